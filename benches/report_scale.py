@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from pbcore.models.rows import Generation
+from pbcore.models.base import Generation
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create
 from pbcore.results.questions import keep
 from pbcore.tasks import load_task

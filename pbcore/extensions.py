@@ -21,7 +21,7 @@ class Integration:
     - `commands`: command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`
     - `plugins`: pytest plugins, modules
     - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
-    - `models`: models by name (`models.entry.ModelSource`)
+    - `models`: models by name: `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
     - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
     - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
     - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)

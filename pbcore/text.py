@@ -7,22 +7,8 @@ from io import TextIOWrapper
 from pbcore.printable import printable
 
 NAME = 60  # characters of a model's or sampler's name in tables
-_ASCII = str.maketrans(
-    {
-        "±": "+-",
-        "–": "-",
-        "·": ".",
-        "…": "...",
-        "→": "->",
-        "≥": ">=",
-        "≤": "<=",
-        "×": "x",
-        "’": "'",
-        "⇒": "=>",
-        "γ": "gamma",
-        "≈": "~",
-    }
-)
+_SPELLINGS = "±+- –- ·. …... →-> ≥>= ≤<= ×x ’' ⇒=> γgamma ≈~"  # a sign of our tables, then how ASCII spells it
+_ASCII = str.maketrans({word[0]: word[1:] for word in _SPELLINGS.split()})
 
 
 def ascii_text(text: str) -> str:

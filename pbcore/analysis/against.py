@@ -87,22 +87,18 @@ def against(
         joined = same.get(cell["model"])
         names = {cell["model"], sources.get(cell["model"]), joined} - {None}
         for figure in figures[cell["task"]]:
-            if _same_model(names, figure) and _same_sampler(cell["sampler"], figure):
+            if _matches(names, cell["sampler"], figure):
                 note = [f"model: ours is {cell['model']}, by --as"] if figure["model"] == joined else []
                 found += _besides(cell, figure, (*note, *_differs(cell, figure)))
     return sorted(found, key=_order)
 
 
-def _same_model(names: set[Any], theirs: Row) -> bool:
-    published = theirs["model"]
-    return published in names or any(source in names for source in PAPER_MODELS.get(published, ()))
-
-
-def _same_sampler(ours: str, theirs: Row) -> bool:
-    wanted = theirs["sampler"]
+def _matches(names: set[Any], sampler: str, theirs: Row) -> bool:
+    model, wanted = theirs["model"], theirs["sampler"]
     if wanted == PAPER:
-        wanted = "confidence-k2" if theirs["model"] in DIFFUSION else SAMPLERS.get(theirs["model"], "ar")
-    return _numbers(_parts(ours)[0]) == _numbers(wanted)
+        wanted = "confidence-k2" if model in DIFFUSION else SAMPLERS.get(model, "ar")
+    same_model = not names.isdisjoint((model, *PAPER_MODELS.get(model, ())))
+    return same_model and _numbers(_parts(sampler)[0]) == _numbers(wanted)
 
 
 def _parts(sampler: str) -> tuple[str, list[str]]:

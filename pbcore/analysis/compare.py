@@ -142,21 +142,15 @@ def compare_runs(
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
-        compare_runs(run, run, samplers={"my_sampler-k2": "confidence-k2"})
     """
     rows, others = rows_by_id(head), rows_by_id(base)
     pairs = pair_cells(rows, others, models, samplers)
     cells = [_compared(pair, rows.get(pair.head or ""), others.get(pair.base or "")) for pair in pairs.pairs]
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
     final = tuple(cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells)
+    compared = [(cell, cell.pair.head or "", cell.pair.base or "") for cell in final if cell.status == "compared"]
     both = [
-        (
-            cell.pair.task,
-            rows[cell.pair.head or ""].by_sample(cell.metric),
-            others[cell.pair.base or ""].by_sample(cell.metric),
-        )
-        for cell in final
-        if cell.status == "compared"
+        (cell.pair.task, rows[a].by_sample(cell.metric), others[b].by_sample(cell.metric)) for cell, a, b in compared
     ]
     return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
@@ -190,11 +184,8 @@ def _compared(pair: Pair, head: BaselineCell | None, base: BaselineCell | None) 
     for row, side in ((base, "base"), (head, "head")):
         if row is not None:
             values = row.scores.get(row.headline)
-            facts |= {
-                "metric": row.headline,
-                "n": len(row.indices),
-                side: sum(values) / len(values) if values else None,
-            }
+            facts |= {"metric": row.headline, "n": len(row.indices)}
+            facts[side] = sum(values) / len(values) if values else None
     if head is None or base is None:
         status, run = ("new", "A") if base is None else ("missing", "B")
         return CellComparison(pair, status, f"in {run} only", **facts)

@@ -79,7 +79,7 @@ def _level(cell: CellRecord) -> dict[str, Any]:
 
 def _of_cell(model: str, task: str, sampler: str, metric: str, answers: pd.DataFrame) -> Iterator[FactorChange]:
     """The changes of one cell; `answers` has a row per answer: its factors, seed, sample, text and score."""
-    factors = [*(name for name in answers if name not in (SEED, "sample", "text", "score")), SEED]
+    factors = [*(str(name) for name in answers if name not in (SEED, "sample", "text", "score")), SEED]
     for factor in factors if len(answers) else ():
         same = [*(name for name in factors if name != factor), "sample"]
         parts: Iterable[tuple[Any, pd.DataFrame]] = [(None, answers)]
@@ -91,8 +91,8 @@ def _of_cell(model: str, task: str, sampler: str, metric: str, answers: pd.DataF
                 both = part[part[factor] == base].merge(part[part[factor].isin(head)], on=same, suffixes=("", "_after"))
                 if len(both):
                     name = factor if pd.isna(dtype) else f"{factor} in {dtype}"
-                    values = str(base), ",".join(map(str, head))
-                    yield FactorChange(model, task, sampler, name, *values, metric, *_change(both))
+                    names = model, task, sampler, name, str(base), ",".join(map(str, head)), metric
+                    yield _change(names, both)
 
 
 def _as_given(value: Any) -> tuple[int, Any]:
@@ -103,18 +103,14 @@ def _as_given(value: Any) -> tuple[int, Any]:
     return (1, widths.index(value)) if value in widths else (2, str(value))
 
 
-def _change(both: pd.DataFrame) -> tuple[Score, Score, float, float, float, float]:
-    """A FactorChange's figures, of a row per pair of answers to the same sample."""
+def _change(names: tuple[str, str, str, str, str, str, str], both: pd.DataFrame) -> FactorChange:
+    """The change over pairs of answers to the same sample, a row each."""
     pairs = both[["score", "score_after"]].assign(
         texts=both["text"] != both["text_after"], flips=both["score"] != both["score_after"]
     )
     means = pairs.astype(float).groupby(both["sample"], sort=False).mean()
     before, after = means["score"], means["score_after"]
     binary = bool(means[["score", "score_after"]].isin([0, 1]).all(axis=None))
-    return (
-        score_of("answers", means["texts"].tolist()),
-        score_of("scores", means["flips"].tolist()),
-        float(before.mean()),
-        float(after.mean()),
-        *interval((after - before).tolist(), binary),
-    )
+    shares = score_of("answers", means["texts"].tolist()), score_of("scores", means["flips"].tolist())
+    limits = interval((after - before).tolist(), binary)
+    return FactorChange(*names, *shares, float(before.mean()), float(after.mean()), *limits)

@@ -4,26 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, canonical
 from pbcore.printable import printable
-from pbcore.results.record import id_order
+from pbcore.results.baseline import BaselineCell
+from pbcore.results.record import CellRecord, id_order
 from pbcore.tasks.naming import short
 
 LISTED = 12  # names in an error
-
-
-class Named(Protocol):
-    """A record or a baseline row."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def task(self) -> str: ...
-    @property
-    def sampler(self) -> str: ...
+Named = CellRecord | BaselineCell
 
 
 @dataclass(frozen=True, slots=True)

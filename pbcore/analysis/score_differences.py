@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from pbcore.results.record import CellRecord, SampleRecord
 
 # Corrected score → the official one that it stands beside (docs/tasks.md says what each corrects).
-OFFICIAL = {
-    "accuracy_any_layout": "accuracy",
-    "accuracy_as_asked": "accuracy",
-    "inclusion_any_case": "inclusion",
-}
+OFFICIAL = {"accuracy_any_layout": "accuracy", "accuracy_as_asked": "accuracy", "inclusion_any_case": "inclusion"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,10 @@ def differences(cells: Sequence[CellRecord], samples: Mapping[str, Sequence[Samp
     for cell, given in samples.items():
         answers.setdefault(task_of.get(cell, cell), []).extend((cell, answer) for answer in given)
     found = []
-    for task in sorted(answers):
-        for score, official in OFFICIAL.items():
-            both = [one for one in answers[task] if {score, official} <= one[1].scores.keys()]
-            if both:
-                higher = tuple(one for one in both if one[1].scores[score] > one[1].scores[official])
-                lower = tuple(one for one in both if one[1].scores[score] < one[1].scores[official])
-                found.append(Difference(task, score, official, len(both), higher, lower))
+    for task, (score, official) in product(sorted(answers), OFFICIAL.items()):
+        both = [(one, one[1].scores) for one in answers[task] if {score, official} <= one[1].scores.keys()]
+        if both:
+            higher = tuple(one for one, scores in both if scores[score] > scores[official])
+            lower = tuple(one for one, scores in both if scores[score] < scores[official])
+            found.append(Difference(task, score, official, len(both), higher, lower))
     return found

@@ -152,10 +152,8 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
     has no value for one of the category's tasks."""
     real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
-    by_category = {
-        name: group.T.mean(axis=1, skipna=False)
-        for name, group in wide.T.groupby(lambda task: str(task).split("/", 1)[0], sort=False)
-    }
+    groups = wide.T.groupby(lambda task: str(task).split("/", 1)[0], sort=False)
+    by_category = {str(name): group.T.mean(axis=1, skipna=False) for name, group in groups}
     return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
 
 

@@ -114,14 +114,14 @@ def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Te
 
     Where the model reads a block's first token there, the token is written.
     """
-    stored = context.store(rows.canvas, block, among)
-    if stored.logits is None:
-        return stored.ran
+    ran, stored = context.store(rows.canvas, block, among)
+    if stored is None:
+        return ran
     column = block * job.size - rows.lead  # (R,) canvas index of the block's first token
     inside = (column >= 0) & (column < rows.length)
     place = column.clamp(0, rows.canvas.shape[1] - 1)
-    free = stored.ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == job.model.mask_id)
-    logits = stored.logits[free[stored.ran]]  # (R'', V)
+    free = ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == job.model.mask_id)
+    logits = stored[free[ran]]  # (R'', V)
     logits[:, job.model.mask_id] = -torch.inf
     temperature = job.name.temperature
     earlier = rows.earlier(job.name.ahead)  # (R,)
@@ -130,7 +130,7 @@ def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Te
     rows.canvas[free, place[free]] = token
     rows.revealed[free, place[free]] = (rows.steps[free] - 1).clamp(min=0)  # by the last step
     rows.confidences[free, place[free]] = confidence.to(rows.confidences.dtype)
-    return stored.ran
+    return ran
 
 
 def block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Request]) -> int:

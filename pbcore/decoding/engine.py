@@ -26,7 +26,7 @@ from pbcore.decoding.checks import (
 from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
-from pbcore.decoding.sharing import ForwardStore
+from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, inference, torch
@@ -65,7 +65,7 @@ def denoise(
     size = model.block or block_length(name, rows.n_targets, requests)
     job = Job(model, policy, declared, name, size, seed, log)
     context: Any
-    if store is not None and store.serves(policy, name):
+    if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
     else:
         context = model.prepare(requests, cache=name.cache, seed=seed)

@@ -48,8 +48,10 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
     query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
     if job.model.block:
         query = replace(query, block=rows.block, part=job.traits.part)
-    reused = rows.knows(query.want)  # (R,)
-    step.stale = rows.stale(reused)
+    reused = torch.zeros_like(rows.hold)  # (R,): the what-if row taken predicted all that is wanted
+    if rows.kept is not None:
+        reused = rows.kept.knows(query.want)
+        step.stale = reused & (rows.kept.canvas != rows.canvas).any(-1)
     if not job.name.ahead:
         step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
     again = None

@@ -6,12 +6,10 @@ they repeat some and lose others. S positions of a row, K likeliest tokens of ea
 candidates of all rows, V tokens.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.decoding.prediction import pieces_of
+from pbcore.decoding.prediction import paired
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
@@ -37,20 +35,20 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     open_ &= (open_.sum(-1) > 1)[:, None]
     if not bool(open_.any()):
         return step.token, step.confidence
-    top = _likeliest(step, open_)
+    ids, heated, own = _likeliest(step, open_)
     rows = open_.any(-1)
     seeds = (step.uniform(SEED)[:, 0][rows] * (1 << 53)).long().tolist()
     ends = np.cumsum(open_.sum(-1)[rows].tolist())
-    parts = zip(np.split(top.ids, ends[:-1]), np.split(top.chances, ends[:-1]), seeds, strict=True)
+    parts = (np.split(values.cpu().numpy(), ends[:-1]) for values in (ids, heated.double()))
     choose = {"counts": by_counts, "rounding": by_rounding}[how]
     places = [
-        choose(ids, chances, np.random.default_rng(seed) if step.temperature else None) for ids, chances, seed in parts
+        choose(tokens, chances, np.random.default_rng(seed) if step.temperature else None)
+        for tokens, chances, seed in zip(*parts, seeds, strict=True)
     ]
     place = torch.from_numpy(np.concatenate(places)).to(step.token.device)[:, None]  # (M', 1)
     known, among = place[:, 0] >= 0, place.clamp(min=0)
-    ids = torch.from_numpy(top.ids).to(step.token.device)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
-    confidence = torch.where(known, top.own.gather(1, among)[:, 0], step.confidence[open_])
+    confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
     if how == "rounding" and not bool(known.all()):
         token, confidence = _rest(step, open_, ids, known, token, confidence)
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
@@ -74,21 +72,14 @@ def _best(step: Step) -> Tensor:
     return step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
 
 
-@dataclass(frozen=True, slots=True)
-class _Likeliest:
-    ids: NDArray[np.int64]  # (M', K)
-    chances: Matrix  # (M', K) at the sampler's temperature
-    own: Tensor  # (M', K) at temperature 1
-
-
-def _likeliest(step: Step, slots: Tensor) -> _Likeliest:
-    """The K likeliest tokens of the marked slots (R, C); of their logits only a chunk is copied at a time."""
+def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the sampler's temperature
+    and at 1; of their logits only a chunk is copied at a time.
+    """
     ids, values, sums = [], [], []
-    pieces, begin = pieces_of(step.logits), 0
     among = slots[step.masked]  # (M,)
-    for piece in pieces:
-        part = piece[among[begin : begin + len(piece)]]
-        begin += len(piece)
+    for piece, marks in paired(step.logits, among):
+        part = piece[marks]
         best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
         ids.append(best.indices)
         values.append(best.values)
@@ -99,7 +90,7 @@ def _likeliest(step: Step, slots: Tensor) -> _Likeliest:
     drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(logits.dtype)  # (M', 1)
     own = logits - (drawn - step.confidence[slots][:, None].log())
     heated = logits / step.temperature - torch.cat(sums) if sums else own
-    return _Likeliest(token.cpu().numpy(), heated.exp().double().cpu().numpy(), own.exp())
+    return token, heated.exp(), own.exp()
 
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:

@@ -1,6 +1,6 @@
 """From logits to tokens, their probabilities and other numbers, in chunks of bounded memory. M positions, V tokens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pbcore.lazy_torch import Tensor, torch
@@ -23,18 +23,11 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
     """Token (M,), the likeliest or drawn by `draws` (M,) at a temperature, and its probability (M,) under the softmax
     at temperature 1.
     """
-    tokens, confidences, begin = [], [], 0
-    for piece in pieces_of(logits):
-        probs = torch.softmax(piece, dim=-1)  # (m, V)
-        if draws is None:
-            confidence, token = probs.max(-1)
-        else:
-            token = categorical(piece / temperature, draws[begin : begin + len(piece)])
-            confidence = probs.gather(-1, token[:, None]).squeeze(-1)
-        tokens.append(token)
-        confidences.append(confidence)
-        begin += len(piece)
-    return torch.cat(tokens), torch.cat(confidences)
+    if draws is None:
+        best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
+        return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
+    token = torch.cat([categorical(piece / temperature, part) for piece, part in paired(logits, draws)])
+    return token, probability(logits, token)
 
 
 def scattered(slots: Tensor, values: Tensor) -> Tensor:
@@ -44,12 +37,8 @@ def scattered(slots: Tensor, values: Tensor) -> Tensor:
 
 def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
-    results, begin = [], 0
-    for piece in pieces_of(logits):
-        given = token[begin : begin + len(piece), None]
-        results.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
-        begin += len(piece)
-    return torch.cat(results)
+    parts = [torch.softmax(piece, dim=-1).gather(-1, given[:, None]) for piece, given in paired(logits, token)]
+    return torch.cat(parts).squeeze(-1)
 
 
 def distribution(logits: Tensor, temperature: float) -> Tensor:
@@ -97,3 +86,11 @@ def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
     return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)
+
+
+def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The chunks of logits (M, V), each with its part of `values` (M,)."""
+    begin = 0
+    for piece in pieces_of(logits):
+        yield piece, values[begin : begin + len(piece)]
+        begin += len(piece)

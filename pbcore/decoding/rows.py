@@ -12,7 +12,7 @@ from pbcore.decoding.step import State
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
-from pbcore.models.rows import past_eos
+from pbcore.models.tokenizer import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -42,9 +42,9 @@ class Rows:
     given: Tensor  # (R,) bool: has given tokens in its canvas (infilling)
     prefill: Tensor  # (R,) forwards that stored the prompt
     store: Tensor  # (R,) forwards that stored finished blocks
-    states: dict[str, State] = field(default_factory=dict)  # the policy's
-    kept: Forwards | None = None  # of what-if rows that the last move took
-    foreseen: list[Forwards | None] = field(default_factory=list)  # of each row that looks ahead
+    states: dict[str, State]  # the policy's
+    kept: Forwards | None  # of what-if rows that the last move took
+    foreseen: list[Forwards | None]  # of each row that looks ahead
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
@@ -83,14 +83,6 @@ class Rows:
         before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
         stop = eos.any(-1) & ~(mask & before).any(-1)
         self.canvas[stop[:, None] & mask] = model.eos_id
-
-    def knows(self, want: Tensor) -> Tensor:
-        """The rows (R,) whose last move took a what-if row that predicted all positions in `want` (R, L)."""
-        return torch.zeros_like(self.hold) if self.kept is None else self.kept.knows(want)
-
-    def stale(self, reused: Tensor) -> Tensor:
-        """The rows (R,), of the `reused`, whose canvas has tokens that the what-if row taken didn't have."""
-        return reused if self.kept is None else reused & (self.kept.canvas != self.canvas).any(-1)
 
     def slots(self, mask_id: int, size: int, prefix: bool, part: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The slots of each row's active block (R, C), with `prefix` those of all earlier blocks too: index among the
@@ -222,11 +214,6 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         confidences=torch.zeros(canvas.shape, device=model.device),
         targets=targets,
         n_targets=n_targets,
-        block=zeros,
-        index=zeros,
-        nfe=zeros,
-        forwarded=zeros,
-        steps=zeros,
         hold=zeros.bool(),
         unit=unit,
         lead=lead,
@@ -234,8 +221,10 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         answer=own,
         requested=torch.tensor(requested, device=model.device),
         given=n_targets < own,
-        prefill=zeros,
-        store=zeros,
+        **dict.fromkeys(("block", "index", "nfe", "forwarded", "steps", "prefill", "store"), zeros),
+        kept=None,
+        foreseen=[],
+        states={},
     )
 
 

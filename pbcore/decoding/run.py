@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.sharing import LIVE, ForwardStore
+from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
 from pbcore.errors import InputError
 from pbcore.lazy_torch import torch
 from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
@@ -63,15 +63,14 @@ def decode(
     at_once, name = name.at_once, name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    results: list[Generation | None] = [None] * len(requests)
+    results: dict[int, Generation] = {}
     size = batch_size or at_once or default_batch(model)
     for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
         ):
-            for i, generation in zip(part, generations, strict=True):
-                results[i] = generation
-    return [result for result in results if result is not None]
+            results.update(zip(part, generations, strict=True))
+    return [results[i] for i in range(len(requests))]
 
 
 def default_batch(model: object) -> int:
@@ -97,13 +96,11 @@ def _decoder(
             "left_to_right-k1"
         )
     rule = policy(name)
-    if store is not None and not store.serves(rule, name):
-        store = None
 
     def answered(rows: list[Request], size: int) -> list[Generation]:
         return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
 
-    return model, answered, 1 if store is None else LIVE
+    return model, answered, LIVE if store is not None and shareable(model, rule, name) else 1
 
 
 def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:

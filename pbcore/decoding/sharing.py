@@ -79,10 +79,6 @@ class ForwardStore:
             raise InputError(f"this store holds forwards of {self._model.name}; make one ForwardStore for each model")
         self._turn += 1
 
-    def serves(self, policy: Policy, name: SamplerName) -> bool:
-        """Whether this store can answer for a sampler; else it decodes as without a store."""
-        return shareable(self._model, policy, name)
-
     def prepare(self, requests: Sequence[Request], seed: int, at_once: int) -> SharedContext:
         """A batch ready for decoding, of which at most `at_once` rows go through a forward together."""
         context = self._model.prepare(requests, cache=None, seed=seed)

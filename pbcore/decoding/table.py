@@ -34,7 +34,7 @@ class Table:
     reviews = frozenset({"hidden"})
     attention = False
     deterministic = False
-    block = None
+    block: int | None = None
     batch_size: int | None = None
     frequencies: Tensor | None = None
     device = torch.device("cpu")
@@ -59,11 +59,10 @@ class Table:
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         raise NotImplementedError("requests for a table have its canvas")
 
-    def text(self, token_ids: Sequence[int]) -> str:
-        return self.whole_text(token_ids)
-
     def whole_text(self, token_ids: Sequence[int]) -> str:
         return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
+
+    text = whole_text
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Table:
         return self

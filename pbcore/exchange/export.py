@@ -1,15 +1,127 @@
-"""The command `pbcore export`: a run as CSV or Parquet, or to a tracker of an integration."""
+"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, or sent to a tracker."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pandas as pd
 
 from pbcore.errors import InputError
-from pbcore.exchange.tables import write_csv, write_parquet
 from pbcore.extensions import provided
-from pbcore.results.rundir import open_run
+from pbcore.results.check import refuse
+from pbcore.results.json_values import dump_json, encodable
+from pbcore.results.load import load_stored
+from pbcore.results.questions import Key, Question, kept, key
+from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
+from pbcore.results.table_row import frame
+
+# What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
+_FORMULA = re.compile("'*[=+\\-@\t\r\n]")
+FIELDS = ("index", "seed", "text", "official_text", "nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
+LISTS = ("tokens", "steps", "confidences")
+
+
+Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins, None where not measured
+
+
+def tables(run: Path) -> dict[str, Table]:
+    """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
+    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
+    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
+    stored = load_stored(run, refuse)
+    if not stored:
+        raise InputError(f"{run} has no finished cell; nothing to export")
+    rows = frame(entry.cell for entry in stored)
+    cells = {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
+    return {"cells": cells, "samples": _samples(stored, kept(RunDir(run)))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping | list):
+        return dump_json(value)
+    return None if pd.isna(value) else value
+
+
+def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> Table:
+    answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
+    asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
+    columns: Table = {
+        "cell": [cell.id for cell, _ in answers],
+        **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
+        **{name: [question and getattr(question, name) for question in asked] for name in ("prompt", "answer")},
+        **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
+    }
+    details = {
+        **{name: [_plain(sample.details.get(name)) for _, sample in answers] for name in ("why", "failure")},
+        **{name: [getattr(sample, name) for _, sample in answers] for name in LISTS},
+        "details": [dump_json(sample.details) for _, sample in answers],
+    }
+    scores = {
+        f"score_{name}" if name in columns or name in details else name: [one.scores.get(name) for _, one in answers]
+        for name in dict.fromkeys(name for _, sample in answers for name in sample.scores)
+    }
+    return {**columns, **scores, **details}
+
+
+def write_csv(run: Path, folder: Path) -> list[Path]:
+    """Writes cells.csv and samples.csv into a folder and returns their paths.
+
+    A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
+    in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
+    return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
+
+
+def _csv(columns: Table) -> str:
+    stream = io.StringIO()
+    # All texts are quoted: unquoted, a lone carriage return would end the row.
+    writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    for row in (columns, *zip(*columns.values(), strict=True)):
+        fields = [dump_json(value) if isinstance(value, list) else value for value in row]
+        writer.writerow([defused(field) if isinstance(field, str) else field for field in fields])
+    return encodable(stream.getvalue())
+
+
+def defused(text: str) -> str:
+    """The text as no spreadsheet evaluates it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def write_parquet(run: Path, folder: Path) -> list[Path]:
+    """Writes cells.parquet and samples.parquet into a folder and returns their paths. Texts are as they are, steps and
+    confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
+    made = tables(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    text, written = pyarrow.string(), []
+    types = {  # of columns whose values may all be empty; others have the type of their values
+        **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
+        "tokens": pyarrow.list_(text),
+        "steps": pyarrow.list_(pyarrow.int64()),
+        "confidences": pyarrow.list_(pyarrow.float64()),
+        "nfe": pyarrow.float64(),
+    }
+    for name, columns in made.items():
+        arrays = {column: pyarrow.array(_arrow(values), types.get(column)) for column, values in columns.items()}
+        parquet.write_table(pyarrow.table(arrays), folder / f"{name}.parquet")
+        written.append(folder / f"{name}.parquet")
+    return written
+
+
+def _arrow(value: Any) -> Any:
+    """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
+    if isinstance(value, list):
+        return [_arrow(one) for one in value]
+    return encodable(value) if isinstance(value, str) else value
 
 
 class Exporter(Protocol):
@@ -27,17 +139,13 @@ class Exporter(Protocol):
         """Sends the run where it is asked to; returns what to print. Raises InputError without the package."""
 
 
-def exporters() -> tuple[Exporter, ...]:
-    """Those of the integrations that are here."""
-    return provided("exporter")
-
-
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     path = open_run(args.source).path
-    asked = [one for one in exporters() if one.asked(args)]
+    exporters: tuple[Exporter, ...] = provided("exporter")
+    asked = [one for one in exporters if one.asked(args)]
     if not (args.csv or args.parquet or asked):
-        usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters())])
+        usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters)])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
@@ -56,6 +164,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--parquet", type=Path, metavar="DIR", help="folder for cells.parquet and samples.parquet (pbcore[parquet])"
     )
-    for exporter in exporters():
+    for exporter in provided("exporter"):
         exporter.add_arguments(parser)
     parser.set_defaults(run=run)

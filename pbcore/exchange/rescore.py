@@ -81,7 +81,7 @@ def rescore(
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, QuestionsError where a
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
     cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
     target exists."""
     parent = open_run(source)
@@ -126,26 +126,22 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
     """The parent in run.json: which run, when it was scored again, and by which tools."""
-    return {
-        "run": parent.path.resolve().name,
-        "started": facts.get("started"),
-        "rescored": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "cells": sum(not one.kept for one in results),
-        "changed": sorted(one.after.cell.id for one in results if one.changed),
-        "versions": versions(),
-        "tools": _tools({name for one in results if not one.kept for name in one.after.cell.scores}),
-        **({"parent": facts["parent"]} if isinstance(facts.get("parent"), dict) else {}),
-    }
-
-
-def _tools(used: set[str]) -> dict[str, str]:
-    """The tools that measured these scores."""
-    tools = {}
+    scored, tools = [one.after.cell for one in results if not one.kept], {}
+    used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():
         tools["LanguageTool"] = str(grammar.checker().server.identity)
     if "bertscore" in used and semantic.available():
         tools["BERTScore"] = str(semantic.scorer().source)
-    return tools
+    return {
+        "run": parent.path.resolve().name,
+        "started": facts.get("started"),
+        "rescored": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "cells": len(scored),
+        "changed": sorted(one.after.cell.id for one in results if one.changed),
+        "versions": versions(),
+        "tools": tools,
+        **({"parent": facts["parent"]} if isinstance(facts.get("parent"), dict) else {}),
+    }
 
 
 def _equal(old: float | None, new: float | None) -> bool:

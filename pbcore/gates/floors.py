@@ -19,10 +19,6 @@ _TEXT = re.compile(
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-class FloorError(InputError):
-    """A floor that can't be parsed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A requirement: in all cells whose id matches `cells` (shell pattern), `metric` (a score, nfe, tokens_per_step …)
@@ -39,10 +35,10 @@ class Floor:
 
 
 def parse_floor(text: str) -> Floor:
-    """Parses `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
+    """Parses `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises InputError that shows the form."""
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise FloorError(
+        raise InputError(
             f"floor {shown(text)} can't be parsed; "
             "give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
         )

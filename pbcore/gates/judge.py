@@ -120,13 +120,12 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
             f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
-    joined = {"model", "sampler"} if renamed else set()
     other_model = renamed and cell.model != base.model
-    if other_model:
-        joined.add("dtype")
+    joined = {"model", "sampler", *(["dtype"] if other_model else [])} if renamed else set()
     for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text", "whole_cot"):
-        if name not in joined and getattr(cell, name) != getattr(base, name):
-            return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
+        own, theirs = getattr(cell, name), getattr(base, name)
+        if name not in joined and own != theirs:
+            return f"{name.replace('_', ' ')} is {own!r}, the baseline's {theirs!r}"
     if cell.data_hash != base.data_hash:
         return (
             f"other data than the baseline's (digest {cell.data_hash[:8]}, there {base.data_hash[:8]}): give the same "
@@ -213,28 +212,22 @@ def _forwards(cell: BaselineCell, base: BaselineCell, counts: Sequence[tuple[tup
 def _decided(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
     """The judgements with all p-values of the run adjusted together; cells with significant ones fail."""
     adjusted = iter(holm([p for one in judgements for kind in TESTS if (p := getattr(one, kind)) is not None]))
-    return [
-        _failed(one, {kind: next(adjusted) for kind in TESTS if getattr(one, kind) is not None}, level)
-        for one in judgements
-    ]
-
-
-def _failed(raw: Judgement, adjusted: Mapping[str, float], level: float) -> Judgement:
-    """The judgement with its adjusted p-values, and what they say against the cell."""
-    p, p_forwards, p_rows = (adjusted.get(kind) for kind in TESTS)
-    judgement = replace(raw, p=p, p_forwards=p_forwards, p_rows=p_rows)
-    significant = {kind: p for kind, p in adjusted.items() if p <= level}
-    if "p" in significant:
-        flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
-        slower = f"; also {raw.reason}" if raw.status == "slower" else ""
-        change = f"{raw.metric} {100 * (raw.change or 0):+.1f} points"
-        reason = f"{change} ({flips}, one-sided p = {significant['p']:.2g}){slower}"
-        return replace(judgement, status="worse", reason=reason)
-    for kind, what in (("p_forwards", "forwards"), ("p_rows", "rows")):
-        if kind in significant:
-            reason = f"more {what} than the baseline (one-sided p = {significant[kind]:.2g})"
-            return replace(judgement, status="slower", reason=reason)
-    return judgement
+    decided = []
+    for raw in judgements:
+        p, forwards, rows = (None if getattr(raw, kind) is None else next(adjusted) for kind in TESTS)
+        one = replace(raw, p=p, p_forwards=forwards, p_rows=rows)
+        if p is not None and p <= level:
+            flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
+            slower = f"; also {raw.reason}" if raw.status == "slower" else ""
+            change = f"{raw.metric} {100 * (raw.change or 0):+.1f} points"
+            one = replace(one, status="worse", reason=f"{change} ({flips}, one-sided p = {p:.2g}){slower}")
+        else:
+            more = [(what, p) for what, p in (("forwards", forwards), ("rows", rows)) if p is not None and p <= level]
+            for what, p in more[:1]:
+                reason = f"more {what} than the baseline (one-sided p = {p:.2g})"
+                one = replace(one, status="slower", reason=reason)
+        decided.append(one)
+    return decided
 
 
 def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:

@@ -1,19 +1,20 @@
 """The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pbcore.errors import InputError
-from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
+from pbcore.gates.floors import Floor, broken_floors, parse_floor
 from pbcore.gates.judge import Verdict, judge
 from pbcore.gates.text import Rerun, gate_markdown, gate_text
 from pbcore.gates.timing.gate import Timings, judge_time
-from pbcore.gates.timing.interleaved import BaseError, check_base
+from pbcore.gates.timing.interleaved import check_base
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
-from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
+from pbcore.results.baseline import BaselineCell, read_baseline, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.text import listed
 
@@ -31,22 +32,26 @@ def check_gates(settings: Settings) -> None:
     """Raises InputError for baselines, floors and bases that can't be read: before the run, not after it."""
     _given(settings)
     if settings.against is not None:
-        try:
+        with _naming("--against"):
             check_base(settings.against)
-        except BaseError as error:
-            raise InputError(f"--against: {error}") from error
 
 
 def _given(settings: Settings) -> tuple[dict[Path, dict[str, BaselineCell]], list[Floor]]:
-    """The baselines and floors that the settings name. Raises InputError for those that can't be read."""
-    try:
+    """The baselines and floors that the settings name."""
+    with _naming("--gate"):
         baselines = {path: read_baseline(path) for path in settings.gate}
-    except BaselineError as error:
-        raise InputError(f"--gate: {error}") from error
+    with _naming("--floor"):
+        floors = [parse_floor(text) for text in settings.floor]
+    return baselines, floors
+
+
+@contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Puts the option in front of what an InputError says."""
     try:
-        return baselines, [parse_floor(text) for text in settings.floor]
-    except FloorError as error:
-        raise InputError(f"--floor: {error}") from error
+        yield
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
 
 
 def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
@@ -57,8 +62,7 @@ def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[s
     settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():
-        verdict = judge(stored, baseline, settings.gate_level, floors)
-        _rule_on_gate(path, verdict, rerun, ruling)
+        _rule_on_gate(path, judge(stored, baseline, settings.gate_level, floors), rerun, ruling)
         floors = []  # they are judged once, with the first baseline
     if floors:
         _rule_on_floors(floors, stored, ruling)
@@ -118,8 +122,8 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
 def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> None:
     try:
         if not complete:
-            raise BaselineError("no baseline written: the run is not complete")
+            raise InputError("no baseline written: the run is not complete")
         ruling.text.append(f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})")
-    except (BaselineError, OSError) as error:
+    except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))

@@ -5,13 +5,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pbcore.errors import InputError
-
 _BRACKET = re.compile(r"\[(?P<name>[^\[\]]+/[^\[\]]+/[^\[\]]+)\]$")
-
-
-class CellNameError(InputError):
-    """A text that names no cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +36,19 @@ class CellName:
         return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
 
 
-def parse(text: str, tasks: Collection[str]) -> CellName:
-    """Reads the name of a cell of these tasks; model names may hold slashes. Raises CellNameError for any other
-    text."""
+def parse(text: str, tasks: Collection[str]) -> CellName | None:
+    """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold slashes."""
     from pbcore.tasks.naming import short
 
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
-    if len(parts) >= 3:
-        sampler = parts.pop()
-        by_short = {short(task): task for task in tasks}
-        for words in (2, 1):
-            task = by_short.get("/".join(parts[-words:]))
-            if task is not None and len(parts) > words:
-                return CellName("/".join(parts[:-words]), task, sampler, sample, level)
-    raise CellNameError(
-        f"{text!r} names no cell: write model/task/sampler, e.g. ideal/shuffle/confidence-k2, with a task of `pbcore "
-        "tasks`"
-    )
+    sampler, by_short = parts.pop() if parts else "", {short(task): task for task in tasks}
+    for words in (2, 1):
+        task = by_short.get("/".join(parts[-words:]))
+        if task is not None and len(parts) > words:
+            return CellName("/".join(parts[:-words]), task, sampler, sample, level)
+    return None
 
 
 def bracketed(node_id: str) -> str | None:

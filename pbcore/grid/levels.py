@@ -11,13 +11,9 @@ from itertools import product
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import Option
 from pbcore.grid.settings import OPTIONS, Settings
 
-
-def factors() -> dict[str, Option]:
-    """The options that can be varied, by name."""
-    return {option.name: option for option in OPTIONS if option.varies}
+FACTORS = {option.name: option for option in OPTIONS if option.varies}
 
 
 def levels(given: Sequence[str]) -> list[str]:
@@ -37,28 +33,23 @@ def levels(given: Sequence[str]) -> list[str]:
 
 def factors_of(level: str) -> dict[str, Any]:
     """Factor → value of a level as it stands in a cell's id. Raises InputError for one that can't be meant."""
-    return {
-        name: _value(name, value)
-        for name, _, value in (part.partition(":") for part in filter(None, level.split("+")))
-    }  # fmt: skip
+    parts = (part.partition(":") for part in filter(None, level.split("+")))
+    return {name: _value(name, value) for name, _, value in parts}
 
 
 def at(settings: Settings, level: str) -> Settings:
     """The settings of a cell at this level."""
-    chosen = {factors()[name].field: value for name, value in factors_of(level).items()}
+    chosen = {FACTORS[name].field: value for name, value in factors_of(level).items()}
     return replace(settings, **chosen) if chosen else settings
 
 
 def _value(name: str, text: str) -> Any:
-    known = factors()
-    if name not in known:
+    if name not in FACTORS:
         raise InputError(
-            f"--factor {name}: there are {', '.join(known)}; rows at a time are given by --batch-size 1,8, seeds by "
+            f"--factor {name}: there are {', '.join(FACTORS)}; rows at a time are given by --batch-size 1,8, seeds by "
             "--seed 0-4"
         )
-    kind = known[name].kind
-    assert kind is not None  # no switch varies
     try:
-        return kind(text)
+        return FACTORS[name].read(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"--factor {name}: {error}") from error

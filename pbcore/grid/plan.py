@@ -3,42 +3,28 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any
 
+from pbcore.decoding import resolve
 from pbcore.errors import InputError
-from pbcore.grid.capabilities import (
-    lacks_words,
-    no_factor,
-    no_infilling,
-    not_so_asked,
-    otherwise_asked,
-    own_batches,
-    own_samplers,
-    served,
-    why_not,
-)
-from pbcore.grid.cellid import CellName
+from pbcore.grid import capabilities
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
-from pbcore.grid.named import (
-    cells_named,
-    check_gpu,
-    check_loading,
-    check_model,
-    sampler_of,
-    tasks_of,
-)
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
-from pbcore.models import model_names
-from pbcore.names import SamplerName
+from pbcore.models import model_names, resolve_model
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
-from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names
+from pbcore.tasks import TaskNameError, add_tasks_file, all_task_names, load_task, task_names, task_spec
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
-from pbcore.tasks.naming import category
-from pbcore.tasks.registry import task_spec
+from pbcore.tasks.naming import category, short
 from pbcore.tasks.scenes import WORD_COUNTS
 from pbcore.tasks.sources import asked_by
 from pbcore.tasks.spec import MORE, WAYS
@@ -77,8 +63,7 @@ class Plan:
 
     @cached_property
     def items(self) -> dict[str, CellName]:
-        """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those that node ids
-        name."""
+        """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those of node ids."""
         grid = (cell for cell, reason in self._grid if reason is None)
         items = (item for cell in grid for item in (self._samples(cell) if self.drilled else [cell]))
         return {name.item_id: name for name in (*items, *self.named)}
@@ -99,8 +84,8 @@ class Plan:
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
-            unasked = not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
-            return unasked or no_infilling(model, load) or self._lacks_words(model, task)
+            unasked = capabilities.not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
+            return unasked or capabilities.no_infilling(model, load) or self._lacks_words(model, task)
 
         @cache
         def targets() -> set[int]:
@@ -118,43 +103,41 @@ class Plan:
 
         for sampler in self._samplers(model, task):
             name = parse_sampler(sampler)
-            reason = why_not(model, task, sampler) or of_all_samplers() or odd_blocks(name.block)
-            reason = reason or otherwise_asked(load, task, sampler)
+            reason = capabilities.why_not(model, task, sampler) or of_all_samplers() or odd_blocks(name.block)
+            reason = reason or capabilities.otherwise_asked(load, task, sampler)
             for one, level in product(self._at_once(model, name), factors):
-                why = reason or too_few(one.at_once) or no_factor(model, level)
+                why = reason or too_few(one.at_once) or capabilities.no_factor(model, level)
                 yield CellName(model, task, str(one), level=level), why
 
     def _samplers(self, model: str, task: str) -> Iterable[str]:
         if self.samplers is not None:
             return self.samplers
-        if own := own_samplers(model):
+        if own := capabilities.own_samplers(model):
             return own
         canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
         return (name for name in self.profile.sampler_names(canvas) if self.profile.has_sampler(model, name))
 
     def _at_once(self, model: str, name: SamplerName) -> list[SamplerName]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
-        if served(model):
+        entry = resolve_model(model)
+        if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
         else:
-            numbers = () if own_batches(model) else self.settings.batch_size
+            numbers = () if entry.family in capabilities.OWN_BATCHES else self.settings.batch_size
         if self.drilled or name.at_once or len(numbers) < 2:
             return [name]
         return [replace(name, at_once=number) for number in numbers]
 
     def task(self, name: str, model: str = "") -> Task:
-        """A task with the samples of this run for a model, one selected by number whatever the limit. Raises
-        InputError."""
+        """A task with this run's samples for a model, one selected by number whatever the limit. Raises InputError."""
         limit = None if self.numbered else self.limit(model)
         if (name, limit) not in self._loaded:
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
+            seed, asked = self.settings.data_seed, self.asked(name)
             try:
-                task = load_task(
-                    name, folder, self.lengths(name), limit, seed=self.settings.data_seed, **self.asked(name)
-                )
+                self._loaded[name, limit] = load_task(name, folder, self.lengths(name), limit, seed=seed, **asked)
             except (ValueError, OSError) as error:
                 raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
-            self._loaded[name, limit] = task
         return self._loaded[name, limit]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
@@ -185,7 +168,7 @@ class Plan:
         own = task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
         if not (own or asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
-        return lacks_words(model, self.task(task, model))
+        return capabilities.lacks_words(model, self.task(task, model))
 
 
 def masked_tokens(sample: Sample) -> int:
@@ -208,65 +191,101 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     for part in settings.parts:
         part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
-        raise InputError(
-            f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
-        )
+        give = "give the one that holds waiting_line/, puzzle/ …"
+        raise InputError(f"--data-dir {settings.data_dir}: no such folder; {give}")
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
     known = all_task_names()
-    tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
-    named = list(cells_named(arguments, known))
+    tasks = _tasks_of(wanted, known) if settings.task else [*_tasks_of(profile.tasks, known), *own]
+    texts = filter(None, map(bracketed, arguments))  # of node ids; those of other tests pass by
+    named = [name for text in texts if (name := parse(text, known)) is not None]
     models = settings.model or tuple(model for model in profile.models if model in model_names())
     for model in {*settings.model, *(name.model for name in named)}:
-        check_model(model)
-    samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
-    named = [replace(name, sampler=sampler_of(name.sampler, [name.model])) for name in named]
+        _check_model(model)
+    samplers = tuple(dict.fromkeys(_sampler_of(text, models) for text in settings.sampler)) or None
+    named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*levels(settings.factor), *(name.level for name in named)):
-        check_loading(at(settings, level))
+        _check_loading(at(settings, level))
     if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
-        check_gpu()
-    numbered = bool(settings.sample) or any(name.sample is not None for name in named)
-    drilled = settings.per_sample or numbered or (exit_first and not settings.gated)
-    plan = Plan(
-        settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
-    )
+        _check_gpu()
+    whole = Plan(settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named))
+    drilled = settings.per_sample or whole.numbered or (exit_first and not settings.gated)
+    plan = replace(whole, drilled=drilled)
     if settings.cot_answer is not None and not any("cot_answer" in plan.asked(name) for name in plan.tasks):
         raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
     if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
-        for name in plan.tasks:
-            _check_samples(plan.task(name), settings.sample)
+        for task in plan.tasks:
+            numbers = [sample.index for sample in plan.task(task).samples]
+            if missing := set(settings.sample) - set(numbers):
+                raise InputError(f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}")
     return plan
 
 
-def _check_samples(task: Task, requested: Sequence[int]) -> None:
-    numbers = [sample.index for sample in task.samples]
-    missing = set(requested) - set(numbers)
-    if missing:
-        raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
+    """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
+    tasks: list[str] = []
+    for pattern in patterns:
+        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
+        if not matching:
+            near = get_close_matches(pattern, [short(task) for task in known], n=3)
+            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
+            raise InputError(f"--task: {advice}")
+        tasks += matching
+    return tasks
 
 
-def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
-    """The cells of shard `number` (1-based) of `shards`.
+def _check_model(name: str, option: str = "--model") -> None:
+    """Raises InputError, which begins with the option, for a model that can't be had."""
+    try:
+        resolve_model(name)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{option}: {error}") from error
 
-    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
-    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
-    turns."""
-    by_model: dict[str, list[CellName]] = {}
-    for cell in cells:
-        by_model.setdefault(cell.model, []).append(cell)
-    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
-    if not models:
-        return set()
-    if len(models) >= shards:
-        loads: list[list[CellName]] = [[] for _ in range(shards)]
-        for model in models:
-            min(loads, key=len).extend(by_model[model])
-        return set(loads[number - 1])
-    parts = dict.fromkeys(models, 1)
-    for _ in range(shards - len(models)):
-        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
-    places = [(model, part) for model in models for part in range(parts[model])]
-    model, part = places[number - 1]
-    return set(by_model[model][part :: parts[model]])
+
+def _check_loading(settings: Settings) -> None:
+    """Raises InputError for a draft, an adapter, options of loading or a dtype that can't be used."""
+    if settings.draft is not None:
+        _check_model(settings.draft, "--draft")
+    if settings.adapter is not None:
+        _check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
+    try:
+        LoadOptions.of(settings.load_options)
+        if settings.device == "mps":
+            from pbcore.models.device import network_device
+
+            network_device("mps")
+        if settings.dtype is not None:
+            import torch
+
+            from pbcore.models.device import find_dtype
+
+            find_dtype(settings.dtype, torch.device(settings.place))
+    except ModelError as error:
+        raise InputError(str(error)) from error
+
+
+def _sampler_of(text: str, models: Iterable[str]) -> str:
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
+    try:
+        return str(resolve(text))
+    except ValueError as error:
+        try:
+            if any(map(capabilities.may_decode_itself, models)):
+                return canonical(text)
+        except ValueError:
+            pass  # no model can read it, and the first error says more
+        raise InputError(f"--sampler: {error}") from error
+
+
+def _check_gpu() -> None:
+    """Raises InputError where no GPU can be used, with what was found."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
+            "check `nvidia-smi`"
+        )

@@ -44,10 +44,8 @@ def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, A
     for field, text in presets()[name].options.items():
         value = known[field].read(text)
         if values.setdefault(field, value) != value:
-            raise InputError(
-                f"--preset {name} means {_words(field, text)}, and another --{known[field].name} is given; leave one "
-                "of the two out"
-            )
+            other = f"another --{known[field].name} is given; leave one of the two out"
+            raise InputError(f"--preset {name} means {_words(field, text)}, and {other}")
     return values
 
 
@@ -58,12 +56,8 @@ def _words(field: str, value: Any) -> str:
     return flag if value is True else f"{flag} {value}"
 
 
-def add_parser(subparsers: Any) -> None:
-    """Adds `pbcore presets`."""
-    subparsers.add_parser("presets").set_defaults(run=_run)
-
-
-def _run(args: Namespace) -> int:
+def run(args: Namespace) -> int:
+    """Prints all presets: `pbcore presets`."""
     for preset in presets().values():
         print(f"{preset.name}\n  {preset.words()}\n  {preset.source}")
     print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")

@@ -46,18 +46,11 @@ class Profile:
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     data = package_yaml("pbcore.grid", "profiles.yaml")
-    return {
-        name: Profile(
-            name,
-            tuple(entry["models"]),
-            entry["limit"],
-            tuple(entry["tasks"]),
-            tuple(entry.get("samplers", ())),
-            tuple(entry.get("sweeps", ())),
-            entry.get("only", {}),
-        )
+    found: dict[str, dict[str, Any]] = {
+        name: {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
         for name, entry in data.items()
     }
+    return {name: Profile(name, **entry) for name, entry in found.items()}
 
 
 def powers_of_two(last: int) -> list[int]:

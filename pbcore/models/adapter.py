@@ -6,7 +6,7 @@ r rank, I columns and O rows of an adapted matrix.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,19 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pbcore.models.architecture import Architecture
+from pbcore.models.entry import ADAPTER_CONFIG as CONFIG
+from pbcore.models.entry import is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable, shown
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
-# What a config may say beside its rank, scale and targets, since the weights alone then decide.
-_PLAIN: Mapping[str, tuple[Any, ...]] = {
-    "bias": ("none", None),
-    "use_dora": (False, None),
-    "fan_in_fan_out": (False, None),
-    "rank_pattern": ({}, None),
-    "alpha_pattern": ({}, None),
-    "modules_to_save": ([], None),
-    "lora_bias": (False, None),
+# Keys that a config may have only with these values, or empty, since rank, scale and weights alone then decide.
+_PLAIN: Mapping[str, Any] = {
+    "peft_type": "LORA",
+    "bias": "none",
+    **dict.fromkeys(("use_dora", "fan_in_fan_out", "lora_bias"), False),
+    **dict.fromkeys(("rank_pattern", "alpha_pattern", "modules_to_save")),
 }
 
 
@@ -52,11 +51,6 @@ class Adapter:
         return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
 
 
-def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter."""
-    return (folder / CONFIG).is_file()
-
-
 def read_adapter(folder: Path) -> Adapter:
     """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
     can't be merged.
@@ -73,9 +67,7 @@ def read_adapter(folder: Path) -> Adapter:
         raise ModelError(f"{folder / CONFIG} can't be read ({error!r}); write the adapter again") from error
     if rank < 1:
         raise ModelError(f"{folder / CONFIG}: r is {rank}, it should be at least 1; write the adapter again")
-    odd = [f"{key} {config[key]!r}" for key, plain in _PLAIN.items() if key in config and config[key] not in plain]
-    if config.get("peft_type", "LORA") != "LORA":
-        odd.insert(0, f"peft_type {config['peft_type']!r}")
+    odd = [f"{key} {config[key]!r}" for key, plain in _PLAIN.items() if config.get(key) and config[key] != plain]
     if odd:
         raise ModelError(
             f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's merge_and_unload and give the "
@@ -100,8 +92,8 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
     ModelError naming what doesn't fit the model.
     """
     weights, odd = dict(module.named_parameters()), []
-    for name, key in _targets(adapter, arch):
-        a, b = adapter.pairs[name]
+    for name, (a, b) in adapter.pairs.items():
+        key = arch.rename(f"{name}.weight")
         weight = weights.get(key)
         if weight is None or weight.shape != (b.shape[0], a.shape[1]):
             odd.append(f"{printable(key)} of shape {(b.shape[0], a.shape[1])}")
@@ -118,12 +110,6 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
         raise ModelError(
             f"{adapter.folder} belongs to another model: this {arch.kind} has no {', '.join(odd[:3])}{more}"
         )
-
-
-def _targets(adapter: Adapter, arch: Architecture) -> Iterator[tuple[str, str]]:
-    """Each adapted matrix by the adapter's name and by the module's."""
-    for name in adapter.pairs:
-        yield name, arch.rename(f"{name}.weight")
 
 
 def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pbcore.models.rows import Attending, Attention
+from pbcore.models.base import Attending, Attention
 
 NAME = "pbcore_reads_attention"
 _READER: ContextVar[AttentionReader | None] = ContextVar("reader", default=None)

@@ -1,33 +1,139 @@
-"""The interface between decoding and models: the three kinds of models, their inputs and outputs."""
+"""The interface between decoding and models: rows, forwards and answers, and the three kinds of models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.errors import ModelError
-from pbcore.models.rows import Attending, Attention, Former, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
+from pbcore.tasks.base import Message, Sample
 
-__all__ = [
-    "Attending",
-    "Attention",
-    "AttentionContext",
-    "BatchDecoder",
-    "BlockContext",
-    "Context",
-    "Denoiser",
-    "Former",
-    "Generation",
-    "Model",
-    "ModelError",
-    "OwnDecoder",
-    "Prompt",
-    "Query",
-    "Request",
-    "Stored",
-]
+Prompt = Sample | Sequence[Message] | str | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One row to decode: `canvas` has the mask id at each position to predict, any other id where the token is given
+    (infilling). `key` seeds every random draw of the row, so results don't depend on batch or order.
+    """
+
+    prompt_ids: tuple[int, ...]
+    canvas: tuple[int, ...]
+    key: int
+    sample: Sample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attending:
+    """The attention weights that a policy reads: mean over heads and over the last `last` layers, or the last `share`
+    of n, from layer ⌊n(1 − share)⌋. With `prompt` the keys are all columns, prompt included, else the slots alone.
+    `sinks` asks for the mean weight that each column receives.
+    """
+
+    share: float = 0.3
+    last: int | None = None
+    prompt: bool = False
+    sinks: bool = False
+
+    def layers(self, count: int) -> range:
+        """The numbers of the layers read, of a model with `count`."""
+        first = int(count * (1 - self.share) + 1e-9) if self.last is None else count - self.last
+        return range(min(max(first, 0), count - 1), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
+    prompt, a column (R, C, T). The first `prompt` of the T columns hold the prompt, the others the canvas; `visible`
+    (R, T) are those with a token, neither padding nor masked, `sinks` (R, T) their mean weight from unpadded columns.
+    """
+
+    weights: Tensor
+    visible: Tensor
+    prompt: int = 0
+    sinks: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
+
+    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all
+    rows decode the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step,
+    when the cache is rebuilt. `review` marks revealed positions whose tokens are predicted again, if `hidden` without
+    being visible to the model.
+
+    For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
+    and `part` the length of a part of the block, if the policy goes through it part by part. `attending` says which
+    attention weights are asked for, of the canvas positions `slots` (R, C). With `causal` a block model predicts each
+    wanted position of the active block, a mask or not, from what stands before it.
+    """
+
+    canvas: Tensor  # (R, L) long
+    want: Tensor  # (R, L) bool
+    nfe: Tensor  # (R,) long
+    window: tuple[int, int] | None = None
+    refresh: bool = False
+    review: Tensor | None = None  # (R, L) bool
+    hidden: bool = False
+    block: Tensor | None = None  # (R,) long
+    part: int | None = None
+    attending: Attending | None = None
+    slots: Tensor | None = None
+    causal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A token that was revealed at `step` with `confidence`, and that step `until` (both 0-based) masked again or
+    replaced by another one.
+    """
+
+    position: int
+    token: int
+    step: int
+    until: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One decoded answer.
+
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards
+    this row took part in (None for both: not reported), and `rows` the canvases forwarded for it: more than `nfe` for
+    samplers that ask about what-if rows, else the same. `steps[i]` is the step (0-based) at which position i was
+    revealed for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when
+    recorded) is the canvas before each step, then the final one. `former` are the tokens that were masked again or
+    replaced, in the order in which they went, without those revealed and masked again in one step. `official_text` is
+    the text of the whole canvas where some follows the first EOS, and else None; `text_after_eos` says whether some
+    does (None: not known; a model that sets `official_text` sets it, too).
+
+    For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
+    `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
+    that it predicts belongs to the step before. Canvases may go on behind the answer, to the end of the last block.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    nfe: int | None
+    answer_tokens: int | None
+    steps: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+    trajectory: tuple[tuple[int, ...], ...] | None = None
+    former: tuple[Former, ...] = ()
+    official_text: str | None = None
+    text_after_eos: bool | None = None
+    prefill: int | None = None
+    store: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            object.__setattr__(self, "rows", self.nfe)
 
 
 class Context(Protocol):
@@ -35,47 +141,36 @@ class Context(Protocol):
 
     def logits(self, query: Query) -> Tensor:
         """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in
-        row-major order.
-
-        The loop may overwrite the returned tensor. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
+        row-major order. The loop may overwrite them. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
         """
-        ...
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: logits (M, V) and (N,
-        V).
+        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: (M, V) and (N, V).
 
-        Called only if the model's `reviews` has the kind that a policy requests; other models don't need it.
+        Only for models whose `reviews` aren't empty.
         """
-        ...
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with these rows: `rows` (R',) are indices into the current rows.
+        """Goes on with these rows: `rows` (R',) are indices into the current rows, in a shallow copy that runs one
+        what-if forward perhaps several times the same.
 
         It must rebind its tensors, not change them in place: the loop narrows a shallow copy where only some rows run.
-        An index may come several times in a shallow copy that runs one what-if forward.
         """
-        ...
 
 
 class AttentionContext(Context, Protocol):
-    """The context of a model with `attention`."""
-
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
-        attention weights of `query.attending`.
+        """For models with `attention`: one forward as `logits`, with logits (N, V) of the positions in `query.review`
+        (None without any), and the attention weights of `query.attending`.
         """
-        ...
 
 
 class BlockContext(Context, Protocol):
-    """The context of a block model."""
-
-    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> Stored:
-        """One forward of what precedes each row's active `block` (R,) and isn't in the cache yet, for `rows` (R,) bool;
-        rows without such columns don't run. `canvas` is (R, L).
+    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """For block models: one forward of what precedes each row's active `block` (R,) in its `canvas` (R, L) and
+        isn't in the cache yet, for `rows` (R,) bool. Returns the rows that ran (R,), those with such columns, and
+        logits (R', V) of the first token after what is stored, if the model reads it there.
         """
-        ...
 
 
 @runtime_checkable
@@ -84,7 +179,7 @@ class Denoiser(Protocol):
 
     `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded or dummy.
 
-    A model of your own may leave out the members below the first group; `complete` fills in these defaults:
+    A model of your own may leave out these members; `complete` fills in the defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
@@ -93,7 +188,7 @@ class Denoiser(Protocol):
       beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
-    - `frequencies`, the background probability of each token: None;
+    - `frequencies`, the background probability (V,) of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
       not available.
@@ -105,51 +200,36 @@ class Denoiser(Protocol):
     vocab_size: int
     device: torch.device
     info: Mapping[str, Any]
-
-    @property
-    def caches(self) -> frozenset[str]: ...
-
-    @property
-    def reviews(self) -> frozenset[str]: ...
-
-    @property
-    def attention(self) -> bool: ...
-
-    @property
-    def deterministic(self) -> bool: ...
-
-    @property
-    def frequencies(self) -> Tensor | None:
-        """Background probabilities (V,)."""
-        ...
-
-    @property
-    def batch_size(self) -> int | None: ...
-
-    @property
-    def block(self) -> int | None: ...
-
-    @property
-    def stop_ids(self) -> frozenset[int]: ...
-
-    def whole_text(self, token_ids: Sequence[int]) -> str | None:
-        """All canvas tokens as text, special tokens left out."""
-        ...
+    caches: frozenset[str]
+    reviews: frozenset[str]
+    attention: bool
+    deterministic: bool
+    frequencies: Tensor | None
+    batch_size: int | None
+    block: int | None
+    stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its vocabulary)."""
-        ...
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Canvas tokens as text, up to the first EOS, special tokens left out."""
-        ...
+
+    def whole_text(self, token_ids: Sequence[int]) -> str | None:
+        """All canvas tokens as text, special tokens left out."""
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
         """A batch ready for decoding."""
-        ...
 
 
 _REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encode", "text", "prepare")
+_OPTIONAL: Mapping[str, Any] = {
+    **dict.fromkeys(("caches", "reviews"), frozenset()),
+    **dict.fromkeys(("attention", "deterministic"), False),
+    **dict.fromkeys(("frequencies", "batch_size", "block"), None),
+    "stop_ids": None,  # the EOS
+    "whole_text": lambda token_ids: None,
+}
 
 
 def missing_members(model: object) -> list[str]:
@@ -158,10 +238,8 @@ def missing_members(model: object) -> list[str]:
 
 
 def complete(model: Any) -> Denoiser:
-    """The model itself if it has all members of `Denoiser`, else the model with the defaults of those that it may leave
-    out.
-
-    Raises ValueError for an object that lacks required members.
+    """The model with the defaults of those members of `Denoiser` that it may leave out. Raises ValueError for an object
+    that lacks others.
     """
     missing = missing_members(model)
     if missing:
@@ -169,8 +247,8 @@ def complete(model: Any) -> Denoiser:
             f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no {', '.join(missing)}; "
             "load one with pbcore.load_model(name)"
         )
-    result: Denoiser = model if all(hasattr(model, member) for member in _OPTIONAL) else _Completed(model)
-    return result
+    whole: Denoiser = model if all(hasattr(model, member) for member in _OPTIONAL) else _Completed(model)
+    return whole
 
 
 class _Completed:
@@ -180,63 +258,44 @@ class _Completed:
         self._model = model
 
     def __getattr__(self, member: str) -> Any:
-        if member in _OPTIONAL and not hasattr(self._model, member):
-            return _OPTIONAL[member](self._model)
-        return getattr(self._model, member)
+        if member not in _OPTIONAL or hasattr(self._model, member):
+            return getattr(self._model, member)
+        return frozenset({self._model.eos_id}) if member == "stop_ids" else _OPTIONAL[member]
 
 
-_OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
-    "caches": lambda model: frozenset(),
-    "reviews": lambda model: frozenset(),
-    "attention": lambda model: False,
-    "deterministic": lambda model: False,
-    "frequencies": lambda model: None,
-    "batch_size": lambda model: None,
-    "block": lambda model: None,
-    "stop_ids": lambda model: frozenset({model.eos_id}),
-    "whole_text": lambda model: lambda token_ids: None,
-}
-
-
-@runtime_checkable
-class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
+class _Own(Protocol):
+    """What models with a decoding loop of their own have."""
 
     name: str
     info: Mapping[str, Any]
 
     def check(self, sampler: SamplerName) -> None:
         """Raises ValueError for a sampler this model can't run, naming those it can."""
-        ...
+
+
+@runtime_checkable
+class OwnDecoder(_Own, Protocol):
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
 
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
-    ) -> list[Generation]: ...
+    ) -> list[Generation]:
+        """One Generation per prompt."""
 
 
 @runtime_checkable
-class BatchDecoder(Protocol):
-    """A model with its own decoding loop that answers batches of rows (autoregressive models).
-
-    `decode` forms the batches, as for a Denoiser, and halves them when memory runs out; a row's answer must not depend
-    on the others.
+class BatchDecoder(_Own, Protocol):
+    """A model with its own decoding loop that answers batches of rows (autoregressive models), which `decode` forms as
+    for a Denoiser and halves when memory runs out; a row's answer must not depend on the others.
     """
 
-    name: str
-    info: Mapping[str, Any]
     device: torch.device
-
-    def check(self, sampler: SamplerName) -> None:
-        """Raises ValueError for a sampler this model can't run, naming those it can."""
-        ...
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""
-        ...
 
     def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
         """One Generation per row."""
-        ...
 
 
 Model = Denoiser | OwnDecoder | BatchDecoder

@@ -47,12 +47,21 @@ class ModelCache:
 
     def get(self, name: str, dtype: str | None = None) -> Model:
         """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
+        from pbcore.models import load_model
+
         wanted = name, dtype or self._dtype
         if wanted in self._errors:
             raise self._errors[wanted]
         if self._model is None or self._held != wanted:
             self.clear()
-            self._model, self._held = self._load(*wanted), wanted
+            try:
+                self._model = load_model(name, device=self._device, dtype=wanted[1], **self._options)
+            except Exception as error:
+                # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
+                self._errors[wanted] = error
+                raise
+            self._held = wanted
+            self.loads += 1
         return self._model
 
     def clear(self) -> None:
@@ -66,17 +75,3 @@ class ModelCache:
             import torch
 
             torch.cuda.empty_cache()
-
-    def _load(self, name: str, dtype: str | None) -> Model:
-        from pbcore.models import load_model
-
-        try:
-            model = load_model(
-                name, device=self._device, **self._options, **({} if dtype is None else {"dtype": dtype})
-            )
-        except Exception as error:
-            # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
-            self._errors[name, dtype] = error
-            raise
-        self.loads += 1
-        return model

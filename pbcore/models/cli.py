@@ -77,29 +77,23 @@ def availability(entry: ModelEntry) -> str:
         return "ready"
     from huggingface_hub import try_to_load_from_cache
 
-    return (
-        "cached"
-        if isinstance(try_to_load_from_cache(entry.source, "config.json", revision=entry.revision), str)
-        else "download"
-    )
+    cached = try_to_load_from_cache(entry.source, "config.json", revision=entry.revision)
+    return "cached" if isinstance(cached, str) else "download"
 
 
 def _source(entry: ModelEntry) -> str:
     return entry.source or ("registered by a package or conftest" if entry.factory else entry.about)
 
 
-def _weights(entry: ModelEntry) -> str | None:
-    """The size of a published shape, counted without storage."""
-    if entry.shape is None or entry.family != "masked":
-        return None
-    from pbcore.models.architecture import parameter_count
-
-    count = parameter_count(entry.shape, entry.name)
-    return f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
-
-
 def _details(entry: ModelEntry) -> str:
+    weights = None
+    if entry.shape is not None and entry.family == "masked":
+        from pbcore.models.architecture import parameter_count
+
+        count = parameter_count(entry.shape, entry.name)
+        weights = f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
     known = FAMILIES.get(entry.architecture or "")
+    columns = {} if known is None else known.columns()
     fields = {
         "family": entry.family,
         "source": _source(entry),
@@ -108,16 +102,10 @@ def _details(entry: ModelEntry) -> str:
         "mask id": entry.mask_id,
         "eos id": entry.eos_id,
         "block length": entry.block,
-        "logits": None
-        if entry.shift is None
-        else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
+        "logits": {None: None, True: "shifted: position i is predicted at i - 1", False: "as is"}[entry.shift],
         "chat": entry.chat,
-        "loaded as": None if known is None else known.loaded_as,
-        "cache": None if known is None else known.cache,
-        "threshold": None if known is None else known.threshold,
-        "samplers": None if known is None else known.samplers,
-        "known from": None if known is None else known.known_from,
-        "weights": _weights(entry),
+        **{name: columns.get(name) for name in ("loaded as", "cache", "threshold", "samplers", "known from")},
+        "weights": weights,
         "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
     }
     return "\n".join(f"  {key}: {value}" for key, value in fields.items() if value is not None)

@@ -6,11 +6,8 @@ from typing import Protocol
 
 from pbcore.lazy_torch import Tensor, torch
 
-_MIX = (
-    -0x40A7B892E31B1A47,
-    -0x6B2FB644ECCEEE15,
-    -0x61C8864680B583EB,
-)  # splitmix64's constants as signed 64-bit numbers
+# splitmix64's constants as signed 64-bit numbers.
+_MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15, -0x61C8864680B583EB)
 
 
 class Draw(Protocol):
@@ -26,11 +23,9 @@ def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0
     Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates
     several draws of one step.
     """
-    x = _mix(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
-    x = _mix(x ^ key)
-    x = _mix(x ^ nfe)
-    bits = _mix(x[:, None] ^ position)  # (R, C)
-    return (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) / (1 << 53)
+    x = mixed(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
+    x = mixed(mixed(x ^ key) ^ nfe)
+    return high_bits(mixed(x[:, None] ^ position)) / (1 << 53)  # (R, C)
 
 
 def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
@@ -47,12 +42,17 @@ def bernoulli(chances: Tensor, uniforms: Tensor) -> Tensor:
     return uniforms < chances
 
 
-def _mix(x: Tensor) -> Tensor:
+def mixed(x: Tensor) -> Tensor:
     """The finaliser of splitmix64 on int64; products wrap around."""
     x = x + _MIX[2]
     x = (x ^ _shift(x, 30)) * _MIX[0]
     x = (x ^ _shift(x, 27)) * _MIX[1]
     return x ^ _shift(x, 31)
+
+
+def high_bits(x: Tensor) -> Tensor:
+    """The upper 53 bits as numbers of float64, plus a half: in (0, 2⁵³)."""
+    return _shift(x, 11).double() + 0.5
 
 
 def _shift(x: Tensor, by: int) -> Tensor:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 
+ADAPTER_CONFIG = "adapter_config.json"
 QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torchao-int4", "quanto-int8", "quanto-int4")
 
 
@@ -21,14 +22,14 @@ QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torc
 class ModelEntry:
     """A resolved model name. Fields left None are read from the checkpoint's config.json.
 
-    Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local
-    checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
-    has none. `architecture` is its row in `families`, `layers` limits the number of layers of a dummy, `gpus` is how
-    many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter that is merged into the weights.
+    One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint),
+    `shape` with `dummy` (random weights), `factory` (registered by a user), or `loader`, an integration's function that
+    makes it, `module:function`. `architecture` is its row in `families`, `layers` limits the layers of a dummy, `gpus`
+    is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to merge into the weights.
 
-    Entries of integrations: `loader` is the function that makes the model, `module:function`. `served`: it answers
-    elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes whole questions, no given
-    tokens. It runs `samplers`, `refuses` says why not another one, and `status` whether it can be asked.
+    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
+    whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
+    asked.
     """
 
     name: str
@@ -59,21 +60,10 @@ class ModelEntry:
     status: Callable[[], str] | None = None
 
 
-class ModelSource(Protocol):
-    """Models of an integration (`Integration.models`)."""
-
-    def entries(self) -> Mapping[str, ModelEntry]:
-        """Name → entry."""
-
-    def add_file(self, path: str | Path, taken: Mapping[str, Any]) -> list[str]:
-        """Adds the models of a user's file and returns their names; `taken` are names of others. Raises InputError."""
-
-
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load weights.
-
-    `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
+    """How to load weights. `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that
+    comes with a checkpoint.
     `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
     `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the registry and
     config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`),
@@ -100,9 +90,7 @@ class LoadOptions:
             what = "quantization" if self.quantization else "device_map"
             raise ModelError(f"{what} needs accelerate, which is not installed: pip install 'pbcore[large]'")
         if self.chat not in (None, "template", "plain"):
-            raise ModelError(
-                f"chat {self.chat!r} is not known; choose template (the tokenizer's chat template) or plain"
-            )
+            raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> LoadOptions:
@@ -112,3 +100,8 @@ class LoadOptions:
         if unknown:
             raise ModelError(f"unknown model option {', '.join(unknown)}; known: {', '.join(known)}")
         return cls(**options)
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds a LoRA adapter."""
+    return (folder / ADAPTER_CONFIG).is_file()

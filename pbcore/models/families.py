@@ -8,6 +8,7 @@ other family has it.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
-CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
-_CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
+SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
 _CODE = "authors' code, run on small checkpoints"
 
@@ -30,9 +30,8 @@ class Family:
     keys; `mask_id` and `eos_id` are those of its authors' code, used where config.json has none.
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
-    Its attention is full unless `block` is given; then `block_key` names the block length in config.json, and without
-    such a key it is `block`. `cache`, `threshold` (the authors' comparison), `samplers` and `known_from` are for the
-    table in docs/models.md, and `texts` for its columns that no field gives.
+    Its attention is full unless `block` is given: the block length, unless config.json has it under `block_key`. The
+    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` has columns of their own.
     """
 
     body: str
@@ -51,11 +50,6 @@ class Family:
     known_from: str = _CODE
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def loaded_as(self) -> str:
-        """The model whose class it is loaded as."""
-        return self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE")
-
     def block_of(self, raw: Mapping[str, Any]) -> Any:
         """The block length that a config.json says, or that of the authors' code; None for neither."""
         return raw.get(self.block_key) if self.block_key else self.block
@@ -65,7 +59,7 @@ class Family:
         length = "full attention" if self.block is None else f"{self.block}{' (config.json)' if self.block_key else ''}"
         logits = "as is" if not self.shift else "shifted" if self.block is None else "shifted within the block"
         return {
-            "loaded as": self.loaded_as,
+            "loaded as": self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE"),
             "mask id": str(self.mask_id),
             "block length": length,
             "logits": logits,
@@ -169,6 +163,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "sedd": Family(
         body="its own network",
+        own=("tokens", "graph", "noise", "model"),
         cache="none",
         threshold="–",
         samplers="`analytic-s…`, `euler-s…`",
@@ -182,14 +177,12 @@ def recognised(raw: Mapping[str, Any]) -> str | None:
     auto, listed = raw.get("auto_map"), raw.get("architectures")
     classes = [str(value).rpartition(".")[2] for value in auto.values()] if isinstance(auto, Mapping) else []
     named = {str(name).casefold() for name in [*(listed if isinstance(listed, list) else []), *classes]}
-    for name, family in FAMILIES.items():
-        if named & {known.casefold() for known in family.architectures}:
-            return name
     kind = str(raw.get("model_type", "")).casefold()
-    for name, family in FAMILIES.items():
-        if kind == family.model_type or (family.own and all(key in raw for key in family.own)):
-            return name
-    return None
+    by_class = (name for name, one in FAMILIES.items() if named & {known.casefold() for known in one.architectures})
+    by_keys = (
+        name for name, one in FAMILIES.items() if kind == one.model_type or (one.own and raw.keys() >= {*one.own})
+    )
+    return next(chain(by_class, by_keys), None)
 
 
 def family_of(config: Mapping[str, Any]) -> str:
@@ -199,15 +192,18 @@ def family_of(config: Mapping[str, Any]) -> str:
     causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
     transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
-    if {"tokens", "graph", "noise", "model"} <= config.keys():
-        return SEDD
-    kind = str(config.get("model_type", "")).lower()
-    if recognised(config) is not None:
-        return MASKED
-    if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
-        return MASKED
-    classes = config.get("architectures") or []
-    return CAUSAL if any(str(name).endswith(_CAUSAL_CLASSES) for name in classes) else MASKED
+    family, kind = recognised(config), str(config.get("model_type", "")).lower()
+    if family == "sedd":
+        return family
+    if (
+        family is not None
+        or kind.startswith(_DIFFUSION)
+        or config.get("mask_token_id") is not None
+        or config.get("is_causal") is False
+    ):
+        return "masked"
+    classes = map(str, config.get("architectures") or [])
+    return "causal" if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes) else "masked"
 
 
 def family_of_folder(folder: Path) -> str:
@@ -241,10 +237,9 @@ def families_table() -> str:
 def _config(folder: Path) -> Mapping[str, Any]:
     """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:
-        config = read_config(folder)
+        return read_config(folder)
     except (OSError, ModelError):
         return {}
-    return config if isinstance(config, dict) else {}
 
 
 def read_config(folder: Path) -> dict[str, Any]:

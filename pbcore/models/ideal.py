@@ -17,9 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pbcore.models.base import Attention, ModelError, Prompt, Query, Request
+from pbcore.models.base import Attention, Prompt, Query, Request
+from pbcore.models.counter_rng import high_bits, mixed
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+from pbcore.models.tokenizer import end_of
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
@@ -28,20 +31,16 @@ from pbcore.theory.distributions import answer_distribution, supports
 from pbcore.theory.mutual import mutual_information
 
 NOISE = 1e-6
-_BITS = (1 << 64) - 1
-_GOLDEN, _MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 class Ideal:
     """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
 
     The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
-    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks this happens
-    only in shuffles of more than 9 people, because of the excluded order. Logits are float64 to resolve noise this
-    small; impossible tokens have −inf.
-
-    The vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words
-    are added as samples contain them.
+    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks only in
+    shuffles of more than 9 people, because of the excluded order. Logits are float64; impossible tokens have −inf. The
+    vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are
+    added as samples contain them.
     """
 
     name = "ideal"
@@ -63,16 +62,8 @@ class Ideal:
             )
         self.device = torch.device(device)
         self.noise = noise
-        self.info: Mapping[str, Any] = {
-            "source": "pbcore",
-            "revision": None,
-            "family": "ideal",
-            "parameters": 0,
-            "dtype": "float64",
-            "embedded": True,
-            "dummy": False,
-            "noise": noise,
-        }
+        of = {"source": "pbcore", "revision": None, "family": "ideal", "embedded": True, "dummy": False}
+        self.info: Mapping[str, Any] = {**of, "parameters": 0, "dtype": "float64", "noise": noise}
         # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
         self._texts: list[str] = [MASK, EOS]
@@ -104,19 +95,14 @@ class Ideal:
         distribution = _distribution(prompt, max_new_tokens)
         self._intern(distribution.vocabulary)
         self._built[id(prompt), distribution.length] = prompt, distribution
-        if prompt.canvas is None:
-            canvas = (self.mask_id,) * (max_new_tokens or prompt.max_new_tokens)
-        else:
-            canvas = tuple(
-                self.mask_id if token is None else self._ids[token] for token in canvas_tokens(prompt.canvas)
-            )
+        length = max_new_tokens or prompt.max_new_tokens
+        given = [None] * length if prompt.canvas is None else canvas_tokens(prompt.canvas)
+        canvas = tuple(self.mask_id if token is None else self._ids[token] for token in given)
         return Request((), canvas, key, prompt)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Tokens up to the first EOS, joined; masks are left out."""
-        ids = list(token_ids)
-        end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
-        return self.whole_text(ids[:end])
+        return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
         """All tokens joined; masks and EOS are left out."""
@@ -132,17 +118,14 @@ class Ideal:
         if request.sample is None:
             raise ModelError("ideal decodes requests that its own encode made from a Sample; this one has no sample")
         length = len(request.canvas)
-        _, distribution = self._built.pop((id(request.sample), length), None) or (
-            None,
-            _distribution(request.sample, length),
-        )
+        built = self._built.pop((id(request.sample), length), None)
+        distribution = built[1] if built else _distribution(request.sample, length)
         columns = np.array([self._ids[token] for token in distribution.vocabulary])
         local = np.full(self.vocab_size, len(columns), dtype=np.int64)
         local[columns] = np.arange(len(columns))
         local[self.mask_id] = MASKED
-        hashes = np.array([crc32(token.encode()) for token in distribution.vocabulary], dtype=np.uint64)
-        key = _mixed(_mixed(np.array([seed & _BITS], dtype=np.uint64)) ^ np.uint64(request.key & _BITS))
-        return _Row(distribution, columns, local, hashes, int(key[0]))
+        hashes = np.array([crc32(token.encode()) for token in distribution.vocabulary])
+        return _Row(distribution, columns, local, hashes, int(mixed(mixed(torch.tensor(seed)) ^ request.key)))
 
     def _intern(self, words: Sequence[str]) -> None:
         for word in words:
@@ -176,7 +159,7 @@ class _Row:
     distribution: AnswerDistribution
     columns: NDArray[np.int64]  # (v,) vocabulary id of each
     local: NDArray[np.int64]  # (V,) inverse of `columns`; v for tokens that occur in no answer
-    hashes: NDArray[np.uint64]  # (v,)
+    hashes: NDArray[np.int64]  # (v,)
     noise_key: int
 
 
@@ -186,11 +169,11 @@ class _Batch:
     def __init__(self, rows: list[_Row], vocab_size: int, noise: float, device: torch.device) -> None:
         self._rows, self._vocab_size, self._noise, self._device = rows, vocab_size, noise, device
 
+    def keep(self, rows: Tensor) -> None:
+        self._rows = [self._rows[i] for i in rows.tolist()]
+
     def logits(self, query: Query) -> Tensor:
-        canvas, want = query.canvas.cpu().numpy(), query.want.cpu().numpy()  # (R, L)
-        out = np.full((int(want.sum()), self._vocab_size), -np.inf)  # (M, V)
-        self._fill(out, canvas, want, query.nfe.tolist())
-        return torch.from_numpy(out).to(self._device)
+        return self._logits(self._rows, query.canvas.cpu().numpy(), query.want.cpu().numpy(), query.nfe.cpu().numpy())
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         """Logits (M, V) of the wanted positions, and (N, V) of those in `query.review`, each given all other tokens."""
@@ -198,9 +181,12 @@ class _Batch:
             raise ValueError("ideal: logits_and_review needs a query with review")
         if not query.hidden:
             return self.logits(query), self._visible(query.canvas[query.review])
-        canvas, review = query.canvas.cpu().numpy(), query.review.cpu().numpy()  # (R, L)
-        reviewed = self._reviewed(canvas, review, query.nfe.tolist())
-        return self.logits(query), torch.from_numpy(reviewed).to(self._device)
+        rows, places = query.review.cpu().numpy().nonzero()  # (N,) each
+        canvas = query.canvas.cpu().numpy()[rows]  # (N, L), a copy
+        canvas[np.arange(len(rows)), places] = Ideal.mask_id
+        alone = np.arange(canvas.shape[1]) == places[:, None]  # (N, L)
+        again = self._logits([self._rows[row] for row in rows], canvas, alone, query.nfe.cpu().numpy()[rows])
+        return self.logits(query), again
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
         """Logits (M, V) of the wanted positions, and mutual information in bits in the place of attention weights; its
@@ -214,10 +200,10 @@ class _Batch:
             length = row.distribution.length
             nats = mutual_information(row.distribution, row.local[canvas[number, :length]])
             weights[number, :length, :length] = torch.from_numpy(nats / np.log(2))
-        index = query.slots.cpu()[:, :, None]
-        chosen = weights.gather(1, index.expand(-1, -1, canvas.shape[1]))  # (R, C, L)
+        slots = query.slots.cpu()  # (R, C)
+        chosen = weights.gather(1, slots[:, :, None].expand(-1, -1, canvas.shape[1]))  # (R, C, L)
         if not query.attending.prompt:
-            chosen = chosen.gather(2, query.slots.cpu()[:, None, :].expand(-1, index.shape[1], -1))
+            chosen = chosen.gather(2, slots[:, None, :].expand(-1, slots.shape[1], -1))
         visible = query.canvas != Ideal.mask_id
         sinks = torch.zeros_like(visible, dtype=torch.double) if query.attending.sinks else None
         again = None if query.review is None else self._visible(query.canvas[query.review])
@@ -228,32 +214,22 @@ class _Batch:
         certain = torch.full((len(present), self._vocab_size), -torch.inf, dtype=torch.double, device=self._device)
         return certain.scatter_(1, present[:, None].to(self._device), 0.0)
 
-    def _reviewed(self, canvas: NDArray[np.int64], review: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
-        """Logits (N, V) of the positions in `review` (R, L), each given all other tokens."""
-        rows, places = review.nonzero()  # (N,) each
-        masked = canvas[rows]  # (N, L), a copy
-        masked[np.arange(len(rows)), places] = Ideal.mask_id
-        want = np.arange(canvas.shape[1]) == places[:, None]  # (N, L)
-        out = np.full((len(rows), self._vocab_size), -np.inf)
-        batch = _Batch([self._rows[row] for row in rows], self._vocab_size, self._noise, self._device)
-        batch._fill(out, masked, want, [nfe[row] for row in rows])
-        return out
-
-    def _fill(
-        self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: Sequence[int]
-    ) -> None:
-        """Writes the logits of the wanted positions into `out` (M, V)."""
+    def _logits(
+        self, rows: list[_Row], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfe: NDArray[np.int64]
+    ) -> Tensor:
+        """Logits (M, V) of the wanted positions of a canvas (R, L) after `nfe` (R,) forwards."""
         counts = want.sum(-1)  # (R,)
+        out = np.full((counts.sum(), self._vocab_size), -np.inf)
         live = counts.nonzero()[0]
         if not len(live):
-            return
-        width = max(len(self._rows[row].columns) for row in live)  # v of the row with the most tokens
+            return torch.from_numpy(out).to(self._device)
+        width = max(len(rows[row].columns) for row in live)  # v of the row with the most tokens
         marginals = np.zeros((len(out), width))  # (M, v)
         columns = np.full((len(live), width), Ideal.mask_id)  # the mask token has probability 0 anyway
-        hashes = np.zeros((len(live), width), dtype=np.uint64)
+        hashes = np.zeros((len(live), width), dtype=np.int64)
         start = 0
         for i, number in enumerate(live):
-            row, length = self._rows[number], self._rows[number].distribution.length
+            row, length = rows[number], rows[number].distribution.length
             stop, v = start + counts[number], len(row.columns)
             columns[i, :v], hashes[i, :v] = row.columns, row.hashes
             known = row.distribution.marginals(row.local[canvas[number, :length]])  # (L, v)
@@ -263,12 +239,13 @@ class _Batch:
         with np.errstate(divide="ignore"):
             logits = np.log(marginals)
         if self._noise:
-            keys = np.array([self._rows[number].noise_key ^ nfes[number] for number in live], dtype=np.uint64)
-            logits += _noise(_mixed(keys)[of], want.nonzero()[1], hashes[of], self._noise)
+            keys = mixed(torch.from_numpy(np.array([rows[row].noise_key for row in live]) ^ nfe[live]))
+            places = mixed(torch.from_numpy(want.nonzero()[1]) ^ keys[of])
+            numbers = mixed(places[:, None] ^ torch.from_numpy(hashes[of]))  # (M, v)
+            # Uniform in (−noise, noise), from row, forward, position and token alone.
+            logits += (high_bits(numbers) * (2 * self._noise / (1 << 53)) - self._noise).numpy()
         out[np.arange(len(out))[:, None], columns[of]] = logits
-
-    def keep(self, rows: Tensor) -> None:
-        self._rows = [self._rows[i] for i in rows.tolist()]
+        return torch.from_numpy(out).to(self._device)
 
 
 def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
@@ -276,22 +253,3 @@ def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
         return answer_distribution(sample, length)
     except ValueError as error:
         raise ModelError(f"ideal can't answer {sample.task}, sample {sample.index}: {error}") from error
-
-
-def _noise(
-    bases: NDArray[np.uint64], places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
-) -> NDArray[np.float64]:
-    """Uniform numbers (M, v) in (−size, size), hashed from row and forward (both in `bases`), position and token."""
-    x = _mixed(places.astype(np.uint64) ^ bases)[:, None] ^ hashes  # (M, v)
-    result: NDArray[np.float64] = ((_mixed(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (
-        2 * size / (1 << 53)
-    ) - size
-    return result
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """splitmix64 of each; products wrap around."""
-    x = x + np.uint64(_GOLDEN)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX[0])
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX[1])
-    return x ^ (x >> np.uint64(31))

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,23 +44,30 @@ class Peak:
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
-    CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU:
-    the resident set, once freed memory has been given back; on Linux by its high-water mark, which is reset, elsewhere
-    sampled in a thread, so that a shorter peak can be missed.
+    CUDA: the allocator's exact peak, once the device has finished. CPU: the resident set, once freed memory has been
+    given back; on Linux by its high-water mark, elsewhere sampled in a thread, so that a shorter peak can be missed.
+    Both counters are reset.
     """
     device = torch.device(device)
     if device.type == "cuda":
-        yield from _of_allocator(device)
-        return
-    _give_back()
-    if _reset_peak():
-        result = Peak(GROWTH, _resident())
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        result = Peak(CUDA, torch.cuda.memory_allocated(device))
         try:
             yield result
         finally:
-            result.peak = _peak()
-    else:
-        yield from _sampled()
+            torch.cuda.synchronize(device)
+            result.peak = torch.cuda.max_memory_allocated(device)
+        return
+    if (trim := getattr(_libc(), "malloc_trim", None)) is not None:
+        trim(0)  # so that what is allocated next counts as growth
+    marked = _reset_peak()
+    result = Peak(GROWTH if marked else SAMPLED, before := _resident(), before)
+    with nullcontext() if marked else _sampled(result):
+        try:
+            yield result
+        finally:
+            result.peak = _peak() if marked else max(result.peak, _resident())
 
 
 @cache
@@ -76,32 +83,15 @@ def keep_freed_memory() -> bool:
     return bool(mallopt and mallopt(_TRIM_THRESHOLD, KEPT) and mallopt(_MMAP_THRESHOLD, KEPT))
 
 
-def _give_back() -> None:
-    """Returns freed memory to the system where the C library can, so that what is allocated next counts as growth."""
-    trim = getattr(_libc(), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
 @cache
 def _libc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-def _of_allocator(device: torch.device) -> Iterator[Peak]:
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    result = Peak(CUDA, torch.cuda.memory_allocated(device))
-    try:
-        yield result
-    finally:
-        torch.cuda.synchronize(device)
-        result.peak = torch.cuda.max_memory_allocated(device)
-
-
-def _sampled() -> Iterator[Peak]:
-    start, done = _resident(), threading.Event()
-    result = Peak(SAMPLED, start, start)
+@contextmanager
+def _sampled(result: Peak) -> Iterator[None]:
+    """Raises the peak in a thread while the block runs."""
+    done = threading.Event()
 
     def watch() -> None:
         while not done.wait(_INTERVAL):
@@ -110,11 +100,10 @@ def _sampled() -> Iterator[Peak]:
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield result
+        yield
     finally:
         done.set()
         thread.join()
-        result.peak = max(result.peak, _resident())
 
 
 def _resident() -> int:

@@ -14,8 +14,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.rows import end_of, past_eos
-from pbcore.models.tokenizer import Tokenizer, prompt_ids, read_tokenizer
+from pbcore.models.tokenizer import Tokenizer, end_of, past_eos, prompt_ids, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 

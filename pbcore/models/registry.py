@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.extensions import named, provided
-from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
+from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
 from pbcore.package_data import package_yaml
@@ -63,7 +63,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
         raise InputError(
             f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
-    if name in _table() or name in _provided():
+    if name in _built_in():
         raise InputError(f"model name {name!r} is already taken by a built-in model; choose another name")
     FACTORIES.register(name, factory)
 
@@ -74,7 +74,7 @@ def add_models_file(path: str | Path) -> list[str]:
     Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file.
     """
     taken = {**_table(), **FACTORIES.all()}
-    return [name for source in _sources() for name in source.add_file(path, taken)]
+    return [name for source in provided("models") for name in source.add_file(path, taken)]
 
 
 def sources() -> dict[str, str]:
@@ -86,14 +86,12 @@ def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
     installation.
     """
-    known = [name for name, entry in _table().items() if not missing_here(entry)] + list(_provided())
-    return known + [name for name in FACTORIES.all() if name not in known]
+    return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
 def all_entries() -> list[ModelEntry]:
     """Every entry, including embedded models missing from this installation."""
-    users = [ModelEntry(name, family="user", factory=factory) for name, factory in FACTORIES.all().items()]
-    return [*_table().values(), *_provided().values(), *users]
+    return list(_entries().values())
 
 
 def missing_here(entry: ModelEntry) -> bool:
@@ -112,32 +110,33 @@ def resolve_model(name: str) -> ModelEntry:
         raise ModelError(
             f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}"
         )
-    if "+" in name and not Path(name).expanduser().is_dir():
+    path = Path(name).expanduser()
+    if "+" in name and not path.is_dir():
         return _adapted(name)
     base, colon, suffix = name.partition(":")
-    entry = _table().get(base)
-    if entry is not None and colon:
-        return _dummy(entry, name, suffix)
+    if colon and base in _table():
+        return _dummy(_table()[base], name, suffix)
+    entry = _entries().get(name)
     if entry is not None:
         if missing_here(entry):
-            where = f"{entry.folder} has no checkpoint"
             objective = {"causal": " --objective causal", "sedd": " --objective sedd"}.get(entry.family, "")
             graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
-                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train"
-                f"{objective}{graph}`"
+                f"model {name!r} is not part of this installation: {entry.folder} has no checkpoint. Train it with "
+                f"`python -m pbcore.train{objective}{graph}`"
             )
         return entry
-    if name in (others := _provided()):
-        return others[name]
-    factories = FACTORIES.all()
-    if name in factories:
-        factory = factories[name]
-        return ModelEntry(name, family="user", factory=factory, gpus=getattr(factory, "gpus", 1))
-    path = Path(name).expanduser()
     if path.is_dir():
-        _check_folder(name, path)
-        return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
+        if (path / "config.json").is_file():
+            return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
+        if is_adapter(path):
+            raise ModelError(
+                f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
+            )
+        raise ModelError(
+            f"model {name!r}: {path.absolute()} is not a checkpoint: it has no config.json. Give the folder that holds "
+            "config.json and *.safetensors"
+        )
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         what = "is a file" if path.is_file() else "does not exist"
         raise ModelError(
@@ -149,20 +148,6 @@ def resolve_model(name: str) -> ModelEntry:
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
-    )
-
-
-def _check_folder(name: str, path: Path) -> None:
-    """Raises ModelError for a folder that can't be a checkpoint, before a run makes cells of it."""
-    if (path / "config.json").is_file():
-        return
-    if (path / "adapter_config.json").is_file():
-        raise ModelError(
-            f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
-        )
-    raise ModelError(
-        f"model {name!r}: {path.absolute()} is not a checkpoint: it has no config.json. Give the folder that holds "
-        "config.json and *.safetensors"
     )
 
 
@@ -178,7 +163,11 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
         if entry.adapter is not None:
             raise ModelError(f"model {name!r}: a registered model loads its own adapters; register one that does")
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
-    given = _with_adapter(entry, LoadOptions.of(options))
+    given = LoadOptions.of(options)
+    if entry.adapter is not None:
+        if given.adapter is not None:
+            raise ModelError(f"model {entry.name!r}: adapter {entry.adapter} in its name and {given.adapter}; give one")
+        given = replace(given, adapter=str(entry.adapter))
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
 
@@ -196,7 +185,7 @@ def _adapted(name: str) -> ModelEntry:
     splits = [(name[: match.start()], name[match.end() :]) for match in re.finditer(r"\+", name)]
     for base, folder in splits:
         path = Path(folder).expanduser()
-        if base and (path / "adapter_config.json").is_file():
+        if base and is_adapter(path):
             return replace(resolve_model(base), adapter=path.resolve())
     base, folder = splits[0]
     resolve_model(base)  # reports an unknown model first
@@ -204,15 +193,6 @@ def _adapted(name: str) -> ModelEntry:
         f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json); write MODEL+DIR with "
         "the folder that `python -m pbcore.train --adapt` wrote"
     )
-
-
-def _with_adapter(entry: ModelEntry, given: LoadOptions) -> LoadOptions:
-    """The options with the adapter that the model's name or the user gives. Raises ModelError for two adapters."""
-    if entry.adapter is None:
-        return given
-    if given.adapter is not None:
-        raise ModelError(f"model {entry.name!r}: adapter {entry.adapter} in its name and {given.adapter}; give one")
-    return replace(given, adapter=str(entry.adapter))
 
 
 def _made(entry: ModelEntry, model: Any) -> Model:
@@ -229,13 +209,19 @@ def _made(entry: ModelEntry, model: Any) -> Model:
     return result
 
 
-def _sources() -> tuple[ModelSource, ...]:
-    return provided("models")
+def _built_in() -> dict[str, ModelEntry]:
+    """The models of the table and of integrations."""
+    return {**_table(), **{name: entry for source in provided("models") for name, entry in source.entries().items()}}
 
 
-def _provided() -> dict[str, ModelEntry]:
-    """The models of integrations."""
-    return {name: entry for source in _sources() for name, entry in source.entries().items()}
+def _entries() -> dict[str, ModelEntry]:
+    """Every model by name."""
+    users = {
+        name: ModelEntry(name, family="user", factory=factory, gpus=getattr(factory, "gpus", 1))
+        for name, factory in FACTORIES.all().items()
+    }
+    built_in = _built_in()
+    return built_in | {name: entry for name, entry in users.items() if name not in built_in}
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

@@ -78,24 +78,15 @@ def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
     grid = torch.arange(row.shape[1], device=ours.device)
     sees = None if ours.block is None else (grid // ours.block <= (grid // ours.block)[:, None])[None]  # (1, T, T)
     mine = ours.network.project(ours.network.hidden(Columns(row, grid[None], sees)))[0].float()  # (T, V)
-    other = _run(theirs, row, sees, makes_its_own=ours.info["family"] == "fast_dllm_v2")[0].float()
+    given: dict[str, Any] = {}
+    if sees is not None and ours.info["family"] != "fast_dllm_v2":  # whose code makes its own mask
+        lowest = torch.finfo(torch.float32).min
+        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(~sees, lowest)[:, None]
+    try:
+        other: Tensor = theirs(row, **given).logits[0].float()
+    except Exception as error:  # whatever a stranger's code raises
+        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
     if mine.shape != other.shape:
         raise ModelError(f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}")
     same = int((mine.argmax(-1) == other.argmax(-1)).sum())
     return Compared(row.shape[1], float((mine - other).abs().max()), same)
-
-
-def _run(theirs: Any, row: Tensor, sees: Tensor | None, *, makes_its_own: bool) -> Tensor:
-    """Logits (1, T, V) of their code. Block models get their mask as an additive one (1, 1, T, T), but Fast-dLLM v2's
-    code makes its own.
-    """
-    given: dict[str, Any] = {}
-    if sees is not None and not makes_its_own:
-        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(
-            ~sees, torch.finfo(torch.float32).min
-        )[:, None]
-    try:
-        logits: Tensor = theirs(row, **given).logits
-    except Exception as error:  # whatever a stranger's code raises
-        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
-    return logits

@@ -4,13 +4,13 @@ tokenizer.
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
+from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import Prompt, Request
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
@@ -106,10 +106,8 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 
 
 class FileTokenizer(Tokenizer):
-    """A tokenizer read from a checkpoint's files.
-
-    `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by
-    blank lines, with `ending` behind the last.
+    """A tokenizer of transformers. `mode` template applies the chat template and adds no further special tokens; plain
+    joins the turns' contents by blank lines, with `ending` behind the last.
     """
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
@@ -141,14 +139,9 @@ class FileTokenizer(Tokenizer):
         """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
         has so far.
         """
-        return str(
-            self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=not unfinished,
-                continue_final_message=unfinished,
-            )
-        )
+        turns = [dict(message) for message in messages]
+        ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
+        return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
 
     def text(self, text: str) -> list[int]:
         ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id
@@ -209,6 +202,17 @@ class NoTokenizer(Tokenizer):
         )
 
 
+def auto_tokenizer(folder: Path, name: str, mode: str | None, trust_remote_code: bool) -> Tokenizer:
+    """The tokenizer that transformers makes of a folder's files. Raises ModelError for files that can't be read."""
+    from transformers import AutoTokenizer
+
+    try:
+        words = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return FileTokenizer(words, name, mode)
+
+
 def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; `ending`
     stands behind chats without a template.
@@ -243,3 +247,27 @@ def pieces(model: Any) -> Callable[[int], str] | None:
         return EOS if token in stops else str(text([token])) or f"<{token}>"
 
     return piece
+
+
+class PastEos(TypedDict):  # two fields of a Generation
+    official_text: str | None
+    text_after_eos: bool | None
+
+
+def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
+    """Where the first of `stops` stands in `ids`; their number if none does."""
+    return next((place for place, token in enumerate(ids) if token in stops), len(ids))
+
+
+def past_eos(
+    ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
+) -> PastEos:
+    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
+
+    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
+    """
+    if all(token in stops for token in ids[end_of(ids, stops) :]):
+        return {"official_text": None, "text_after_eos": False}
+    whole = whole_text(ids)
+    late = None if whole is None else whole != text
+    return {"official_text": whole if late else None, "text_after_eos": late}

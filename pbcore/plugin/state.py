@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
 from pbcore.plugin.omp_wait_policy import choose_waiting
@@ -79,10 +79,7 @@ def read_name(text: str) -> CellName | None:
     """The cell of a known task that a text names, whether or not the run has it."""
     from pbcore.tasks import all_task_names
 
-    try:
-        return parse(text, all_task_names())
-    except CellNameError:
-        return None
+    return parse(text, all_task_names())
 
 
 def say(config: pytest.Config, *lines: str) -> None:

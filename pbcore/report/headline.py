@@ -39,7 +39,7 @@ def findings(cells: pd.DataFrame) -> list[str]:
     the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap."""
     table = curves(cells)
     models = list(dict.fromkeys(table["model"])) if len(table) else []
-    told = [_finding(str(model), table[table["model"] == model]) for model in models[:MODELS]]
+    told = [_finding(str(model), table[table["model"].isin([model])]) for model in models[:MODELS]]
     return [*told, *([f"{counted(len(models) - MODELS, 'more model')}: see the table"] if models[MODELS:] else [])]
 
 

@@ -1,20 +1,23 @@
-"""From decoded answers and their scores to a cell's record."""
+"""From decoded answers and their scores to a cell's record, and the check that a record's aggregates are theirs."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from pbcore.printable import printable
+from pbcore.results.check import LoadError
 from pbcore.results.json_values import plain
-from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
+from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
 if TYPE_CHECKING:
-    from pbcore.models.rows import Generation
+    from pbcore.models.base import Generation
 
 
 def length_text(lengths: Sequence[int]) -> str:
@@ -44,10 +47,6 @@ def build_cell(
     seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
     are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
     missing without a reason.
-
-        facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
-        cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
-        RunDir(path).write_cell(cell, samples)
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)
@@ -155,14 +154,13 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     of the model that drafted; empty for other models.
     """
     told = [answer.extra for answer in answers]
-    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
-    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
-    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
-    return {
-        **({"finish": dict(sorted(ends.items()))} if ends else {}),
-        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
-        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
+    names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
+    counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
+    found: dict[str, Any] = {
+        key: {str(value): number for value, number in sorted(of.items())} for key, of in counts.items() if of
     }
+    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
+    return found | ({"draft_forwards": sum(drafted) / len(told)} if drafted else {})
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
@@ -238,12 +236,11 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
-    return {
-        "seconds": seconds,
-        "rounds": [float(value) for value in rounds],
-        "samples_per_second": len(samples) / seconds if seconds > 0 else None,
-        "tokens_per_second": sum(tokens) / seconds if seconds > 0 and tokens else None,
-    }
+    timed = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
+    if seconds <= 0:
+        return timed
+    rate = sum(tokens) / seconds if tokens else None
+    return {**timed, "samples_per_second": len(samples) / seconds, "tokens_per_second": rate}
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
@@ -258,3 +255,35 @@ def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, 
             )
         scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
     return scores
+
+
+def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
+    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
+    from what its samples give. Intervals are not computed again."""
+    if cell.status != "ok":
+        return
+    try:
+        aggregates = list(_aggregates(cell, samples))
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise LoadError(f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})") from error
+    for name, told, computed in aggregates:
+        numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
+        if told != computed and not (numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)):
+            values = [f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120) for one in (told, computed)]
+            raise LoadError(
+                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give {values[1]}: "
+                "edited or damaged"
+            )
+
+
+def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
+    """(field, what the record says, what the samples give)."""
+    for name, score in cell.scores.items():
+        measured = by_index(sample for sample in samples if name in sample.scores)
+        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
+        yield f"scores.{printable(name, 40)}.n", score.n, len(means)
+        yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
+    for name, value in forward_rates(cell.id, samples).items():
+        if (told := getattr(cell, name)) is not None:  # records written before there was such a field have none
+            yield name, told, value
+    yield "failures", cell.failures, failure_counts(samples)

@@ -37,14 +37,14 @@ def load(path: str | Path) -> pd.DataFrame:
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
     """The rows of several results, concatenated, with a column `run` that holds each row's path."""
+    import pandas as pd
+
     tables = [load(path).assign(run=str(path)) for path in paths]
     if not tables:
         raise LoadError("no path given; give at least one run directory or results file")
-    import pandas as pd
-
-    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True).reindex(
-        columns=list(dict.fromkeys(column for table in tables for column in table.columns))
-    )
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    filled = [table.dropna(axis="columns", how="all") for table in tables]
+    return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
@@ -88,20 +88,15 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
     cells = load_cells(results)
     if not lines.exists():
         return [StoredCell(cell, ()) for cell in cells]
-    samples = _samples(lines)
-    unknown = sorted(samples.keys() - {cell.id for cell in cells})
-    if unknown:
-        raise LoadError(f"{lines} has samples of cell {printable(unknown[0])}, which {results.name} lacks")
-    return [with_samples(cell, samples.get(cell.id, ()), str(lines)) for cell in cells]
-
-
-def _samples(file: Path) -> dict[str, list[SampleRecord]]:
-    samples: dict[str, list[SampleRecord]] = {}
-    for where, data in json_lines(file):
+    samples: dict[str, list[SampleRecord]] = {cell.id: [] for cell in cells}
+    for where, data in json_lines(lines):
         if not isinstance(data, dict) or not isinstance(data.get("cell"), str):
             raise LoadError(f"{where} is {shown(data)}; it should be a sample with a field cell, the cell's id")
-        samples.setdefault(data.pop("cell"), []).append(SampleRecord.from_json(data, where))
-    return samples
+        cell_id = data.pop("cell")
+        if cell_id not in samples:
+            raise LoadError(f"{lines} has samples of cell {printable(cell_id)}, which {results.name} lacks")
+        samples[cell_id].append(SampleRecord.from_json(data, where))
+    return [with_samples(cell, samples[cell.id], str(lines)) for cell in cells]
 
 
 def _from_directory(source: Path) -> list[CellRecord]:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,12 @@ _METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bl
 SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
     name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
-_ALL = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}  # of every row
+_ALL: dict[str, Any] = {
+    "status": "ok",
+    "data_source": "published",
+    "dummy": False,
+    "shared_device": False,
+}  # of every row
 RESULTS_FILE = "results_parallelbench.json"
 _TOP_K = {
     "confidence_topk": "confidence",
@@ -58,7 +64,7 @@ def read(path: Path) -> pd.DataFrame | None:
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
-            return _rewrite_table(table)
+            return _rows(table.to_dict("records"))
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
         raise InputError(
@@ -84,7 +90,7 @@ def figures() -> pd.DataFrame:
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
     setting = "dLLMs: k=2, no semi-AR"
     of_lists = paper["task"].str.startswith("waiting_line/").map({True: f"n=15; {setting}", False: setting})
-    tables = [_paper_tables(paper.assign(setting=of_lists)), _rewrite_table(runs.assign(grammar=grammar))]
+    tables = [_paper_tables(paper.assign(setting=of_lists)), _rows(runs.assign(grammar=grammar).to_dict("records"))]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -107,38 +113,27 @@ def sampler_name(method: str, param: str) -> str:
 
 
 def _run_folder(file: Path) -> pd.DataFrame:
-    import pandas as pd
-
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
-    results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    rows = []
-    for name, values in results.items():
-        task = TASKS.get(name.removeprefix("parallelbench_"))
-        if task is not None:
-            plain = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
-            rows.append(_row(model, method, param, task, plain) | {"run": file.parent.name})
-    return pd.DataFrame(rows)
+    entries = []
+    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
+        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        names = {"model": model, "method": method, "param": param, "task": name.removeprefix("parallelbench_")}
+        entries.append({**known, **names, "run": file.parent.name})
+    return _rows(entries)
 
 
-def _rewrite_table(table: pd.DataFrame) -> pd.DataFrame:
+def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """The rows of entries with model, method, param, task and scores, those of tasks that we have."""
     import pandas as pd
 
-    entries = [{str(key): value for key, value in entry.items()} for entry in table.to_dict("records")]
-    known = [(task, entry) for entry in entries if (task := TASKS.get(str(entry["task"]))) is not None]
-    rows = [
-        _row(entry["model"], entry["method"], entry["param"], task, entry) | {"run": entry.get("run", "")}
-        for task, entry in known
-    ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_row(entry) | {"run": entry.get("run", "")} for entry in entries if entry["task"] in TASKS])
 
 
-def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
-    """One row in our columns.
-
-    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text.
-    """
+def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text."""
+    task = TASKS[values["task"]]
     headline = _headline(task)
-    sampler, short = sampler_name(method, param), model.replace("__", "/")
+    sampler, short = sampler_name(values["method"], values["param"]), values["model"].replace("__", "/")
     scores = {SCORES[key]: _number(value) / 100 for key, value in values.items() if key in SCORES}
     scores[headline] = _number(values.get("score")) / 100
     return {

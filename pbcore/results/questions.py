@@ -18,9 +18,9 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
-from pbcore.results.json_values import dump_json, plain
+from pbcore.results.json_values import plain
 from pbcore.results.record import SCHEMA, CellRecord, Count
-from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
@@ -60,7 +60,7 @@ def keep(run: RunDir, task: Task) -> Path:
     if path.exists():
         return path
     data = asdict(_File(SCHEMA, task.name, task.data_hash, [question(sample) for sample in task.samples]))
-    return write_atomic(path, dump_json(plain(data, f"questions of {task.name}"), indent=1) + "\n")
+    return write_json(path, plain(data, f"questions of {task.name}"))
 
 
 def question(sample: Sample) -> Question:
@@ -105,16 +105,8 @@ def gather(sources: Iterable[RunDir], target: RunDir) -> None:
 DATA = "data"  # of a run directory: questions that came with an imported run
 
 
-class QuestionsError(InputError):
-    """A cell's questions can't be loaded: its data or tasks file is missing or has changed."""
-
-
 class Questions:
-    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json names.
-
-    questions = Questions(run.path, run.read_run())
-    task = questions.of(cell)  # its samples have the cell's data_hash
-    """
+    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json (`facts`) names."""
 
     def __init__(
         self, run: Path, facts: Mapping[str, Any], data_dir: Path | None = None, tasks: tuple[Path, ...] = ()
@@ -129,23 +121,23 @@ class Questions:
             add_tasks_file(file)
 
     def of(self, cell: CellRecord) -> Task:
-        """The cell's task with the samples that it answered. Raises QuestionsError, saying what to give."""
+        """The cell's task with the samples that it answered. Raises InputError, saying what to give."""
         if key(cell) not in self._loaded:
             try:
                 self._loaded[key(cell)] = self._load(cell)
-            except QuestionsError as error:
-                raise QuestionsError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+            except InputError as error:
+                raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
         return self._loaded[key(cell)]
 
     def _load(self, cell: CellRecord) -> Task:
         digest, options = cell.conditions.data_hash, cell.conditions.options
         other = asked_by(cell.task)
         if other is not None:  # a task's files can hold code, so a record's path doesn't load them
-            raise QuestionsError(f"{other.name} asked and scored; measure the cell again")
+            raise InputError(f"{other.name} asked and scored; measure the cell again")
         if cell.task not in all_task_names():
-            raise QuestionsError(f"no task named {printable(cell.task)}; give its file with --tasks")
+            raise InputError(f"no task named {printable(cell.task)}; give its file with --tasks")
         if not digest:
-            raise QuestionsError("its record has no digest of its data")
+            raise InputError("its record has no digest of its data")
         folder = self._folder(cell, digest)
         seed = options.get("data_seed", self._facts.get("data_seed")) or 0
         asked = task_spec(cell.task).asked(options)
@@ -160,7 +152,7 @@ class Questions:
                 return task
         source = f"in {folder}" if folder else f"made with --data-seed {seed}"
         why = errors[0] if errors else f"those {source} are other ones (digest {digest[:8]} is recorded)"
-        raise QuestionsError(f"{why}; give the folder that the run had with --data-dir")
+        raise InputError(f"{why}; give the folder that the run had with --data-dir")
 
     def _folder(self, cell: CellRecord, digest: str) -> Path | None:
         """The folder of the data: as given, inside the run, or as the run had it; None for generated data."""
@@ -171,7 +163,7 @@ class Questions:
             return self._data_dir or inside
         named = cell.conditions.options.get("data_dir") or self._facts.get("data_dir")
         if not isinstance(named, str):
-            raise QuestionsError(
+            raise InputError(
                 f"they are {cell.conditions.data_source} data, and the run doesn't say from where; give the folder "
                 "with --data-dir"
             )
@@ -187,23 +179,17 @@ class Questions:
             yield recorded
 
 
-def selected(task: Task, indices: list[int]) -> Task:
-    """The task with the samples of these numbers only, in their order. Raises QuestionsError for an unknown number."""
-    known = {sample.index: sample for sample in task.samples}
-    missing = [index for index in indices if index not in known]
-    if missing:
-        raise QuestionsError(f"{task.name} has no sample {missing[0]}, which an answer names")
-    return replace(task, samples=tuple(known[index] for index in indices))
-
-
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
-    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises InputError for an
     answer to a sample that the task lacks."""
+    known = {sample.index: sample for sample in task.samples}
+    missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
+    if missing is not None:
+        raise InputError(f"{task.name} has no sample {missing}, which an answer names")
     official = bool(stored.cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in stored.samples]
-    samples = selected(task, [sample.index for sample in stored.samples]).samples
-    cell = replace(stored.cell, headline=task.headline)
-    record, again = with_scores(cell, stored.samples, task.score_many(texts, samples))
+    texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
+    scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])
+    record, again = with_scores(replace(stored.cell, headline=task.headline), stored.samples, scored)
     return StoredCell(record, tuple(again))
 
 

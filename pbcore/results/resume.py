@@ -4,7 +4,7 @@ same.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,18 +87,11 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
     return source_digest(roots)
 
 
-def finished(
-    run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
-) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win); a resumed
-    run repeats the others. Damaged files are left as they are and reported through `say` (default: a warning).
-
-        done = finished("reports/20260102-030405-ab12")
-        if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
-    """
-    paths = [run_dir] if isinstance(run_dir, (str, Path)) else list(run_dir)
-    stored = [entry for path in paths for entry in open_run(path).read_cells(say)]
-    return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored if entry.cell.status == "ok"}
+def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
+    """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the others. Damaged files
+    are left as they are and reported through `say` (default: a warning)."""
+    stored = [entry for entry in open_run(run_dir).read_cells(say) if entry.cell.status == "ok"]
+    return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,6 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted, printable, shown
-from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
@@ -71,7 +70,7 @@ class RunDir:
 
     def write_run(self, facts: Mapping[str, Any]) -> Path:
         """Writes run.json: `facts` (plain values) with `schema` added. Returns its path."""
-        return write_atomic(self.path / "run.json", _text({"schema": SCHEMA, **plain(facts, "run facts")}))
+        return write_json(self.path / "run.json", {"schema": SCHEMA, **plain(facts, "run facts")})
 
     def read_run(self) -> dict[str, Any]:
         """The facts of run.json; empty if the run was killed before writing them. Raises LoadError if it is damaged."""
@@ -84,7 +83,7 @@ class RunDir:
         Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError.
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
-        return write_atomic(self.cells_dir / cell_file(cell.id), _text(plain(data, f"record of {cell.id}")))
+        return write_json(self.cells_dir / cell_file(cell.id), plain(data, f"record of {cell.id}"))
 
     def answers_file(self, cell_id: str) -> Path:
         """Where the answers of a cell of a model behind a server are kept as they come."""
@@ -100,11 +99,20 @@ class RunDir:
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
-            entry = _read_or_say(file, say, set_aside)
-            if entry is None:
+            try:
+                entry = parse_cell(read_utf8(file), str(file))
+            except NewerSchemaError:
+                raise
+            except LoadError as error:
+                reason = str(error).removeprefix(str(file)).lstrip(": ")
+                renamed = f"renamed to {_set_aside(file).name}, " if set_aside else ""
+                message = f"cell file {file} can't be read ({reason}); {renamed}the cell counts as not run"
+                if say is None:
+                    warnings.warn(message, CorruptCellWarning, stacklevel=2)
+                else:
+                    say(message)
                 continue
-            cell = entry.cell
-            name = cell.model_at, cell.task, cell.sampler
+            cell, name = entry.cell, (entry.cell.model_at, entry.cell.task, entry.cell.sampler)
             if cell.id in stored or name in names:
                 raise LoadError(
                     f"{file} holds cell {printable(cell.id)}, as another file there does; delete one of the two"
@@ -125,7 +133,7 @@ class RunDir:
         results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
         lines = [dump_json({"cell": entry.cell.id, **asdict(sample)}) for entry in stored for sample in entry.samples]
         return (
-            write_atomic(self.path / "results.json", _text(results)),
+            write_json(self.path / "results.json", results),
             write_atomic(self.path / "samples.jsonl", "".join(line + "\n" for line in lines)),
         )
 
@@ -213,6 +221,8 @@ def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) 
             f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
             "answered once per seed"
         )
+    from pbcore.results.build import check_aggregates  # imports numpy
+
     check_aggregates(cell, samples, where)
     return StoredCell(cell, tuple(samples))
 
@@ -246,28 +256,13 @@ def run_facts(data: Any, where: str) -> dict[str, Any]:
     return facts
 
 
-def set_aside(file: Path) -> Path:
+def _set_aside(file: Path) -> Path:
     """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new path."""
     names = (f"{file.name}.corrupt{number if number > 1 else ''}" for number in count(1))
     target = next(path for name in names if not (path := file.with_name(name)).exists())
     return file.replace(target)
 
 
-def _read_or_say(file: Path, say: Callable[[str], None] | None, aside: bool) -> StoredCell | None:
-    try:
-        return parse_cell(read_utf8(file), str(file))
-    except NewerSchemaError:
-        raise
-    except LoadError as error:
-        reason = str(error).removeprefix(str(file)).lstrip(": ")
-    renamed = f"renamed to {set_aside(file).name}, " if aside else ""
-    message = f"cell file {file} can't be read ({reason}); {renamed}the cell counts as not run"
-    if say is None:
-        warnings.warn(message, CorruptCellWarning, stacklevel=3)
-    else:
-        say(message)
-    return None
-
-
-def _text(data: Mapping[str, Any]) -> str:
-    return dump_json(data, indent=1) + "\n"
+def write_json(path: Path, data: Any) -> Path:
+    """Writes plain values atomically, as `write_atomic` does."""
+    return write_atomic(path, dump_json(data, indent=1) + "\n")

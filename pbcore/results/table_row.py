@@ -38,6 +38,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
     paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
     ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
+    rewrite = cell.conditions.data_source == REWRITE
     flat: dict[str, Any] = {
         "id": cell.id,
         "model": cell.model_at,
@@ -47,7 +48,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "status": cell.status,
         "n": cell.n_samples,
         "length": cell.length,
-        "prompts": _prompts(cell),
+        "prompts": REWRITE if rewrite else "v1" if cell.task in PAPER_TASKS else "own",
         "headline": cell.headline,
     }
     for name, score in {"score": headline, **cell.scores}.items():
@@ -79,12 +80,6 @@ def theory(cell: CellRecord) -> dict[str, Any]:
     gap = None if known is None or score is None else known.mean - score.mean
     kind = None if known is None else known.kind
     return {**dict(zip(THEORY, (*values, gap, cell.bits_lost), strict=True)), "ceiling_kind": kind}
-
-
-def _prompts(cell: CellRecord) -> str:
-    if cell.conditions.data_source == REWRITE:
-        return REWRITE
-    return "v1" if cell.task in PAPER_TASKS else "own"
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
-from pbcore.models.sedd.config import GRAPHS
+from pbcore.models.families import SEDD_GRAPHS
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 
@@ -110,41 +110,23 @@ def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | No
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--adapt",
-        metavar="MODEL",
-        help="train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help",
-    )
-    parser.add_argument(
-        "--objective",
-        choices=get_args(Objective),
-        help="diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on "
-        "scores",
-    )
-    parser.add_argument("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
-    parser.add_argument("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
-    parser.add_argument(
-        "--out", type=Path, help="folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
-    )
-    parser.add_argument(
-        "--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)"
-    )
-    parser.add_argument("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
-    parser.add_argument(
-        "--evaluate",
-        type=Path,
-        nargs="?",
-        const="",
-        metavar="DIR",
-        help="score a checkpoint instead of training (default: the embedded one)",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help=f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)",
-    )
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
+    add = parser.add_argument
+    adapt = "train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help"
+    add("--adapt", metavar="MODEL", help=adapt)
+    trained = "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
+    add("--objective", choices=get_args(Objective), help=f"{trained} scores")
+    add("--graph", choices=SEDD_GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
+    add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
+    out = "folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
+    add("--out", type=Path, help=out)
+    add("--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)")
+    add("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
+    score = "score a checkpoint instead of training (default: the embedded one)"
+    add("--evaluate", type=Path, nargs="?", const="", metavar="DIR", help=score)
+    samples = f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)"
+    add("--samples", type=int, help=samples)
+    add("--device", default="cpu", help="cpu or cuda")
+    add("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     return parser
 
 

@@ -18,8 +18,8 @@ from pbcore.train.recipe import RECIPES, model_of
 
 CARD = """# {name}: a small {kind} language model
 
-`{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {layers} layers
-of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from {origin} by
+`{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {recipe.layers} layers
+of width {recipe.width}, {recipe.heads} heads, inner width {recipe.inner}; {words:,} word-level tokens), trained from {origin} by
 
     {command}
 
@@ -39,13 +39,13 @@ inverse BLEU.
 
 - Objective: {objective}
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
-- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
   `loss.png`.
 """
 SEDD_CARD = """# {name}: a small SEDD model with {graph} noise
 
 `{name}` does list operations on single symbols by infilling (tasks {tasks}). It is the network of SEDD ({parameters:,} parameters:
-{layers} blocks of width {width}, {heads} heads; {words:,} word-level tokens), trained from scratch by
+{recipe.layers} blocks of width {recipe.width}, {recipe.heads} heads; {words:,} word-level tokens), trained from scratch by
 
     {command}
 
@@ -64,14 +64,14 @@ Printed by `python -m pbcore.train --evaluate DIR`.
 
 - Objective: score entropy (arXiv 2310.16834) times σ′(t)·t, log-linear noise, {graph} graph.
 - Muon for the blocks' matrices, AdamW for the rest, one learning rate, gradients clipped at norm {clip:g}.
-- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
 """
-END = """- Seed {seed}; a row depends on seed and step alone.
+END = """- Seed {recipe.seed}; a row depends on seed and step alone.
 {notes}
 The recipe (`pbcore/train/{file}`):
 
 ```yaml
-{recipe}```
+{settings}```
 
 ![loss](loss.png)
 """
@@ -150,6 +150,8 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
         left -= min(left, phase.steps)
     return (text + END).format(
         **_WORDS[recipe.objective],
+        run=run,
+        recipe=recipe,
         name=name,
         file=RECIPES[name],
         command=f"python -m pbcore.train{options}",
@@ -157,20 +159,14 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
         tasks=", ".join(f"`{task}`" for task in recipe.tasks or ()),
         origin="scratch" if recipe.start is None else f"the weights of `{recipe.start}`",
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        layers=recipe.layers,
-        width=recipe.width,
-        heads=recipe.heads,
-        inner=recipe.inner,
         words=len(run.tokenizer),
         samples=samples,
         table=scores_table(results),
         clip=CLIP,
-        steps=run.step,
         rows=rows,
         hours=f"{run.seconds / 60:.0f} minutes",
         seconds_per_step=run.seconds / run.step,
         loss=run.log[-1]["loss"],
-        seed=recipe.seed,
         notes="".join(f"- {note}\n" for note in recipe.notes),
-        recipe=yaml.safe_dump(asdict(recipe), sort_keys=False, width=110),
+        settings=yaml.safe_dump(asdict(recipe), sort_keys=False, width=110),
     )

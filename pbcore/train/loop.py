@@ -1,6 +1,5 @@
 """The training loop: runs a recipe's steps, saves states to resume from, and logs the loss."""
 
-import csv
 import math
 import os
 import time
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -28,7 +28,6 @@ from pbcore.train.sedd import ScoreLoss, process
 
 CLIP = 1.0
 STATE = "state.pt"
-LOG = "loss.csv"
 
 
 @dataclass(slots=True)
@@ -91,10 +90,7 @@ def save_state(state: Mapping[str, Any], folder: Path) -> None:
 
 def write_table(log: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Writes the log of a run as loss.csv."""
-    with (folder / LOG).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in log for key in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(log)
+    pd.DataFrame(log).to_csv(folder / "loss.csv", index=False, lineterminator="\n")
 
 
 def resume(run: Run, folder: Path) -> None:

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pbcore.models.network import Columns, NativeNetwork
-from pbcore.models.sedd.config import SeddConfig
-from pbcore.models.sedd.network import SeddNetwork
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork
 from pbcore.train.recipe import Recipe
 
 
@@ -37,7 +36,7 @@ def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForC
                 scale_by_sigma=recipe.graph == "absorb",
             )
         )
-        embedding = model.vocab_embed.embedding
+        embedding = model.vocab_embed["embedding"]
     else:
         config = LlamaConfig(
             vocab_size=len(tokenizer),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 PADDING_WEIGHT = 0.1  # loss weight of the EOS tokens after the first one
 STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuation stays visible
+
+
+# What a position of a batch holds; from GIVEN on it is the canvas, from ANSWER on it is decoded.
+PAD, PROMPT, SHOT, GIVEN, ANSWER, EOS, TAIL = range(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,14 @@ class Row:
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.canvas)
+
+    def kinds(self) -> list[int]:
+        """What each token is: of the prompt, of its example's answer, given, of the answer, the first EOS, or later."""
+        start, end = self.shot
+        prompt = [*[PROMPT] * start, *[SHOT] * (end - start), *[PROMPT] * (len(self.prompt) - end)]
+        holes = (True,) * self.answer if self.holes is None else self.holes
+        canvas = [*(ANSWER if hole else GIVEN for hole in holes), EOS, *[TAIL] * len(self.canvas)]
+        return [*prompt, *canvas[: len(self.canvas)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +114,11 @@ def masked_batch(
     of rows the example in the prompt is masked with its own t. Of a row with holes they alone are masked. Every row has
     at least one masked answer token.
     """
-    ids, place, first = _padded(rows, words.eos_id)
-    count, length = ids.shape
-    start = _column(length - len(row.canvas) for row in rows)  # (R, 1), as all bounds
-    end = start + _column(row.answer for row in rows)
-    answer, tail = (place >= start) & (place < end) & _open(rows, length), place >= end  # (R, T)
-    shot = _between(place, first, [row.shot for row in rows])  # (R, T)
+    ids, kinds = padded(rows, words.eos_id, "left")
+    answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
-    draws = torch.rand(5, count, 1, generator=rng)
-    noise = torch.rand(count, length, generator=rng)  # (R, T)
+    draws = torch.rand(5, len(rows), 1, generator=rng)
+    noise = torch.rand(ids.shape, generator=rng)  # (R, T)
     if pairs > 0:
         noise = _paired(noise, ids, words, answer | shot, pairs, power, rng)
     masked = answer & (noise < draws[0])
@@ -117,42 +126,33 @@ def masked_batch(
     masked |= shot & (noise < draws[3]) & (draws[4] < masked_shots)
     lowest = noise.masked_fill(~answer, 2.0)  # (R, T)
     masked |= answer & (lowest == lowest.amin(1, keepdim=True))
-    weights = torch.where(place > end, PADDING_WEIGHT, 1.0)  # (R, T)
     tasks = tuple(row.task for row in rows)
-    return Batch(ids.masked_fill(masked, words.mask_id), place >= first, masked, ids[masked], weights[masked], tasks)
+    noisy, weights = ids.masked_fill(masked, words.mask_id), weights_of(kinds[masked])
+    return Batch(noisy, kinds > PAD, masked, ids[masked], weights, tasks)
 
 
 def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
     """Next-token prediction: of every answer and its first EOS and, in a share `masked_shots` of rows, of the example
     in the prompt.
     """
-    rows = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
-    ids, place, first = _padded(rows, words.eos_id)
-    count, length = ids.shape
-    target = place >= _column(length - len(row.canvas) for row in rows)  # (R, T)
-    shown = torch.rand(count, 1, generator=rng) < masked_shots  # (R, 1)
-    target |= _between(place, first, [row.shot for row in rows]) & shown
-    masked = torch.cat([target[:, 1:], target.new_zeros(count, 1)], dim=1)  # (R, T): one position earlier
-    targets = ids[target]
-    return Batch(ids, place >= first, masked, targets, torch.ones(len(targets)), tuple(row.task for row in rows))
+    ids, kinds = padded([replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows], words.eos_id, "left")
+    shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
+    target = (kinds >= GIVEN) | (kinds == SHOT) & shown  # (R, T)
+    masked = torch.cat([target[:, 1:], target.new_zeros(len(rows), 1)], dim=1)  # (R, T): one position earlier
+    targets, tasks = ids[target], tuple(row.task for row in rows)
+    return Batch(ids, kinds > PAD, masked, targets, torch.ones(len(targets)), tasks)
 
 
-def _padded(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows' tokens (R, T), padded on the left; each position's number (R, T); each row's first position (R, 1)."""
-    length = max(map(len, rows))
-    ids = torch.full((len(rows), length), padding)  # (R, T)
-    for number, row in enumerate(rows):
-        ids[number, length - len(row) :] = torch.tensor([*row.prompt, *row.canvas])
-    return ids, torch.arange(length)[None].expand(len(rows), -1), _column(length - len(row) for row in rows)
+def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor]:
+    """The rows' tokens (R, T), and what each is, (R, T)."""
+    ids = [torch.tensor([*row.prompt, *row.canvas]) for row in rows]
+    kinds = [torch.tensor(row.kinds()) for row in rows]
+    return pad_sequence(ids, True, padding, side), pad_sequence(kinds, True, PAD, side)
 
 
-def _open(rows: Sequence[Row], length: int) -> Tensor:
-    """Which positions (R, T) noise may reach: all but the given tokens of rows with holes."""
-    free = torch.ones(len(rows), length, dtype=torch.bool)
-    for number, row in enumerate(rows):
-        if row.holes is not None:
-            free[number, length - len(row.holes) :] = torch.tensor(row.holes)
-    return free
+def weights_of(kinds: Tensor) -> Tensor:
+    """The weight of each target in the loss."""
+    return torch.where(kinds == TAIL, PADDING_WEIGHT, 1.0)
 
 
 def _paired(
@@ -170,13 +170,3 @@ def _paired(
     shown = words.punctuation[ids] & where & (draws[1] < STRUCTURE_SHOWN)  # (R, T)
     paired = (noise.gather(1, leader) ** (1 / power)).masked_fill(shown, 1.5)
     return torch.where(draws[0] < share, paired, noise)
-
-
-def _between(place: Tensor, first: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
-    """Which positions (R, T) lie in each row's span, counted from the row's first token."""
-    start, end = (first + _column(span[side] for span in spans) for side in (0, 1))  # (R, 1)
-    return (place >= start) & (place < end)
-
-
-def _column(values: Iterable[int]) -> Tensor:
-    return torch.tensor(list(values))[:, None]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.noise import PADDING_WEIGHT, Batch, Row
+from pbcore.train.noise import ANSWER, PAD, Batch, Row, padded, weights_of
 
 
 def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
@@ -19,30 +19,21 @@ def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rn
 
     With the absorbing graph every row has at least one mask. EOS tokens after the first one weigh less.
     """
-    length, count = max(map(len, rows)), len(rows)
-    clean = torch.full((count, length), eos_id)  # (R, T)
-    for number, row in enumerate(rows):
-        clean[number, : len(row)] = torch.tensor([*row.prompt, *row.canvas])
-    place = torch.arange(length)[None].expand(count, -1)
-    start, stop = (torch.tensor(ends)[:, None] for ends in zip(*((len(r.prompt), len(r)) for r in rows), strict=True))
-    answer = (place >= start) & (place < stop)
-    for number, row in enumerate(rows):
-        if row.holes is not None:
-            answer[number, len(row.prompt) : len(row)] = torch.tensor(row.holes)
-    end = start + torch.tensor([row.answer for row in rows])[:, None]
+    clean, kinds = padded(rows, eos_id, "right")
+    count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
     time = time.clamp(min=EARLIEST)
     kept = torch.tensor([-noise.total(float(t)) for t in time]).exp()[:, None]  # (R, 1)
-    draws = torch.rand(count, length, generator=rng)
+    draws = torch.rand(clean.shape, generator=rng)
     hit = answer & (draws > kept)
     hit |= answer & (draws == draws.masked_fill(~answer, -1.0).amax(1, keepdim=True))
     if graph.mask_id is None:
-        ids = torch.where(hit, torch.randint(graph.columns, (count, length), generator=rng), clean)
+        ids = torch.where(hit, torch.randint(graph.columns, clean.shape, generator=rng), clean)
     else:
         ids = clean.masked_fill(hit, graph.mask_id)
-    weights = torch.where(place > end, PADDING_WEIGHT, 1.0)
     judged = answer & graph.open(ids)
-    return Batch(ids, place < stop, judged, clean[judged], weights[judged], tuple(row.task for row in rows), time)
+    weights, tasks = weights_of(kinds[judged]), tuple(row.task for row in rows)
+    return Batch(ids, kinds > PAD, judged, clean[judged], weights, tasks, time)
 
 
 def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:

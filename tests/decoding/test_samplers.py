@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 from torch import Tensor
@@ -173,6 +173,20 @@ class TestRegister:
 
         (generation,) = decode(Toy(), [[5]], "rightmost_for_a_test-k2")
         assert generation.steps == (3, 3, 2, 2, 1, 1, 0, 0)
+
+    def test_a_plain_class(self, own_policies: None) -> None:
+        """It becomes a frozen dataclass, whose fields are parameters."""
+
+        @register_policy("plain_for_a_test")
+        class Plain:
+            k: int = 1
+
+            def select(self, step: Step) -> Tensor:
+                return step.best(step.position.double(), self.k)
+
+        assert policy(parse("plain_for_a_test-k3")) == Plain(3)
+        with pytest.raises(FrozenInstanceError):
+            Plain(3).k = 4  # type: ignore[misc]
 
     def test_refusals(self) -> None:
         """A taken name, an odd name and a class that can't be a policy are refused."""

@@ -39,12 +39,12 @@ class TestModelCache:
         assert held.loads == 3
 
     def test_options_go_with_the_load(self, log: list[Any]) -> None:
-        """A dtype only if one was given."""
+        """With the dtype, if one was given."""
         ModelCache("cpu", "float64", {"chat": "plain"}).get("a")
         ModelCache("cpu", None).get("a")
         assert [options for _, options in log] == [
             {"device": "cpu", "chat": "plain", "dtype": "float64"},
-            {"device": "cpu"},
+            {"device": "cpu", "dtype": None},
         ]
 
     def test_what_failed_is_not_tried_again(self, log: list[Any]) -> None:

@@ -85,9 +85,10 @@ class TestModels:
     def test_sizes_are_counted(self) -> None:
         """Of published shapes of masked models: parameters, and two bytes for each."""
         shape = resolve_model("llada-8b").shape
-        assert cli._weights(ModelEntry("x", "masked", shape=shape)) == "8.02 billion parameters, 16.0 GB in bfloat16"
-        assert cli._weights(ModelEntry("x", "causal", shape=shape)) is None
-        assert cli._weights(ModelEntry("x", "masked")) is None
+        weights = "weights: 8.02 billion parameters, 16.0 GB in bfloat16"
+        assert weights in cli._details(ModelEntry("x", "masked", shape=shape))
+        for entry in (ModelEntry("x", "causal", shape=shape), ModelEntry("x", "masked")):
+            assert "weights" not in cli._details(entry)
 
     def test_the_table_of_families_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without the table of models."""

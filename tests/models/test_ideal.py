@@ -8,7 +8,8 @@ import torch
 from scipy.stats import binomtest
 
 from pbcore.decoding.run import decode
-from pbcore.models.base import Denoiser, ModelError, Query
+from pbcore.models.base import Denoiser, Query
+from pbcore.models.errors import ModelError
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
 from pbcore.tasks.base import Sample

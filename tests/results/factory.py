@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pbcore.models.rows import Generation
+from pbcore.models.base import Generation
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored

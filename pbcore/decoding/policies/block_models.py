@@ -1,7 +1,6 @@
 """The decoders of block models' authors. Their confidences are over the whole vocabulary, mask token included."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
 from pbcore.decoding.protocol import Course
@@ -40,7 +39,6 @@ def surer_or_first(step: Step, confidence: Tensor, gamma: float, count: Tensor) 
 
 
 @register_policy("sdar_static")
-@dataclass(frozen=True, slots=True)
 class SdarStatic(Ranged):
     """Reveals the surest tokens, a block's length spread over `steps`, earlier steps more (SDAR, arXiv 2510.06303).
 
@@ -59,7 +57,6 @@ class SdarStatic(Ranged):
 
 
 @register_policy("sdar_dynamic")
-@dataclass(frozen=True, slots=True)
 class SdarDynamic(Ranged):
     """Reveals all with confidence > γ if these are at least as many as SDAR's schedule says, else its count (arXiv
     2510.06303).
@@ -79,7 +76,6 @@ class SdarDynamic(Ranged):
 
 
 @register_policy("sdar_sequential")
-@dataclass(frozen=True, slots=True)
 class SdarSequential(SdarStatic):
     """Reveals the leftmost tokens of a block, as many as SDAR's schedule over `steps` says (SDAR, arXiv 2510.06303)."""
 
@@ -89,7 +85,6 @@ class SdarSequential(SdarStatic):
 
 
 @register_policy("llada2")
-@dataclass(frozen=True, slots=True)
 class Llada2(Ranged):
     """Reveals all with confidence > γ if these are at least as many as the schedule says, else its count (LLaDA2.0).
 
@@ -114,7 +109,6 @@ class Llada2(Ranged):
 
 
 @register_policy("fast_dllm_v2")
-@dataclass(frozen=True, slots=True)
 class FastDllmV2(Ranged):
     """Goes through a block in parts, left to right; reveals all of a part with confidence > γ, and always the best
     (arXiv 2509.26328).
@@ -136,7 +130,6 @@ class FastDllmV2(Ranged):
 
 
 @register_policy("stable_diffcoder")
-@dataclass(frozen=True, slots=True)
 class StableDiffcoder:
     """Reveals the surest tokens, a block's masks spread over its share of `steps`, earlier steps more
     (Stable-DiffCoder).
@@ -158,7 +151,6 @@ class StableDiffcoder:
 
 
 @register_policy("stable_diffcoder_threshold")
-@dataclass(frozen=True, slots=True)
 class StableDiffcoderThreshold(Ranged):
     """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's authors do.
 

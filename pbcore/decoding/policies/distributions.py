@@ -1,7 +1,6 @@
 """Rules that compare whole distributions, over steps or between positions."""
 
 import math
-from dataclasses import dataclass
 
 from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Positive, Ranged, Several, register_policy
 from pbcore.decoding.prediction import predict
@@ -12,7 +11,6 @@ MOST_TOKENS = 64  # of each distribution that meanfield compares
 
 
 @register_policy("klass")
-@dataclass(frozen=True, slots=True)
 class Klass(Ranged):
     """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps, else the best one.
 
@@ -42,7 +40,6 @@ class Klass(Ranged):
 
 
 @register_policy("less")
-@dataclass(frozen=True, slots=True)
 class Less(Ranged):
     """Reveals slots of confidence at least γ whose likeliest token was the same over the last `history` steps and whose
     distribution moved by a Jensen-Shannon divergence of at most `jsd` since the last, else the best one.
@@ -88,7 +85,6 @@ def _divergence(p: Tensor, q: Tensor) -> Tensor:
 
 
 @register_policy("credit")
-@dataclass(frozen=True, slots=True)
 class Credit(Ranged):
     """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps (CreditDecoding,
     arXiv 2510.06133).
@@ -123,7 +119,6 @@ class Credit(Ranged):
 
 
 @register_policy("meanfield")
-@dataclass(frozen=True, slots=True)
 class MeanField(Ranged):
     """Reveals the positions of mean-field probability at least γ, else the best (arXiv 2606.15805).
 

@@ -1,7 +1,5 @@
 """Policies that mask or replace revealed tokens again."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.block_models import NEEDS, chosen, surer_or_first
 from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
 from pbcore.decoding.protocol import Course
@@ -10,7 +8,6 @@ from pbcore.lazy_torch import torch
 
 
 @register_policy("wino")
-@dataclass(frozen=True, slots=True)
 class WideInNarrowOut(Ranged):
     """Reveals all with confidence > γ (at least the best) and remasks tokens whose support fell below `back` (WINO,
     arXiv 2507.18578).
@@ -47,7 +44,6 @@ class WideInNarrowOut(Ranged):
 
 
 @register_policy("saber")
-@dataclass(frozen=True, slots=True)
 class Saber(Ranged):
     """Reveals all above the mean confidence at which the block's tokens were committed, at least `n`; then takes back
     those whose confidence moved least (Saber, arXiv 2510.18165).
@@ -84,7 +80,6 @@ class Saber(Ranged):
 
 
 @register_policy("t2m")
-@dataclass(frozen=True, slots=True)
 class TokenToMask(Ranged):
     """Reveals all with confidence > γ, at least the best, and masks suspects of earlier steps again (T2M, arXiv
     2604.18738).
@@ -133,7 +128,6 @@ class TokenToMask(Ranged):
 
 
 @register_policy("joint")
-@dataclass(frozen=True, slots=True)
 class JointThreshold(Ranged):
     """Reveals all slots with confidence > γ, at least the best, and replaces revealed tokens by others predicted with
     more than `edit`.

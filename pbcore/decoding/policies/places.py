@@ -1,7 +1,5 @@
 """Rules about where positions stand."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.registry import Count, Ranged, Several, register_policy
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
@@ -15,7 +13,6 @@ def joined(step: Step) -> Tensor:
 
 
 @register_policy("dus")
-@dataclass(frozen=True, slots=True)
 class Dilated(Ranged):
     """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv
     2506.19037).
@@ -36,7 +33,6 @@ class Dilated(Ranged):
 
 
 @register_policy("bisection")
-@dataclass(frozen=True, slots=True)
 class Bisection:
     """Reveals the middle of each run of masks, the left one of two (arXiv 2606.22976).
 
@@ -58,7 +54,6 @@ class Bisection:
 
 
 @register_policy("origin")
-@dataclass(frozen=True, slots=True)
 class Origin(Ranged):
     """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to 0.001 (Dream 7B, arXiv
     2508.15487).
@@ -80,7 +75,6 @@ class Origin(Ranged):
 
 
 @register_policy("hierarchy")
-@dataclass(frozen=True, slots=True)
 class Hierarchy:
     """Reveals the best position of each run of masks if it exceeds `low`, every position that exceeds γ, and always the
     best one.
@@ -108,7 +102,6 @@ class Hierarchy:
 
 
 @register_policy("localleap")
-@dataclass(frozen=True, slots=True)
 class LocalLeap:
     """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at least the best one.
 

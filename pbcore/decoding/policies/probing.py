@@ -1,7 +1,5 @@
 """Branches, drafts and halves that one forward of what-if rows tries."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Ranged, register_policy
 from pbcore.decoding.prediction import pieces_of
 from pbcore.decoding.step import Move, Step
@@ -15,7 +13,6 @@ def numbered(asked: Tensor) -> Tensor:
 
 
 @register_policy("lopa")
-@dataclass(frozen=True, slots=True)
 class Lopa(Ranged):
     """Tries all above γ (at least the best) alone and with one further token each, and goes on with the branch whose
     masks are surest in the mean (LoPA, arXiv 2512.16229).
@@ -49,7 +46,6 @@ class Lopa(Ranged):
 
 
 @register_policy("freedave")
-@dataclass(frozen=True, slots=True)
 class FreeDave(Ranged):
     """The answers of `confidence-k1` in fewer forwards: drafts its next `drafts` steps and keeps those that it would
     take (FreeDave, arXiv 2510.00294).
@@ -71,22 +67,16 @@ class FreeDave(Ranged):
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row])
         follows = step.masked[row] & (rank[row] == counts[draft][:, None])  # (W, C): the next draft's last token
-        goes_on = torch.zeros_like(asked).masked_scatter(asked, _surest(step, step.answers, follows))
+        token, confidence = step.answers.predict(step.answers.masked)  # (W, C) each
+        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(-1, keepdim=True)  # ties: lowest position
+        hit = (follows & (token == step.token[row])).gather(1, surest).squeeze(1)  # (W,)
+        goes_on = torch.zeros_like(asked).masked_scatter(asked, hit)
         streak = goes_on.long().cumprod(-1).sum(-1).clamp(max=self.drafts - 1)  # (R,)
         take = numbered(asked).gather(1, streak[:, None]).squeeze(1)
         return Move(step.masked & (rank <= streak[:, None]), take=take)
 
 
-def _surest(step: Step, answers: Answers, slots: Tensor) -> Tensor:
-    """Whether the marked slot of each what-if row (W,) is its surest one, with the drafted token."""
-    token, confidence = answers.predict(answers.masked)  # (W, C) each
-    surest = confidence.masked_fill(~answers.masked, -1).argmax(-1, keepdim=True)  # ties to the lowest position
-    hit = slots & (token == step.token[answers.row])
-    return hit.gather(1, surest).squeeze(1)
-
-
 @register_policy("punt")
-@dataclass(frozen=True, slots=True)
 class Punt(Ranged):
     """Reveals tokens that leave each other's distributions as they are, up to KL ε, found by halving (PUNT, arXiv
     2510.21961).

@@ -1,7 +1,5 @@
 """Bold drafts, of which those that the others make less probable are taken back."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies.registry import Count, NotNegative, Ranged, register_policy
 from pbcore.decoding.step import Move, Step
@@ -10,7 +8,6 @@ from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("recheck")
-@dataclass(frozen=True, slots=True)
 class Recheck(Ranged):
     """Drafts sure tokens and at most `most` others, chosen together, and reveals those that keep `beta` of their
     probability given all the others.
@@ -69,7 +66,6 @@ def _failing(lifts: Tensor, beta: float) -> Tensor:
 
 
 @register_policy("recheck_shadow")
-@dataclass(frozen=True, slots=True)
 class RecheckShadow(Recheck):
     """`recheck` without what-if rows: writes its drafts, and masks those again whose support in the next forward is
     below `beta` of their probability when drafted.

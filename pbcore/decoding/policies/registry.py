@@ -4,8 +4,8 @@ A policy is a frozen dataclass whose fields are its parameters; its docstring st
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.names import POLICY
@@ -25,13 +25,21 @@ def _check(name: str, cls: Any) -> None:
 POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check)
 
 
+@dataclass_transform(frozen_default=True)
 def register_policy(name: str) -> Callable[[P], P]:
-    """Class decorator: makes a policy dataclass available as `name` in sampler names.
+    """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass unless it is one.
 
     Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
-    for a class that is not a dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
+    for a class that has no `select`, ValueError for a name that is taken or can't be parsed.
     """
-    return POLICIES.decorator(name)
+
+    def register(cls: P) -> P:
+        plain = callable(getattr(cls, "select", None)) and not is_dataclass(cls)
+        policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
+        POLICIES.register(name, policy)
+        return cast(P, policy)
+
+    return register
 
 
 def policies() -> Mapping[str, type]:

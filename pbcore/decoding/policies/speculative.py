@@ -1,7 +1,5 @@
 """Drafts that are checked with those before them written, and kept while they pass."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import joined
 from pbcore.decoding.policies.probing import numbered
@@ -17,7 +15,6 @@ CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in 
 
 
 @register_policy("spec")
-@dataclass(frozen=True, slots=True)
 class Spec(Ranged):
     """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once those before it are
     written.
@@ -84,7 +81,9 @@ class Spec(Ranged):
             now = answers.probability(checks, token)  # (W, C)
             least = self.beta * step.confidence[row]
             if self.near:
-                least = least.maximum(self.near * _surest_other(step, answers, checks))
+                _, others = answers.predict(answers.masked & ~checks)  # (W, C)
+                surest = others.masked_fill(others >= CERTAIN, 0.0).max(-1, keepdim=True).values
+                least = least.maximum(self.near * surest)
             return checks.any(-1) & ((now >= least) | ~checks).all(-1)
         place = step.scatter(torch.arange(len(step.logits), device=row.device))  # (R, C) of a slot in step.logits
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
@@ -114,14 +113,7 @@ def _redrawn(p: Tensor, q: Tensor, draws: Tensor) -> Tensor:
     return categorical(torch.where(left.any(-1, keepdim=True), left, q).log(), draws)
 
 
-def _surest_other(step: Step, answers: Answers, checks: Tensor) -> Tensor:
-    """The largest probability (W, 1) among the masks of each what-if row that aren't sure and have no check."""
-    _, confidence = answers.predict(answers.masked & ~checks)
-    return confidence.masked_fill(confidence >= CERTAIN, 0.0).max(-1, keepdim=True).values
-
-
 @register_policy("s2d2")
-@dataclass(frozen=True, slots=True)
 class S2d2(Ranged):
     """Drafts a block's masks in one forward, checks the first run of them in a second that reads the block token by
     token, and keeps those that pass (S2D2, arXiv 2603.25702).

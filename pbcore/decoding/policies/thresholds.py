@@ -1,14 +1,11 @@
 """As many of the surest candidates as one bound allows."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.registry import Chance, NotNegative, Positive, Ranged, Several, register_policy
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("threshold")
-@dataclass(frozen=True, slots=True)
 class Threshold(Ranged):
     """Reveals every position whose confidence is at least γ, and always the best one (Fast-dLLM, arXiv 2505.22618).
 
@@ -24,7 +21,6 @@ class Threshold(Ranged):
 
 
 @register_policy("entropy_threshold")
-@dataclass(frozen=True, slots=True)
 class EntropyThreshold(Ranged):
     """Reveals every position whose entropy is at most ε nats, and always the lowest (dParallel, arXiv 2509.26488).
 
@@ -42,7 +38,6 @@ class EntropyThreshold(Ranged):
 
 
 @register_policy("eb")
-@dataclass(frozen=True, slots=True)
 class EntropyBounded(Ranged):
     """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at least 1 (arXiv
     2505.24857).
@@ -63,7 +58,6 @@ class EntropyBounded(Ranged):
 
 
 @register_policy("factor")
-@dataclass(frozen=True, slots=True)
 class Factor(Ranged):
     """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last if only it fails
     (arXiv 2505.22618).
@@ -92,7 +86,6 @@ class Factor(Ranged):
 
 
 @register_policy("frechet")
-@dataclass(frozen=True, slots=True)
 class Frechet:
     """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, at least 1 (arXiv 2606.02955).
 
@@ -112,7 +105,6 @@ class Frechet:
 
 
 @register_policy("slowfast")
-@dataclass(frozen=True, slots=True)
 class SlowFast(Ranged):
     """Explores until the end of the nearly certain part is stable, then fills up to there, in cycles (SlowFast, arXiv
     2506.10848).

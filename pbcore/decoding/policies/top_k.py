@@ -1,14 +1,11 @@
 """Top-k: the k best candidates by one score."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.registry import NotNegative, Positive, Ranged, register_policy
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("random")
-@dataclass(frozen=True, slots=True)
 class Random:
     """Reveals k masked positions drawn uniformly, anew at each step (LLaDA, arXiv 2502.09992)."""
 
@@ -21,7 +18,6 @@ class Random:
 
 
 @register_policy("left_to_right")
-@dataclass(frozen=True, slots=True)
 class LeftToRight:
     """Reveals the k leftmost masked positions; equal to blocks of k with one step each."""
 
@@ -34,7 +30,6 @@ class LeftToRight:
 
 
 @register_policy("confidence")
-@dataclass(frozen=True, slots=True)
 class Confidence:
     """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv
     2502.09992).
@@ -49,7 +44,6 @@ class Confidence:
 
 
 @register_policy("margin")
-@dataclass(frozen=True, slots=True)
 class Margin:
     """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et al., arXiv
     2502.06768).
@@ -64,7 +58,6 @@ class Margin:
 
 
 @register_policy("entropy")
-@dataclass(frozen=True, slots=True)
 class Entropy:
     """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv 2508.15487)."""
 
@@ -77,7 +70,6 @@ class Entropy:
 
 
 @register_policy("pc")
-@dataclass(frozen=True, slots=True)
 class PositionCalibrated(Ranged):
     """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv 2508.13021).
 

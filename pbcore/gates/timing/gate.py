@@ -94,9 +94,21 @@ def judge_timing(
     InputError for a negative margin."""
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
-    reason = _obstacle(head, base, head_machine, base_machine, shared)
-    if reason is not None:
-        return _unjudged(reason)
+    if not head_machine or not base_machine:
+        return _unjudged("a run has no record of the machine it was timed on")
+    for key in sorted(head_machine.keys() | base_machine.keys()):
+        own, other = head_machine.get(key), base_machine.get(key)
+        if own != other:
+            return _unjudged(f"different machines: {key} is {own!r}, the baseline's {other!r}")
+    if shared:
+        return _unjudged("workers shared a device; run without -n")
+    if not head or not base:
+        return _unjudged("a cell has no time of its own (its forwards were shared, or its answers kept)")
+    if min(len(head), len(base)) < LEAST_ROUNDS:
+        needed = f"at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"
+        return _unjudged(f"{len(head)} and {len(base)} rounds; {needed}")
+    if min(*head, *base) <= 0:
+        return _unjudged("a round has no measured time")
     ratio = median(head) / median(base)
     text = (
         f"median {median(base):.3g} s → {median(head):.3g} s ({100 * (ratio - 1):+.1f} %), "
@@ -105,32 +117,6 @@ def judge_timing(
     if min(head) > max(base) * (1 + margin):
         return TimingVerdict(True, False, f"slower by more than {100 * margin:g} %: {text}", ratio)
     return TimingVerdict(True, True, text, ratio)
-
-
-def _obstacle(
-    head: Sequence[float],
-    base: Sequence[float],
-    head_machine: Mapping[str, Any],
-    base_machine: Mapping[str, Any],
-    shared: bool,
-) -> str | None:
-    if not head_machine or not base_machine:
-        return "a run has no record of the machine it was timed on"
-    for key in sorted(head_machine.keys() | base_machine.keys()):
-        own, other = head_machine.get(key), base_machine.get(key)
-        if own != other:
-            return f"different machines: {key} is {own!r}, the baseline's {other!r}"
-    if shared:
-        return "workers shared a device; run without -n"
-    if not head or not base:
-        return "a cell has no time of its own (its forwards were shared, or its answers kept)"
-    if min(len(head), len(base)) < LEAST_ROUNDS:
-        return (
-            f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"
-        )
-    if min(*head, *base) <= 0:
-        return "a round has no measured time"
-    return None
 
 
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:

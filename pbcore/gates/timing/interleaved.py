@@ -71,32 +71,32 @@ class Side:
         )
         try:
             imported = Path(str(self._ask("").get("pbcore"))).resolve()
+            if not imported.is_relative_to(self.folder.resolve()):
+                raise NotTimed(f"the {self.label} of {self.folder} imports another pbcore, {imported}")
         except NotTimed as error:
+            self.close()
             self._unusable = str(error)
             raise
-        if not imported.is_relative_to(self.folder.resolve()):
-            self.close()
-            self._unusable = f"the {self.label} of {self.folder} imports another pbcore, {imported}"
-            raise NotTimed(self._unusable)
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        process, said = self._process, self._said
+        assert process is not None
+        assert said is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-            text = self._process.stdout.readline()
+            process.stdin.write(line)
+            process.stdin.flush()
+            text = process.stdout.readline()
         except BrokenPipeError:
             text = ""
         if text:
             answer: dict[str, Any] = json.loads(text)
             return answer
-        assert self._said is not None
-        status = self._process.wait()
-        self._said.seek(0)
-        last = (self._said.read().strip().splitlines() or ["it said nothing"])[-1]
+        status = process.wait()
+        said.seek(0)
+        last = (said.read().strip().splitlines() or ["it said nothing"])[-1]
         self.close()
         raise NotTimed(f"the {self.label}'s process ended with status {status}: {last}")
 

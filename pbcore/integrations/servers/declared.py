@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.sampler_fields import why_not
-from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
 from pbcore.links import docs
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, parse
@@ -47,7 +46,7 @@ RESERVED = {
 
 
 class ServerModels:
-    """The models behind servers, for `pbcore.models.registry` (`models.entry.ModelSource`)."""
+    """The models behind servers, for `pbcore.models.registry`."""
 
     def __init__(self) -> None:
         self.added: dict[str, ServerSpec] = {}

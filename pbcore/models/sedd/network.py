@@ -2,19 +2,108 @@
 returns log-scores.
 
 R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask with absorbing noise),
-M wanted positions. Parameters have the names of the authors' checkpoints.
+M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too.
 """
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pbcore.models.sedd.config import SeddConfig
+from pbcore.models.errors import ModelError
+from pbcore.models.families import SEDD_GRAPHS
+from pbcore.printable import shown
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
-EPS = 1e-5
+
+
+_ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}
+_KEYS = {  # a field's place in config.json
+    "tokens": "tokens",
+    "graph": "graph.type",
+    "noise": "noise.type",
+    "sigma_min": "noise.sigma_min",
+    "sigma_max": "noise.sigma_max",
+    "width": "model.hidden_size",
+    "condition": "model.cond_dim",
+    "blocks": "model.n_blocks",
+    "heads": "model.n_heads",
+    "length": "model.length",
+    "scale_by_sigma": "model.scale_by_sigma",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeddConfig:
+    """What decoding needs of a checkpoint's config: sizes, graph (the kind of corruption) and noise schedule.
+
+    `length` is the longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only.
+    """
+
+    tokens: int
+    graph: str
+    noise: str
+    sigma_min: float
+    sigma_max: float
+    width: int
+    condition: int
+    blocks: int
+    heads: int
+    length: int
+    scale_by_sigma: bool
+
+    @property
+    def columns(self) -> int:
+        """Columns of the score: the tokens, and the mask behind them with the absorbing graph."""
+        return self.tokens + (self.graph == "absorb")
+
+    @property
+    def mask_id(self) -> int | None:
+        return self.tokens if self.graph == "absorb" else None
+
+
+def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
+    """The config in a config.json. Raises ModelError that names every key that is missing or not allowed."""
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for field in fields(SeddConfig):
+        key = _KEYS[field.name]
+        value: Any = raw
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        values[field.name] = value
+        if allowed := _ALLOWED.get(field.name):
+            wanted = None if value in allowed else " or ".join(allowed)
+        elif field.type is bool:
+            wanted = None if type(value) is bool else "true or false"
+        elif field.type is int:
+            wanted = None if type(value) is int and value > 0 else "a positive number"
+        else:
+            values[field.name] = float(value) if type(value) in (int, float) else 0.0
+            wanted = None
+        if wanted:
+            problems.append(f"{key} is {shown(value)}, not {wanted}")
+    if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
+        low, high = values["sigma_min"], values["sigma_max"]
+        problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
+    if not problems and values["width"] % values["heads"]:
+        problems.append("model.hidden_size is not a multiple of model.n_heads")
+    if problems:
+        raise ModelError(f"{where}: config.json is not one of SEDD: {'; '.join(problems)}")
+    return SeddConfig(**values)
+
+
+def to_json(config: SeddConfig) -> dict[str, Any]:
+    """The config as its authors' layout has it; `read_sedd` is the inverse."""
+    result: dict[str, Any] = {"tokens": config.tokens, "graph": {}, "noise": {}, "model": {"type": "ddit"}}
+    for name, key in _KEYS.items():
+        part, _, leaf = key.rpartition(".")
+        (result[part] if part else result)[leaf] = getattr(config, name)
+    return result
 
 
 class SeddNetwork(nn.Module):
@@ -23,7 +112,8 @@ class SeddNetwork(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_embed = _Embedding(config.columns, config.width)
+        table = nn.init.kaiming_uniform_(torch.empty(config.columns, config.width), a=math.sqrt(5))
+        self.vocab_embed = nn.ParameterDict({"embedding": table})
         self.sigma_map = _SigmaMap(config.condition)
         self.rotary_emb = _Rotary(config.width // config.heads)
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
@@ -35,7 +125,7 @@ class SeddNetwork(nn.Module):
         `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0.
         """
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
-        hidden = self.vocab_embed.embedding[ids]  # (R, T, D)
+        hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
         mask = None if seen is None else seen[:, None, None, :]  # (R, 1, 1, T)
         for block in self.blocks:
@@ -47,13 +137,6 @@ class SeddNetwork(nn.Module):
             scores = scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
         result: Tensor = scores.scatter(-1, ids[want][:, None], 0.0)
         return result
-
-
-class _Embedding(nn.Module):
-    def __init__(self, columns: int, width: int) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(torch.empty(columns, width))
-        nn.init.kaiming_uniform_(self.embedding, a=math.sqrt(5))
 
 
 class _SigmaMap(nn.Module):
@@ -86,23 +169,12 @@ class _Rotary(nn.Module):
         return angles.cos(), angles.sin()
 
 
-class _Norm(nn.Module):
-    """Layer norm without bias."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return F.layer_norm(hidden, hidden.shape[-1:], self.weight, eps=EPS)
-
-
 class _Block(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
         width = config.width
         self.heads = config.heads
-        self.norm1, self.norm2 = _Norm(width), _Norm(width)
+        self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
         self.attn_qkv = nn.Linear(width, 3 * width, bias=False)
         self.attn_out = nn.Linear(width, width, bias=False)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
@@ -123,7 +195,7 @@ class _Block(nn.Module):
 class _Output(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
-        self.norm_final = _Norm(config.width)
+        self.norm_final = nn.LayerNorm(config.width, bias=False)
         self.linear = _zero(nn.Linear(config.width, config.columns))
         self.adaLN_modulation = _zero(nn.Linear(config.condition, 2 * config.width))
 

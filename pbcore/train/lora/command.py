@@ -71,7 +71,7 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     if run.step < run.steps:
         _say(run, f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.main and run.best is not None:
-        files.write(run, out)
+        files.write(run, run.best, out)
         _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
         name = f"{settings.model}+{out}" if adapter else out
         _say(run, f"use it: pytest benches --model {settings.model} --model {name}")
@@ -80,19 +80,16 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
 
 def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
     """Prints a line every 50 steps and after validations, and saves the state every so many minutes."""
-    saved = began = time.monotonic()
-    first: int | None = None
+    saved = time.monotonic()
 
     def report(run: LoraRun) -> None:
-        nonlocal saved, began, first
-        first = max(0, run.step - 1) if first is None else first
+        nonlocal saved
         row = run.log[-1]
         judged = f"validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
         if "loss" not in row:
             _say(run, f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}")
-            began = time.monotonic()
         elif run.step % 50 == 0 or judged:
-            left = (time.monotonic() - began) / (run.step - first) * (run.steps - run.step)
+            left = run.seconds / run.step * (run.steps - run.step)
             loss = fmean(row["loss"] for row in run.log[-50:] if "loss" in row)
             parts = [f"step {run.step}/{run.steps}", f"loss {loss:.4f}", f"rate {row['rate']:.2e}"]
             parts += [*filter(None, [judged]), f"{run.seconds / 60:.1f} min, {left / 60:.1f} left"]

@@ -12,38 +12,39 @@ from pbcore.models.adapter import digest
 from pbcore.models.sedd import model as sedd
 from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
+from pbcore.train.sedd import ScoreLoss
 
-WHOLE = """# `{model}` fine-tuned on {task}
+WHOLE = """# `{settings.model}` fine-tuned on {settings.task}
 
 Use it by its folder, DIR:
 
-    pytest benches --model {model} --model DIR --task {task}
+    pytest benches --model {settings.model} --model DIR --task {settings.task}
 
 """
 ADAPTER = """---
 library_name: peft
-base_model: {model}
+base_model: {settings.model}
 ---
-# A LoRA adapter of `{model}` for {task}
+# A LoRA adapter of `{settings.model}` for {settings.task}
 
-Adapter `{digest}`: rank {rank}, α {alpha:g}, on {targets}. Use it as `{model}+DIR`, where DIR is this folder:
+Adapter `{digest}`: rank {settings.rank}, α {settings.alpha:g}, on {targets}. Use it as `{settings.model}+DIR`, where DIR is this folder:
 
-    pytest benches --model {model} --model {model}+DIR --task {task}
+    pytest benches --model {settings.model} --model {settings.model}+DIR --task {settings.task}
 
 """
-CARD = """| step | validation loss | {headline} under `{sampler}` |
+CARD = """| step | validation loss | {run.data.task.headline} under `{settings.sampler}` |
 |---:|---:|---:|
 {rows}
 
-The weights are those of step {step}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
-the validation examples; step 0 is the model before. Trained on {train:,} examples in {steps:,} of
-{planned:,} steps, {minutes:.1f} minutes on {device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The
+The weights are those of step {best[step]:,}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
+the validation examples; step 0 is the model before. Trained on {train:,} examples in {run.step:,} of
+{run.steps:,} steps, {minutes:.1f} minutes on {run.model.device.type} in {run.model.info[dtype]}; `loss.csv` and `loss.png` have every step's loss. The
 loss is the {loss}, with t ~ U(0, 1) for each row.
 
 Settings ({page} explains them):
 
 ```yaml
-{settings}```
+{values}```
 
 ![loss](loss.png)
 """
@@ -53,25 +54,19 @@ LOSSES = {
 }
 
 
-def write(run: LoraRun, folder: Path) -> None:
-    """Writes the best adapter so far (a model that was trained whole: its checkpoint), its card and its loss.
-
-    Raises ValueError before anything was judged.
-    """
-    if run.best is None:
-        raise ValueError(f"{folder}: nothing was judged yet, so no adapter is the best")
+def write(run: LoraRun, best: dict[str, Any], folder: Path) -> None:
+    """Writes the best adapter (of a model that was trained whole: its checkpoint), its card and its loss."""
     folder.mkdir(parents=True, exist_ok=True)
-    last = {name: value.detach().clone() for name, value in run.weights().items()}
-    put(run, run.best["weights"])
-    if run.wrapper is None:
-        sedd.save(run.model.network, folder)
+    put(run, best["weights"])
+    if isinstance(run.plain, ScoreLoss):
+        sedd.save(run.plain.network, folder)
         run.model.tokenizer.save(folder)
     else:
-        run.wrapper.save_pretrained(folder, save_embedding_layers=False)
-    put(run, last)
+        adapter: Any = run.plain.adapted
+        adapter.save_pretrained(folder, save_embedding_layers=False)
     write_table(run.log, folder)
     _plot(run, folder / "loss.png")
-    (folder / "README.md").write_text(_card(run, run.best, folder), encoding="utf-8")
+    (folder / "README.md").write_text(_card(run, best, folder), encoding="utf-8")
 
 
 def _plot(run: LoraRun, path: Path) -> None:
@@ -95,28 +90,20 @@ def _plot(run: LoraRun, path: Path) -> None:
 
 def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     settings = run.settings
-    judged = [row for row in run.log if "score" in row]
     adapter = settings.method == "lora"
+    judged = [row for row in run.log if "score" in row]
     return ((ADAPTER if adapter else WHOLE) + CARD).format(
+        run=run,
+        settings=settings,
+        best=best,
         page=docs("fine-tune.md"),
-        model=settings.model,
-        task=settings.task,
         digest=digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
-        rank=settings.rank,
-        alpha=settings.alpha,
         targets=", ".join(settings.targets),
-        headline=run.data.task.headline,
-        sampler=settings.sampler,
         rows="\n".join(f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |" for r in judged),
-        step=f"{best['step']:,}",
         scored=min(settings.scored, len(run.data.validation)),
         validation=len(run.data.validation),
         train=len(run.data.train),
-        steps=run.step,
-        planned=run.steps,
         minutes=run.seconds / 60,
-        device=run.model.device.type,
-        dtype=run.model.info["dtype"],
-        settings=yaml.safe_dump(settings.to_json(), sort_keys=False, width=110),
+        values=yaml.safe_dump(settings.to_json(), sort_keys=False, width=110),
     )

@@ -15,9 +15,9 @@ from pbcore.train.network import AnswerLoss
 from pbcore.train.sedd import ScoreLoss
 
 
-def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss, Any]:
-    """The model, its loss and peft's wrapper, whose new weights are drawn by the seed. The model decodes with the
-    adapter from now on.
+def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
+    """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
+    on.
 
     Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
     modules that the model lacks.
@@ -56,14 +56,14 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     if settings.gradient_checkpointing:
         enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
         enable({"use_reentrant": False})
-    return model, AnswerLoss(network, wrapper, shift=model.shift), wrapper
+    return model, AnswerLoss(network, wrapper, shift=model.shift)
 
 
-def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss, None]:
+def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
     """The model, all of whose weights are trained in float32, and its loss. Raises InputError for another model."""
     model = load_model(settings.model, device)
     if not isinstance(model, Sedd):
         raise InputError(f"--adapt {settings.model}: only SEDD models are trained whole; others get an adapter")
     torch.manual_seed(settings.seed)
     model.network.requires_grad_(True)
-    return model, ScoreLoss(model.network), None
+    return model, ScoreLoss(model.network)

@@ -36,7 +36,6 @@ class LoraRun:
     data: Examples
     plain: AnswerLoss | ScoreLoss
     loss: Any
-    wrapper: Any  # peft's; None without an adapter
     optimizer: torch.optim.Optimizer
     accelerator: Any
     step: int = 0
@@ -73,11 +72,11 @@ def start(settings: LoraSettings) -> LoraRun:
             f"{settings.accumulate} forwards each; give a batch that {parts} divides"
         )
     device = str(accelerator.device) if settings.device != "cpu" else "cpu"
-    model, plain, wrapper = adapted(settings, device) if settings.method == "lora" else whole(settings, device)
+    model, plain = adapted(settings, device) if settings.method == "lora" else whole(settings, device)
     weights = [value for value in plain.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=settings.weight_decay)
     loss = accelerator.prepare_model(plain)
-    return LoraRun(settings, model, examples(model, settings), plain, loss, wrapper, optimizer, accelerator)
+    return LoraRun(settings, model, examples(model, settings), plain, loss, optimizer, accelerator)
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:

@@ -33,7 +33,7 @@ class TestLogits:
         """Of ragged rows with some masks, as the context of decoding computes them; Dream's are read one column
         earlier.
         """
-        model, loss, _ = adapted(toy(checkpoint(tmp_path, shape)), "cpu")
+        model, loss = adapted(toy(checkpoint(tmp_path, shape)), "cpu")
         shaken(loss)
         loss.eval()
         requests = [model.encode(sample, None, 0) for sample in load_task("list_ops/shuffle", n=[4], limit=2).samples]
@@ -58,7 +58,7 @@ class TestLogits:
 class TestAdapted:
     def test_only_the_adapter_learns_and_it_starts_as_nothing(self, tmp_path: Path) -> None:
         """Rank × (columns + rows) numbers for each of q, k and v of both layers; the logits are the model's."""
-        _, loss, _ = adapted(toy(checkpoint(tmp_path, "llada")), "cpu")
+        _, loss = adapted(toy(checkpoint(tmp_path, "llada")), "cpu")
         sizes = [value.numel() for value in loss.parameters() if value.requires_grad]
         assert sum(sizes) == 2 * 4 * ((32 + 32) + 2 * (32 + 16))
         loss.eval()
@@ -78,7 +78,7 @@ class TestAdapted:
 
     def a(self, settings: Any) -> torch.Tensor:
         torch.rand(3)
-        _, loss, _ = adapted(settings, "cpu")
+        _, loss = adapted(settings, "cpu")
         return next(value for value in loss.parameters() if value.requires_grad).detach()
 
     def test_other_models(self, tmp_path: Path) -> None:
