@@ -66,10 +66,8 @@ def load_cells(path: str | Path) -> list[CellRecord]:
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed.
-
-    Raises LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples).
-    """
+    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed. Raises
+    LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples)."""
     source = Path(run_dir)
     stored = load_stored(source) if source.is_dir() else []
     if not stored or not ((source / "samples.jsonl").exists() or any(source.glob("cells/*.json"))):
