@@ -15,8 +15,7 @@ from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
-from pbcore.theory.problems import Group, NotExact
-from pbcore.theory.recursion import Counts, Outcome, at_random
+from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 
 # Policies that treat positions alike: what they reveal follows from token probabilities, whatever their place.
 SYMMETRIC = ("confidence", "margin", "entropy", "entropy_threshold", "threshold", "factor", "eb", "frechet")
@@ -24,7 +23,7 @@ NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
-    """The sampler as a rule of `theory.recursion`.
+    """The sampler as a rule of `theory.problems`.
 
     Raises NotExact for a policy that isn't symmetric; so does the rule where noise decides in a way that can't be
     counted.

@@ -11,9 +11,9 @@ from typing import Any
 
 from tabulate import tabulate
 
+from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.errors import InputError
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
@@ -194,12 +194,9 @@ def _group(cls: type, declared: Traits) -> str:
 
 def _parameters(cls: type) -> str:
     """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
-    shown = []
-    for item in (each for each in fields(cls) if each.init):
-        if item.default is None:
-            shown.append(f"{item.name} (or a schedule)")
-        elif item.default is not MISSING:
-            shown.append(f"{item.name} = {item.default}")
-        elif item.name != "policy":
-            shown.append(item.name)
+    shown = [
+        {None: f"{item.name} (or a schedule)", MISSING: item.name}.get(item.default, f"{item.name} = {item.default}")
+        for item in fields(cls)
+        if item.init
+    ]
     return ", ".join(shown) or "–"

@@ -20,7 +20,6 @@ from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
-from pbcore.text import show
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
@@ -150,10 +149,10 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
-            show(str(file))
+            print(file)
     for exporter in asked:
         for line in exporter.send(path, args):
-            show(line)
+            print(line)
     return 0
 
 

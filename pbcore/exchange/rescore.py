@@ -35,7 +35,6 @@ from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 from pbcore.tasks.sources import asked_by
-from pbcore.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +190,8 @@ def run(args: argparse.Namespace) -> int:
         except semantic.Unavailable as error:
             raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
-    show(rescored_text(results))
-    show(str(made.path))
+    print(rescored_text(results))
+    print(made.path)
     return 0
 
 

@@ -239,8 +239,7 @@ def room_text(found: Sequence[Regret]) -> str:
 def frontier_drawing(found: Sequence[Regret]) -> Drawing:
     """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
 
-    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret.
-    """
+    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
     heats = len({one.greedy for one in found})
     groups = _by_task(found)
     names = sorted({_policy(one.sampler) for one in found}, key=natural)

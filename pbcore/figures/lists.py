@@ -49,8 +49,7 @@ def panel(
     """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and blocks of `blocks`.
 
     Lines are the ideal model's closed forms, points what `model` reaches. Raises InputError for block lengths that
-    divide none of the lengths.
-    """
+    divide none of the lengths."""
     op, heat = PANELS[name]
     useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
     if useless:
@@ -81,8 +80,7 @@ def threshold_panel(
 ) -> Drawing:
     """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n.
 
-    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold.
-    """
+    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold."""
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:

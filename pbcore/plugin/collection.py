@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -95,8 +95,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        from pbcore.grid.plan import shard_of
-
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]
         items[:] = [item for item in items if item not in names or names[item] in mine]
@@ -124,3 +122,23 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
             )
         names[item] = name
     return names
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
+    turns."""
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models) if models else 0):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    loads: list[list[CellName]] = [[] for _ in range(shards)]
+    for model in models:
+        for part in range(parts[model]):
+            min(loads, key=len).extend(by_model[model][part :: parts[model]])
+    return set(loads[number - 1])

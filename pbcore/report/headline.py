@@ -37,11 +37,10 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 
 def findings(cells: pd.DataFrame) -> list[str]:
     """A sentence per model on its means over the tasks that have scores: the fastest sampler that is not clearly below
-    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap.
-    """
+    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap."""
     table = curves(cells)
     models = list(dict.fromkeys(table["model"])) if len(table) else []
-    told = [_finding(str(model), table[table["model"] == model]) for model in models[:MODELS]]
+    told = [_finding(str(model), table[table["model"].isin([model])]) for model in models[:MODELS]]
     return [*told, *([f"{counted(len(models) - MODELS, 'more model')}: see the table"] if models[MODELS:] else [])]
 
 

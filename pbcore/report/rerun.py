@@ -18,8 +18,7 @@ _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) -> Rerun:
     """The command for a sample of one of these cells. `facts` are those of run.json; without settings there, the
     options that the records keep. Cells are those in `benches/` of `folder`, where pytest is to be started, or else the
-    package's own.
-    """
+    package's own."""
     cells = {entry.cell.id: entry.cell for entry in run}
 
     def command(cell_id: str, sample: int) -> str:

@@ -1,6 +1,5 @@
 """The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens
-per step.
-"""
+per step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,7 @@ FAILED = "error"
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; `rate` in tokens per step,
-    `row_rate` per row. None if not measured.
-    """
+    `row_rate` per row. None if not measured."""
 
     status: str  # "ok" | "unmeasured" | "error" | "absent"
     score: float | None = None
@@ -56,8 +54,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Line:
     """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a
-    score).
-    """
+    score)."""
 
     model: str
     sampler: str
@@ -82,8 +79,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Table:
     """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates that it shows, per
-    row only where some cell forwarded more rows than its calls.
-    """
+    row only where some cell forwarded more rows than its calls."""
 
     title: str
     tasks: tuple[str, ...]
@@ -100,8 +96,7 @@ class Table:
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     """A table per category from a frame of `results.load`.
 
-    Dummy models (random weights, for speed only) are left out.
-    """
+    Dummy models (random weights, for speed only) are left out."""
     shown = real(cells)
     categories = dict.fromkeys(map(category, sorted_tasks(shown["task"])))
     return [_table(kind, shown[shown["category"] == kind]) for kind in categories]
@@ -112,8 +107,7 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     `ascii` for outputs without other signs.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
-    forwards what-if rows, a third its tokens per row.
-    """
+    forwards what-if rows, a third its tokens per row."""
     plain = ascii_text if ascii else str
     header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.heads)]
     rows = [

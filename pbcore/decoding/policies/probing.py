@@ -67,18 +67,13 @@ class FreeDave(Ranged):
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row])
         follows = step.masked[row] & (rank[row] == counts[draft][:, None])  # (W, C): the next draft's last token
-        goes_on = torch.zeros_like(asked).masked_scatter(asked, _surest(step, step.answers, follows))
+        token, confidence = step.answers.predict(step.answers.masked)  # (W, C) each
+        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(-1, keepdim=True)  # ties: lowest position
+        hit = (follows & (token == step.token[row])).gather(1, surest).squeeze(1)  # (W,)
+        goes_on = torch.zeros_like(asked).masked_scatter(asked, hit)
         streak = goes_on.long().cumprod(-1).sum(-1).clamp(max=self.drafts - 1)  # (R,)
         take = numbered(asked).gather(1, streak[:, None]).squeeze(1)
         return Move(step.masked & (rank <= streak[:, None]), take=take)
-
-
-def _surest(step: Step, answers: Answers, slots: Tensor) -> Tensor:
-    """Whether the marked slot of each what-if row (W,) is its surest one, with the drafted token."""
-    token, confidence = answers.predict(answers.masked)  # (W, C) each
-    surest = confidence.masked_fill(~answers.masked, -1).argmax(-1, keepdim=True)  # ties to the lowest position
-    hit = slots & (token == step.token[answers.row])
-    return hit.gather(1, surest).squeeze(1)
 
 
 @register_policy("punt")

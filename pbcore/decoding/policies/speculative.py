@@ -81,7 +81,9 @@ class Spec(Ranged):
             now = answers.probability(checks, token)  # (W, C)
             least = self.beta * step.confidence[row]
             if self.near:
-                least = least.maximum(self.near * _surest_other(step, answers, checks))
+                _, others = answers.predict(answers.masked & ~checks)  # (W, C)
+                surest = others.masked_fill(others >= CERTAIN, 0.0).max(-1, keepdim=True).values
+                least = least.maximum(self.near * surest)
             return checks.any(-1) & ((now >= least) | ~checks).all(-1)
         place = step.scatter(torch.arange(len(step.logits), device=row.device))  # (R, C) of a slot in step.logits
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
@@ -109,12 +111,6 @@ def _redrawn(p: Tensor, q: Tensor, draws: Tensor) -> Tensor:
     """Tokens (K,) from the normalised (q − p)₊ (K, V)."""
     left = (q - p).clamp(min=0)
     return categorical(torch.where(left.any(-1, keepdim=True), left, q).log(), draws)
-
-
-def _surest_other(step: Step, answers: Answers, checks: Tensor) -> Tensor:
-    """The largest probability (W, 1) among the masks of each what-if row that aren't sure and have no check."""
-    _, confidence = answers.predict(answers.masked & ~checks)
-    return confidence.masked_fill(confidence >= CERTAIN, 0.0).max(-1, keepdim=True).values
 
 
 @register_policy("s2d2")

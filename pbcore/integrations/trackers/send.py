@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def to_wandb(path: Path, project: str) -> str:
     try:
         with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
             session.summary.update(metrics(made))
-            rows = [[row[column] for column in COLUMNS] for row in _rows(made["cells"], COLUMNS)]
+            rows: list[Iterable[Any]] = [list(row.values()) for row in _rows(made["cells"], COLUMNS)]
             session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
             artifact = wandb.Artifact(artifact_name, type="pbcore-run")
             for file in _attachments(run):
