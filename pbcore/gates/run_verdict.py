@@ -21,7 +21,7 @@ from pbcore.text import listed
 
 @dataclass(slots=True)
 class Ruling:
-    """Text for the screen, failures as (name, reason) for JUnit and the exit code, Markdown for a CI's step summary."""
+    """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's step summary."""
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)

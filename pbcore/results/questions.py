@@ -1,9 +1,8 @@
 """A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
-from that data, checked by their digest, to score a cell again.
+from that data, checked by their digest, to score a cell again. One file per task and data, written once by whichever
+process comes first:
 
     RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
-
-One file per task and data, written once by whichever process comes first.
 """
 
 import shutil
