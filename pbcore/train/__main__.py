@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
-from pbcore.models.sedd.config import GRAPHS
+from pbcore.models.families import SEDD_GRAPHS
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--adapt", metavar="MODEL", help=adapt)
     trained = "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
     add("--objective", choices=get_args(Objective), help=f"{trained} scores")
-    add("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
+    add("--graph", choices=SEDD_GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
     add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
     out = "folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
     add("--out", type=Path, help=out)
