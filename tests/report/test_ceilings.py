@@ -124,6 +124,9 @@ class TestOldRuns:
         run = factory.write(create(tmp_path, "a"), shuffles())
         parser = argparse.ArgumentParser()
         add_parsers(parser.add_subparsers(required=True))
+        plain = parser.parse_args(["report", str(run.path)])
+        assert plain.run(plain) == 0
+        assert "Ceilings:" not in capsys.readouterr().out
         args = parser.parse_args(["report", str(run.path), "--ceilings"])
         assert args.run(args) == 0
         out = capsys.readouterr().out

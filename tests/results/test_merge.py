@@ -98,6 +98,12 @@ class TestRunsThatBelongTogether:
             merge([partial.path], tmp_path / "n")
         assert len(merge([partial.path, paths[1]], tmp_path / "n").read_cells()) == 3
 
+    @pytest.mark.parametrize(("shards", "told"), [(11, r"10/11, 11/11; add"), (12, r"10/12, 11/12 … \(11\); add")])
+    def test_ten_missing_shards_are_listed(self, tmp_path: Path, shards: int, told: str) -> None:
+        """Of more their number."""
+        with pytest.raises(MergeConflict, match=told):
+            merge([self.run(tmp_path, "s", shard=f"1/{shards}")], tmp_path / "m")
+
     @pytest.mark.parametrize(
         ("name", "value"), [("profile", "quick"), ("data_seed", 1), ("seeds", [0, 1]), ("limit", 5), ("data_dir", "x")]
     )
