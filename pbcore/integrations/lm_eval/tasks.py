@@ -55,10 +55,8 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
     something else than that name says, and for settings that a masked diffusion model's decoder doesn't have.
     """
     given = dict(arguments)
-    lengths = [given.pop(name) for name in LENGTHS if given.get(name) is not None]
-    for name in LENGTHS:
-        given.pop(name, None)
-    chosen = lengths[0] if lengths else length
+    lengths = [given.pop(name, None) for name in LENGTHS]
+    chosen = next((one for one in lengths if one is not None), length)
     if type(chosen) is not int or chosen < 1:
         raise InputError(f"max_gen_toks {shown(chosen)}: give a whole number of at least 1")
     until = _until(given.pop("until", None))
@@ -242,22 +240,18 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
 
 def _why_not(task: Any, unsafe: bool) -> str | None:
     """Why a harness task can't be a cell; None if it can."""
-    kind = task.OUTPUT_TYPE
+    kind, instead = task.OUTPUT_TYPE, "run it with `pbcore lm-eval`"
     if kind != "generate_until":
-        return (
-            f"its answers are judged by likelihoods ({kind}), and cells measure decoding; run it with `pbcore lm-eval`"
-        )
+        return f"its answers are judged by likelihoods ({kind}), and cells measure decoding; {instead}"
     if getattr(task, "UNSAFE_CODE", False) and not unsafe:
-        return (
-            "scoring runs code that the model wrote; in a sandbox, add --confirm-run-unsafe-code and set "
-            "HF_ALLOW_CODE_EVAL=1"
-        )
+        sandbox = "in a sandbox, add --confirm-run-unsafe-code and set HF_ALLOW_CODE_EVAL=1"
+        return f"scoring runs code that the model wrote; {sandbox}"
     if getattr(task, "MULTIMODAL", False):
         return "its questions have images or sound, and the models here read text"
     if task.get_config("gen_prefix"):
-        return "its answers begin with a given text (gen_prefix), which a chat can't hold; run it with `pbcore lm-eval`"
+        return f"its answers begin with a given text (gen_prefix), which a chat can't hold; {instead}"
     if (task.get_config("repeats") or 1) != 1:
-        return "it asks each question several times (repeats); run it with `pbcore lm-eval`"
+        return f"it asks each question several times (repeats); {instead}"
     return None
 
 

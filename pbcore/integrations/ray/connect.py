@@ -87,8 +87,15 @@ def connect(address: str, root: Path) -> None:
     ray = the_ray()
     if ray.is_initialized():
         return
-    if ":" in address:
-        _check_reachable(address)
+    if ":" in address:  # Ray itself would try for a minute
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            raise pytest.UsageError(
+                f"--ray {address}: nothing answers there ({error}); give HOST:PORT as `ray start --head` prints it, "
+                "and run pytest on a machine of the cluster"
+            ) from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     passed = {name: os.environ[name] for name in ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN") if name in os.environ}
     environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
@@ -103,18 +110,6 @@ def connect(address: str, root: Path) -> None:
     except Exception as error:
         # Ray raises RuntimeError, ValueError, ConnectionError and its own, and each of them ends the run.
         raise pytest.UsageError(f"--ray {address}: {error}") from error
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself would try for a minute."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
-    except (OSError, OverflowError) as error:
-        raise pytest.UsageError(
-            f"--ray {address}: nothing answers there ({error}); give HOST:PORT as `ray start --head` prints it, and "
-            "run pytest on a machine of the cluster"
-        ) from error
 
 
 def facts() -> dict[str, str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
@@ -17,15 +17,64 @@ from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, settings, version
 from pbcore.integrations.servers.keys import check_answer, told
 from pbcore.integrations.servers.money import Budget, most
-from pbcore.integrations.servers.reply import Ask, Reply, ask_of
-from pbcore.integrations.servers.session import AnswerStore, Session
+from pbcore.integrations.servers.record import Served, served
+from pbcore.integrations.servers.reply import AnswerStore, Ask, Reply, ask_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
+from pbcore.results.record import SampleRecord
 from pbcore.tasks.base import Sample
+
+
+@dataclass
+class Session:
+    """The requests of one cell (`plugin.hookspecs.Asked`): where answers are kept, what they may cost, and what was
+    measured.
+
+    `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
+    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler.
+    """
+
+    spec: ServerSpec
+    store: AnswerStore
+    concurrency: int
+    budget: Budget | None = None
+    asked: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+    version: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, list[Any]] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def rounds(self) -> list[float]:
+        """The seconds of the requests; none if some answers were not asked for now."""
+        return [] if self.kept else [self.seconds]
+
+    def rates(self) -> dict[str, Any]:
+        """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
+        some answers were not asked for now.
+        """
+        steps = self.counters.get("denoising_steps", 0.0)
+        if self.kept or not self.asked or steps <= 0:
+            return {}
+        tokens = self.counters.get("committed_tokens")
+        return {"nfe_mean": steps / self.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
+
+    def absent(self) -> dict[str, str]:
+        count = f"{self.kept} of {self.kept + self.asked} answers were kept from an earlier run"
+        together = {"tokens_per_step": "the server counts the forwards of all requests together"}
+        return ({"seconds": count} if self.kept else {}) | (together if self.rates() else {})
+
+    def part(self, samples: Sequence[SampleRecord]) -> Served:
+        """What the server reported."""
+        names = ("concurrency", "asked", "kept", "version", "settings", "sent")
+        counters = {name: max(0.0, float(value)) for name, value in self.counters.items()}
+        facts = {name: getattr(self, name) for name in names}
+        return served(samples, provider=self.spec.provider, kind=self.spec.kind, counters=counters, **facts)
 
 
 class ServerModel:

@@ -18,9 +18,8 @@ from pbcore.printable import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pbcore.integrations.servers.model import ServerModel
+    from pbcore.integrations.servers.model import ServerModel, Session
     from pbcore.integrations.servers.money import Budget
-    from pbcore.integrations.servers.session import Session
     from pbcore.models.base import Model
 
 LEDGER = ".spending"
@@ -83,7 +82,7 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
 
 def spent(cells: Path) -> tuple[int, float]:
     """The answers of servers that are kept beside the cells of a run, and what they cost by the declared prices."""
-    from pbcore.integrations.servers.session import lines
+    from pbcore.integrations.servers.reply import lines
     from pbcore.results.rundir import ANSWERS
 
     costs = [row.get("cost") or 0.0 for file in cells.glob(f"*{ANSWERS}") for row in lines(file)]
@@ -116,7 +115,7 @@ def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellNa
 
 def _store(config: pytest.Config, cell_id: str) -> Any:
     """The answers of a cell. The drill-down reads those of a run that it resumes, and writes none."""
-    from pbcore.integrations.servers.session import AnswerStore
+    from pbcore.integrations.servers.reply import AnswerStore
 
     if drilled(config) and settings(config).resume is None:
         return AnswerStore(None)
