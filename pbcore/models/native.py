@@ -164,7 +164,7 @@ def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, opti
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
-    given = {"device_map": options.device_map, "attn_implementation": options.attn_implementation}
+    given: dict[str, Any] = {"device_map": options.device_map, "attn_implementation": options.attn_implementation}
     try:
         module: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(
             folder, dtype=kind, local_files_only=True, **given
