@@ -21,7 +21,7 @@ from pbcore.text import listed
 
 @dataclass(slots=True)
 class Ruling:
-    """Text for the screen, failures as (name, reason) for JUnit and the exit code, Markdown for a CI's step summary."""
+    """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's step summary."""
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -55,10 +55,8 @@ def _naming(option: str) -> Iterator[None]:
 
 
 def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
-    """Judges a run by its settings; an incomplete run writes no baseline.
-
-    `rerun(cell_id, sample)` gives the command that runs one sample again; `say` shows which cell is being timed.
-    """
+    """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)` gives the command
+    that runs one sample again; `say` shows which cell is being timed."""
     settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():

@@ -21,9 +21,7 @@ def rerun_command(cell_id: str, sample: int) -> str:
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
-    """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands,
-    detectable drops.
-    """
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with commands, drops."""
     failed = [cell for status in FAILED for cell in verdict.of(*status)]
     lines = [_headline(verdict, name)]
     reasons = [f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}" for cell in failed]

@@ -197,8 +197,7 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and tokens per forward (both
-    summed over samples first); empty if the model doesn't report its forwards.
-    """
+    summed over samples first); empty if the model doesn't report its forwards."""
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
         return {}

@@ -1,13 +1,12 @@
 """A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
-from that data, checked by their digest, to score a cell again.
+from that data, checked by their digest, to score a cell again. One file per task and data, written once by whichever
+process comes first:
 
     RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
-
-One file per task and data, written once by whichever process comes first.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -94,12 +93,11 @@ def key(cell: CellRecord) -> Key:
 
 def gather(sources: Iterable[RunDir], target: RunDir) -> None:
     """Copies the questions of runs into one that was merged from them."""
-    for source in sources:
-        for path in sorted((source.path / FOLDER).glob("*.json")):
-            copy = target.path / FOLDER / path.name
-            if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, copy)
+    for path in (path for source in sources for path in sorted((source.path / FOLDER).glob("*.json"))):
+        copy = target.path / FOLDER / path.name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
 
 DATA = "data"  # of a run directory: questions that came with an imported run
@@ -141,8 +139,11 @@ class Questions:
         folder = self._folder(cell, digest)
         seed = options.get("data_seed", self._facts.get("data_seed")) or 0
         asked = task_spec(cell.task).asked(options)
+        # The task's default n, then those requested for the run, then those of the record.
+        requested = self._settings.get("n")
+        known = tuple(requested) if isinstance(requested, list) and all(type(n) is int for n in requested) else ()
         errors: list[str] = []
-        for lengths, limit in product(self._lengths(cell), (cell.n_samples, None)):
+        for lengths, limit in product((None, *filter(None, (known, lengths_of(cell.length)))), (cell.n_samples, None)):
             try:
                 task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
             except (ValueError, OSError) as error:
@@ -168,15 +169,6 @@ class Questions:
                 "with --data-dir"
             )
         return Path(named)
-
-    def _lengths(self, cell: CellRecord) -> Iterator[tuple[int, ...] | None]:
-        """The task's default n, then those requested for the run, then those of the record."""
-        yield None
-        asked = self._settings.get("n")
-        if isinstance(asked, list) and all(type(n) is int for n in asked):
-            yield tuple(asked)
-        if recorded := lengths_of(cell.length):
-            yield recorded
 
 
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:

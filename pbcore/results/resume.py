@@ -1,6 +1,4 @@
-"""A digest of everything that determines a cell's outcome: a resumed run reuses a finished cell only if its key is the
-same.
-"""
+"""A digest of everything that determines a cell's outcome: a resumed run reuses a cell only if its key is the same."""
 
 import hashlib
 import json
@@ -35,13 +33,12 @@ def cell_key(
     task_identity: str = "",
     own_code: Mapping[str, str] | None = None,
 ) -> str:
-    """A digest over everything that determines a cell's outcome.
+    """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
 
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity`, `own_code`
-    that of `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every
-    machine. Raises TypeError or ValueError for values that are not plain JSON values.
-    """
+    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
+    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
+    plain."""
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -75,9 +72,8 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, by their path in the package, so that it is
-    the same wherever that is installed. Raises ModuleNotFoundError for an unknown package.
-    """
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever the package is installed.
+    Raises ModuleNotFoundError for an unknown package."""
     roots = {}
     for package in packages:
         spec = find_spec(package)
