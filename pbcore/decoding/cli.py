@@ -35,9 +35,6 @@ GROUPS = {
     "blocks": "Decoders of block models' authors",
     "modifiers": "Remasking modifiers",
 }
-FIRST = (
-    "Try first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more rows)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +115,11 @@ def run(args: argparse.Namespace) -> int:
                 more = [item.parameters, item.paper, f"{item.forwards} per step", f"keeps {item.state}"]
                 if args.details:
                     print("      " + "; ".join(part for part in more if part not in ("–", "keeps –")))
-    print(f"\n{FIRST} `pbcore samplers --details` adds parameters and papers.")
     print(
-        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
-        "+t1.0, +rcr, +rcr-max,"
-    )
-    print(
+        "\nTry first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more "
+        "rows). `pbcore samplers --details` adds parameters and papers.\n\n"
+        "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
+        "+t1.0, +rcr, +rcr-max,\n"
         "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, "
         "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )

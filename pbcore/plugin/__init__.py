@@ -4,8 +4,7 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | module | hooks and fixtures | what for |
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
-| options | addoption, cmdline_main | an option and an ini value for each field of `grid.settings.Settings`; \
---help-pbcore |
+| options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
 | pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
@@ -13,15 +12,13 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
-| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
-workers |
+| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
-| run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report,
-verdicts, tables |
+| run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | report, verdicts, tables |
 """
 
 from os.path import exists

@@ -56,18 +56,14 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     from pbcore.tasks import all_task_names
     from pbcore.tasks.naming import category
 
+    node_id, write = metafunc.definition.nodeid, f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
     if "cell" not in metafunc.fixturenames:
-        raise pytest.UsageError(
-            f"{metafunc.definition.nodeid} is marked `cells` but does not take the fixture `cell`; write "
-            f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
-        )
+        raise pytest.UsageError(f"{node_id} is marked `cells` but does not take the fixture `cell`; write {write}")
     the_plan = plan(metafunc.config)  # reads the tasks of --tasks
     known = sorted({category(task) for task in all_task_names()})
     for name in marked:
         if name not in known:
-            raise pytest.UsageError(
-                f"{metafunc.definition.nodeid}: no task has the category {name!r}; there are {', '.join(known)}"
-            )
+            raise pytest.UsageError(f"{node_id}: no task has the category {name!r}; there are {', '.join(known)}")
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items.items() if name.category in categories]
@@ -111,15 +107,12 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
         if name is None:
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             if item.get_closest_marker("cells") and isinstance(parameters.get("cell"), str):
-                raise pytest.UsageError(
-                    f"{item.nodeid}: a test of cells has no parameters of its own; register a model or a sampler for "
-                    "each variant"
-                )
+                how = "register a model or a sampler for each variant"
+                raise pytest.UsageError(f"{item.nodeid}: a test of cells has no parameters of its own; {how}")
             continue
         if first.setdefault(name, item.nodeid) != item.nodeid:
-            raise pytest.UsageError(
-                f"the same cell is collected twice, as {first[name]} and as {item.nodeid}; run one of the two files"
-            )
+            both = f"as {first[name]} and as {item.nodeid}"
+            raise pytest.UsageError(f"the same cell is collected twice, {both}; run one of the two files")
         names[item] = name
     return names
 

@@ -87,10 +87,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("head", type=Path, metavar="A", help="run directory to judge")
     add("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
     for kind, example in EXAMPLES.items():
-        about = (
-            f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B may "
-        )
-        about += f"be the same run): {example}"
+        about = f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B "
+        about += f"may be the same run): {example}"
         add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
     add("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
     about = "also write the comparison for a pull request; - for the terminal"
@@ -191,7 +189,9 @@ def run_merge(args: argparse.Namespace) -> int:
 def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     head = load_stored(args.head, refuse)
-    base = head if args.base == args.head else _cells_or_rows(args.base)
+    base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
+    if args.base != args.head:  # a run's own records have rates that the rows of a baseline file lack
+        base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
     judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
     sides = [entry.cell for entry in head], judged_by.values()
     models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
@@ -216,11 +216,6 @@ def run_compare(args: argparse.Namespace) -> int:
     if args.html:
         print(args.html)
     return 0 if verdict.ok else 1
-
-
-def _cells_or_rows(base: Path) -> Sequence[StoredCell] | Mapping[str, BaselineCell]:
-    """A run's own records, with rates that a baseline's rows lack; the rows of a baseline file."""
-    return load_stored(base, refuse) if base.is_dir() else read_baseline(base)
 
 
 def joined_names(kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]) -> dict[str, str]:

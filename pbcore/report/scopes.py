@@ -20,7 +20,10 @@ NUMBERS = (
     *("n", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "tokens_per_row", "nfe"),
     *("rows", "seconds", "samples_per_second", "ceiling", "bits_lost"),
 )
-TEXTS = ("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "headline")
+TEXTS = (
+    *("id", "model", "task", "category", "sampler", "status"),
+    *("error", "absent", "dummy", "served", "headline", "prompts"),
+)
 SHARES = {"score": "score", "low": "score_low", "high": "score_high", "ceiling": "ceiling"}
 INTERVAL = ("score", "low", "high")
 LEVELS = (90, 80, 70, 60)

@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -39,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.scores_table(_progress(folder, options.samples or SAMPLES, options.device)))
+        results = evaluate.evaluate(folder, samples=options.samples or SAMPLES, device=options.device)
+        print(evaluate.scores_table(results))
         return 0
     return _train(options)
 
@@ -76,7 +76,7 @@ def _train(options: argparse.Namespace) -> int:
         )
         return 0
     samples = options.samples or SAMPLES
-    results = _progress(folder, samples, options.device, recipe.tasks)
+    results = evaluate.evaluate(folder, samples=samples, tasks=recipe.tasks, device=options.device)
     (folder / "README.md").write_text(card.card(run, results, samples), encoding="utf-8")
     print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
@@ -98,14 +98,6 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
         loop.resume(run, out)
         print(f"resuming {out} at step {run.step}")
     return run
-
-
-def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | None = None) -> list[evaluate.Result]:
-    results = []
-    for result in evaluate.evaluate(folder, samples=samples, tasks=tasks, device=device):
-        print(f"  {result.task} {result.measure}: {result.scores}", file=sys.stderr, flush=True)
-        results.append(result)
-    return results
 
 
 def _parser() -> argparse.ArgumentParser:
