@@ -29,17 +29,17 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
     counted.
     """
     if name.policy == "random":
-        return lambda groups, settled, step, size: at_random(
-            _number(policy, name, settled + sum(group.positions for group in groups), step, size), groups, settled
-        )
+        k = getattr(policy, "k", None) or 0
+
+        def random(groups: tuple[Group, ...], settled: int, step: int, size: int) -> Sequence[Outcome]:
+            left = settled + sum(group.positions for group in groups)
+            count = _quota(name, left, step, size, 1)
+            return at_random(min(left, k if count is None else int(count)), groups, settled)
+
+        return random
     if name.policy not in SYMMETRIC:
         raise NotExact(f"{name.policy} doesn't treat positions alike")
     return lambda groups, settled, step, size: list(_outcomes(policy, name, groups, settled, step, size))
-
-
-def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) -> int:
-    scheduled = _quota(name, left, step, size, 1)
-    return min(left, int(getattr(policy, "k", None) or 0) if scheduled is None else int(scheduled))
 
 
 def _outcomes(

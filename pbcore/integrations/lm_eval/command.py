@@ -10,8 +10,13 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from tabulate import tabulate
+
 from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.records import results_files, write_run
 from pbcore.integrations.lm_eval.tasks import MISSING
+from pbcore.results.load import load_cells
+from pbcore.results.rundir import create, new_name
 
 USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
        pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples
@@ -52,9 +57,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(given: Sequence[str]) -> int:
     """Runs the harness, then makes a run directory of the results that it wrote."""
-    from pbcore.integrations.lm_eval.records import results_files, write_run
-    from pbcore.results.rundir import create, new_name
-
     parser = argparse.ArgumentParser(usage=USAGE, add_help=False, allow_abbrev=False)
     parser.add_argument("--model", "-M")
     parser.add_argument("--batch_size", "-b")
@@ -78,9 +80,6 @@ def _evaluate(given: Sequence[str]) -> int:
 
 
 def _import(given: Sequence[str]) -> int:
-    from pbcore.integrations.lm_eval.records import results_files, write_run
-    from pbcore.results.rundir import create, new_name
-
     if not 1 <= len(given) <= 2:
         raise InputError(f"import needs the folder of the harness's results\n{USAGE}")
     folder = Path(given[0])
@@ -94,11 +93,6 @@ def _import(given: Sequence[str]) -> int:
 
 def _show(folder: Path) -> None:
     """Prints a line per cell."""
-    from tabulate import tabulate
-
-    from pbcore.results.load import load_cells
-    from pbcore.text import show
-
     rows = []
     for cell in load_cells(folder):
         score = cell.scores.get(cell.headline)
@@ -107,8 +101,8 @@ def _show(folder: Path) -> None:
             [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
         )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
-    show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
-    show(f"run: {folder}")
+    print(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
+    print(f"run: {folder}")
 
 
 def _harness(arguments: Sequence[str]) -> int:

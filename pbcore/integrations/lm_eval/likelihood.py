@@ -6,9 +6,8 @@ expected log-likelihood over all orders of decoding one token at a time. The mas
 has probability 0, as in decoding.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import comb
 
 import torch
@@ -31,15 +30,6 @@ class Bound:
     forwards: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Patterns:
-    """Which tokens are masked, (D, L) bool, and the weight (D,) of each pattern's term; weights sum to 1."""
-
-    masked: Tensor
-    weight: Tensor
-    all: bool
-
-
 @torch.inference_mode()
 def bounds(
     model: Denoiser, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], draws: int, seeds: Sequence[int], size: int
@@ -55,35 +45,35 @@ def bounds(
     if any(not answer for _, answer in pairs):
         raise InputError("a continuation has no tokens, so it has no likelihood; give a text")
     patterns = [_patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)]
+    rows = [(i, one) for i, (masked, _, _) in enumerate(patterns) for one in masked]
     terms: list[list[float]] = [[] for _ in pairs]
-    rows = ((i, masked) for i, each in enumerate(patterns) for masked in each.masked)
-    for batch in _batched(rows, size):
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
         values = _log_probabilities(model, [pairs[i] for i, _ in batch], [masked for _, masked in batch])
         for (i, masked), value in zip(batch, values.tolist(), strict=True):
             terms[i].append(len(masked) / int(masked.sum()) * value)
-    return [
-        _bound(torch.tensor(each, dtype=torch.float64), chosen) for each, chosen in zip(terms, patterns, strict=True)
-    ]
+    found = []
+    for each, (_, weight, exact) in zip(terms, patterns, strict=True):
+        values = torch.tensor(each, dtype=torch.float64)
+        error = 0.0 if exact else float(values.std()) / len(each) ** 0.5
+        found.append(Bound(float((values * weight).sum()), error, len(each)))
+    return found
 
 
-def _bound(terms: Tensor, patterns: _Patterns) -> Bound:
-    value = float((terms * patterns.weight).sum())
-    error = 0.0 if patterns.all else float(terms.std()) / len(terms) ** 0.5
-    return Bound(value, error, len(terms))
-
-
-def _patterns(length: int, draws: int, seed: int) -> _Patterns:
-    """All patterns with at least one mask, if there are no more than `draws`; else that many random ones."""
+def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]:
+    """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1), and whether these
+    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones.
+    """
     if length < 60 and 2**length - 1 <= draws:
         numbers = torch.arange(1, 2**length)  # (D,)
         masked = (numbers[:, None] >> torch.arange(length)) & 1 == 1  # (D, L)
         counts = masked.sum(-1).tolist()
-        return _Patterns(masked, torch.tensor([1 / (length * comb(length, n)) for n in counts]).double(), True)
+        return masked, torch.tensor([1 / (length * comb(length, n)) for n in counts]).double(), True
     generator = torch.Generator().manual_seed(seed)
     start = torch.rand((), generator=generator, dtype=torch.float64)
     counted = 1 + ((torch.arange(draws) + start) / draws * length).long().clamp(max=length - 1)  # (D,)
     rank = torch.rand(draws, length, generator=generator).argsort(-1).argsort(-1)  # (D, L)
-    return _Patterns(rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False)
+    return rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False
 
 
 def _log_probabilities(
@@ -108,9 +98,3 @@ def _log_probabilities(
     chosen = logits.log_softmax(-1).gather(-1, tokens[want][:, None])[:, 0]  # (M,)
     sums = torch.zeros(len(pairs), dtype=torch.float64, device=model.device)
     return sums.index_add_(0, want.nonzero()[:, 0], chosen.double())
-
-
-def _batched(rows: Iterable[tuple[int, Tensor]], size: int) -> Iterator[list[tuple[int, Tensor]]]:
-    iterator = iter(rows)
-    while batch := list(islice(iterator, size)):
-        yield batch

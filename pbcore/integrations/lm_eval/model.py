@@ -19,9 +19,8 @@ from lm_eval.api.model import LM
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.run import default_batch
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.generation import asked, cut
 from pbcore.integrations.lm_eval.likelihood import bounds
-from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS
+from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer

@@ -93,7 +93,7 @@ def _cell(
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_filter.setdefault(row["filter"], []).append(row)
-    documents = next(iter(by_filter.values()))
+    documents = by_filter[rows[0]["filter"]]
     known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
     requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
     for one in known["requests"]:
@@ -110,7 +110,8 @@ def _cell(
     if not whole:
         absent["seconds"] = CACHED
     headline = next((score for one in scores for score in one.scores), "")
-    data_hash = _digest(documents)
+    digested = [[row[name] for name in ("doc_id", "doc_hash", "prompt_hash", "target_hash")] for row in documents]
+    data_hash = hashlib.sha256("".join(map(json.dumps, digested)).encode()).hexdigest()
     facts = CellRecord(
         f"{told['model']}/{name}/{told['sampler']}",
         told["model"],
@@ -185,14 +186,6 @@ def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], 
         dummy=bool(info.get("dummy", False)),
         model_info=dict(info),
     )
-
-
-def _digest(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A digest of the documents, their prompts and targets."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps([row["doc_id"], row["doc_hash"], row["prompt_hash"], row["target_hash"]]).encode())
-    return digest.hexdigest()
 
 
 def _sample(task: str, row: Mapping[str, Any]) -> Sample:

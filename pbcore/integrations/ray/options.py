@@ -3,9 +3,10 @@
 import argparse
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import CommonOptions, OptionGroup, Role, option
+from pbcore.grid.option import OptionGroup, Role, option
 from pbcore.grid.values import positive
 from pbcore.links import docs
 
@@ -51,7 +52,7 @@ class RayOptions(OptionGroup):
     def elsewhere(self) -> bool:
         return self.ray is not None
 
-    def check(self, settings: CommonOptions) -> None:
+    def check(self, settings: Any) -> None:
         if self.ray is None and (self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers):
             raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
         if self.ray is not None and settings.estimate:

@@ -7,7 +7,6 @@ nodes stayed up, or was running on MAX_LOST nodes that went away.
 import os
 from collections import Counter
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -17,14 +16,13 @@ from pbcore.grid.capabilities import served
 from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, size_of, the_ray
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
-from pbcore.integrations.ray.worker import Begun, Done, Order, Refused, Worker, for_workers
+from pbcore.integrations.ray.worker import Begun, Done, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import cell_of, say, settings
 from pbcore.printable import counted
 
-NAME = "pbcore-cluster"
 MAX_KILLED, MAX_LOST = 2, 5
 FETCH = 120.0  # seconds for a result that is ready to arrive, before its node counts as lost
 GRACE = 20.0  # seconds for the last workers' fixtures to clean up
@@ -36,9 +34,8 @@ class Cluster:
     """The plugin of the controller: it collects as ever, and its loop runs no test itself."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._ray = config, the_ray()
+        self._config, self._ray, self._options = config, the_ray(), settings(config).part(RayOptions)
         self._calls: dict[Any, tuple[Remote, str]] = {}  # Ray's reference → whose call, which method
-        self._numbers = count()
         self._open: dict[str, pytest.Item] = {}  # node id → item, of all that are not reported yet
         self._before: dict[str, str] = {}  # cell id → its record of an earlier run
         self._killed: Counter[str] = Counter()
@@ -117,13 +114,13 @@ class Cluster:
         self._places[node_id] = f"{worker.name}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
         stored = None if name is None else self._before.get(name.cell_id)
-        self._call(worker, Order(node_id, stored, shared), stage="run")
+        self._call(worker, node_id, stored, shared, stage="run")
 
     # The loop
 
     def _begin(self) -> None:
         """Asks Ray for the workers; it places them as there is room."""
-        requested, nodes = settings(self._config).part(RayOptions), alive()
+        requested, nodes = self._options, alive()
         for gpus, ids in split(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
@@ -136,8 +133,8 @@ class Cluster:
         self._patience = max(8, len(self._workers))  # how many workers may die before their first cell
 
     def _add_worker(self, pool: Pool) -> None:
-        requested, name = settings(self._config).part(RayOptions), f"ray{next(self._numbers)}"
-        actor = self._ray.remote(Worker).options(num_cpus=requested.ray_cpus, num_gpus=pool.gpus, max_restarts=0)
+        name, cpus = f"ray{len(self._workers)}", self._options.ray_cpus
+        actor = self._ray.remote(Worker).options(num_cpus=cpus, num_gpus=pool.gpus, max_restarts=0)
         worker = Remote(name, pool, actor.remote(), self._config)
         self._workers.append(worker)
         root, invocation = self._config.rootpath, self._config.invocation_params
@@ -176,7 +173,7 @@ class Cluster:
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()
-            fit = fitting(nodes, settings(self._config).part(RayOptions).ray_cpus, 0)
+            fit = fitting(nodes, self._options.ray_cpus, 0)
             self._room = {worker.node: 1, **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes}}
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:

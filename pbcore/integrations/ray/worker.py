@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from queue import Queue
@@ -37,91 +36,24 @@ class Begun(NamedTuple):
     machine: dict[str, Any]
 
 
-class Order(NamedTuple):
-    """A cell to run: its node id, the text of its record from an earlier run, whether others use the same device."""
-
-    node_id: str
-    stored: str | None
-    shared: bool
-
-
 class Done(NamedTuple):
-    """What came of an order: reports and warnings as plain data, and the text of the record, if there is one."""
+    """What came of a cell: reports and warnings as plain data, and the text of the record, if there is one."""
 
     reports: list[dict[str, Any]]
     record: str | None
     warnings: list[dict[str, Any]]
 
 
-@dataclass
-class Session:
-    """The plugin that makes a pytest session take its items from a queue."""
-
-    workerinput: dict[str, Any]
-    orders: Queue[Order | None] = field(default_factory=Queue)
-    results: Queue[list[str] | Done | str] = field(default_factory=Queue)  # a text: what an ended session said last
-    _reports: list[dict[str, Any]] = field(default_factory=list)
-    _warnings: list[dict[str, Any]] = field(default_factory=list)
-    _errors: list[str] = field(default_factory=list)
-    _config: Any = None
-
-    def run(self, arguments: Sequence[str]) -> None:
-        """Runs pytest to its end."""
-        with redirect_stderr(io.StringIO()) as said:
-            code = pytest.main([*arguments, *QUIET], plugins=[self])
-        last = "\n".join([*self._errors, said.getvalue()]).strip()
-        self.results.put(last or f"its pytest session ended with exit code {int(code)}")
-
-    def pytest_plugin_registered(self, plugin: object) -> None:
-        if isinstance(plugin, pytest.Config):
-            self._config = plugin
-            vars(plugin)["workerinput"] = self.workerinput
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        if session.testsfailed and not session.config.option.continue_on_collection_errors:
-            return None  # pytest says how many errors there are
-        items = {item.nodeid: item for item in session.items}
-        self.results.put(list(items))
-        while (order := self.orders.get()) is not None:
-            self.results.put(self._run(items[order.node_id], order))
-        return True
-
-    def _run(self, item: pytest.Item, order: Order) -> Done:
-        from pbcore.plugin.recording import remember
-        from pbcore.plugin.rundir import run_dir
-        from pbcore.plugin.state import cell_name
-        from pbcore.results.rundir import cell_file, parse_cell, write_atomic
-
-        self.workerinput["pbcore_shared"] = order.shared
-        self._reports, self._warnings = [], []
-        name = cell_name(item)
-        file = None if name is None else run_dir(item.config).cells_dir / cell_file(name.cell_id)
-        if file is not None and order.stored is not None:  # --resume finds it here
-            write_atomic(file, order.stored)
-            remember(item.config, parse_cell(order.stored, str(file)))
-        # Which item is next nobody knows: all but the session's own fixtures, such as the model, are torn down.
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)
-        record = file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
-        return Done(self._reports, record, self._warnings)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self._errors.append(report.longreprtext)
-
-    def pytest_internalerror(self, excrepr: object) -> None:
-        self._errors.append(str(excrepr))
-
-    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
-        facts = {"warning_message": serialize_warning_message(warning_message)}
-        self._warnings.append({**facts, "when": when, "nodeid": nodeid, "location": location})
-
-
 class Worker:
-    """The actor. Each method is one call of the controller's; `begin` comes first."""
+    """The actor, and the plugin that makes its pytest session take cells from a queue. `begin`, `run` and `end` are the
+    controller's calls; `begin` comes first.
+    """
+
+    def __init__(self) -> None:
+        self._orders: Queue[tuple[str, str | None, bool] | None] = Queue()
+        self._results: Queue[list[str] | Done | str] = Queue()  # a text: what an ended session said last
+        self._errors: list[str] = []
+        self._done = Done([], None, [])
 
     def begin(
         self, name: str, root: str, folder: str, arguments: Sequence[str], here: dict[str, str], gpu: bool
@@ -141,32 +73,88 @@ class Worker:
         os.chdir(os.path.join(copy, folder))
         own = self._own = tempfile.mkdtemp(prefix="pbcore-")
         (Path(own) / "run" / "cells").mkdir(parents=True)
-        workerinput = {"workerid": f"{name}@{where}", "workercount": 1, "pbcore_run": f"{own}/run"}
-        self._session = Session({**workerinput, "pbcore_shared": False})
-        options = [f"--rootdir={copy}", f"--basetemp={own}/tmp", "-o", f"cache_dir={own}/cache"]
+        facts_here = {"workerid": f"{name}@{where}", "workercount": 1, "pbcore_run": f"{own}/run"}
+        self._workerinput: dict[str, Any] = {**facts_here, "pbcore_shared": False}
+        options = [f"--rootdir={copy}", f"--basetemp={own}/tmp", "-o", f"cache_dir={own}/cache", *QUIET]
         there = [argument.replace(root, copy) for argument in arguments]
-        threading.Thread(target=self._session.run, args=([*there, *options],), daemon=True).start()
-        collected = self._session.results.get()
+        threading.Thread(target=self._run_pytest, args=([*there, *options],), daemon=True).start()
+        collected = self._results.get()
         if not isinstance(collected, list):
             raise Refused(f"{where}: {collected}")
         has = machine(gpu)
         if gpu and not has["gpus"]:
             raise Refused(f"{where}: --gpu, and torch sees no usable GPU in a worker there")
-        return Begun(where, list(collected), has)
+        return Begun(where, collected, has)
 
-    def run(self, order: Order) -> Done:
-        """Runs a cell. Raises RuntimeError if the session has ended."""
-        self._session.orders.put(order)
-        result = self._session.results.get()
+    def run(self, node_id: str, stored: str | None, shared: bool) -> Done:
+        """Runs a cell: `stored` is the text of its record from an earlier run; `shared`, others use the same device.
+        Raises RuntimeError if the session has ended.
+        """
+        self._orders.put((node_id, stored, shared))
+        result = self._results.get()
         if not isinstance(result, Done):
             raise RuntimeError(f"pytest ended on the worker: {result}")
         return result
 
     def end(self) -> None:
         """Ends the session, so that its fixtures clean up."""
-        self._session.orders.put(None)
-        self._session.results.get()
+        self._orders.put(None)
+        self._results.get()
         shutil.rmtree(self._own, ignore_errors=True)
+
+    def _run_pytest(self, arguments: list[str]) -> None:
+        with redirect_stderr(io.StringIO()) as said:
+            code = pytest.main(arguments, plugins=[self])
+        last = "\n".join([*self._errors, said.getvalue()]).strip()
+        self._results.put(last or f"its pytest session ended with exit code {int(code)}")
+
+    def _run_item(self, item: pytest.Item, stored: str | None, shared: bool) -> Done:
+        from pbcore.plugin.recording import remember
+        from pbcore.plugin.rundir import run_dir
+        from pbcore.plugin.state import cell_name
+        from pbcore.results.rundir import cell_file, parse_cell, write_atomic
+
+        self._workerinput["pbcore_shared"] = shared
+        self._done = Done([], None, [])
+        name = cell_name(item)
+        file = None if name is None else run_dir(item.config).cells_dir / cell_file(name.cell_id)
+        if file is not None and stored is not None:  # --resume finds it here
+            write_atomic(file, stored)
+            remember(item.config, parse_cell(stored, str(file)))
+        # Which item is next nobody knows: all but the session's own fixtures, such as the model, are torn down.
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)
+        record = file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
+        return self._done._replace(record=record)
+
+    def pytest_plugin_registered(self, plugin: object) -> None:
+        if isinstance(plugin, pytest.Config):
+            self._config = plugin
+            vars(plugin)["workerinput"] = self._workerinput
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            return None  # pytest says how many errors there are
+        items = {item.nodeid: item for item in session.items}
+        self._results.put(list(items))
+        while (order := self._orders.get()) is not None:
+            node_id, stored, shared = order
+            self._results.put(self._run_item(items[node_id], stored, shared))
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._done.reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._errors.append(report.longreprtext)
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self._errors.append(str(excrepr))
+
+    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+        facts = {"warning_message": serialize_warning_message(warning_message)}
+        self._done.warnings.append({**facts, "when": when, "nodeid": nodeid, "location": location})
 
 
 def for_workers(arguments: Sequence[str]) -> list[str]:

@@ -38,7 +38,6 @@ from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
-from pbcore.text import show
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
@@ -49,10 +48,14 @@ NO_TIME = "an imported run: the rewrite's samples files have no times"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One imported cell, and the score that the folder's results file publishes for it (in [0, 1]), if any."""
+    """One imported cell, the score that the folder's results file publishes for it (in [0, 1]), if any, and its
+    questions as text."""
 
     stored: StoredCell
     published: float | None
+    file: Path
+    task: Task
+    questions: str
 
 
 def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[Imported]]:
@@ -66,36 +69,26 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     """
     if not folder.is_dir():
         raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
-    files = {path.parent: None for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))}
-    if not files:
+    folders = list(dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))))
+    if not folders:
         hint = (
             "its results alone: pbcore report reads them" if list(folder.rglob(RESULTS_FILE)) else "give a run folder"
         )
         raise InputError(f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import; {hint}")
-    imported: dict[str, tuple[Path, Imported]] = {}
-    tasks: dict[tuple[str, str], Task] = {}
-    questions: dict[str, str] = {}
-    for run_folder in files:
-        for one, task, asked in _run_folder(run_folder):
-            known = imported.get(one.stored.cell.id)
-            if known is not None:
-                raise InputError(
-                    f"{printable(one.stored.cell.id)} is in {known[0]} and {run_folder}; import one of the two"
-                )
-            imported[one.stored.cell.id] = run_folder, one
-            tasks[task.name, task.data_hash] = task
-            questions |= asked
+    results = [one for run_folder in folders for one in _run_folder(run_folder)]
+    origins: dict[str, Path] = {}
+    for one in results:
+        cell_id, origin = one.stored.cell.id, one.file.parent
+        if origins.setdefault(cell_id, origin) != origin:
+            raise InputError(f"{printable(cell_id)} is in {origins[cell_id]} and {origin}; import one of the two")
     path = target or Path("reports") / new_name()
     run = create(path.parent, path.name)
     now = datetime.now().astimezone().isoformat(timespec="seconds")
-    origin = {"from": str(folder), "source": REWRITE, "imported": now, "versions": versions()}
-    run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": origin})
-    for name, text in questions.items():
-        write_atomic(run.path / DATA / name, text)
-    for task in tasks.values():
-        keep_questions(run, task)
-    results = [one for _, one in imported.values()]
+    facts = {"from": str(folder), "source": REWRITE, "imported": now, "versions": versions()}
+    run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": facts})
     for one in results:
+        write_atomic(run.path / DATA / one.task.data_hash[:12] / one.file.name, one.questions)
+        keep_questions(run, one.task)
         run.write_cell(one.stored.cell, one.stored.samples)
     run.assemble()
     write_report(run.path)
@@ -103,8 +96,8 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     return run, results
 
 
-def _run_folder(folder: Path) -> Iterator[tuple[Imported, Task, dict[str, str]]]:
-    """The cells of one run folder, each with its task and its questions: file name → text."""
+def _run_folder(folder: Path) -> Iterator[Imported]:
+    """The cells of one run folder."""
     parts = folder.resolve().parts[-4:]
     model, method, param = parts[:3] if len(parts) == 4 else ("unknown", "unknown", "unknown")
     options = {"method": method, "param": param, "folder": folder.resolve().name}
@@ -117,7 +110,7 @@ def _run_folder(folder: Path) -> Iterator[tuple[Imported, Task, dict[str, str]]]
             stored = _cell(file, task, rows, model.replace("__", "/"), sampler_name(method, param), options)
             asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
             kept = "".join(dump_json(row) + "\n" for row in asked)
-            yield Imported(stored, scores.get(name)), task, {f"{task.data_hash[:12]}/{file.name}": kept}
+            yield Imported(stored, scores.get(name), file, task, kept)
 
 
 def _cell(
@@ -247,8 +240,8 @@ def imported_text(results: Sequence[Imported]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
-    show(imported_text(results))
-    show(
+    print(imported_text(results))
+    print(
         f"{counted(len(results), 'cell')} with {counted(sum(len(one.stored.samples) for one in results), 'answer')}: "
         f"{made.path}"
     )

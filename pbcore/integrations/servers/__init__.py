@@ -1,6 +1,6 @@
 """Models behind a server: OpenAI-compatible ones through the `openai` package, Anthropic's through `anthropic`.
 
-A declaration (`declared`, `spec`) makes a `model`, whose `session` sends each `reply.Ask` through `clients` and keeps
+A declaration (`declared`, `spec`) makes a `model`, which sends each `reply.Ask` through `clients` and keeps
 the answers.
 """
 
@@ -13,6 +13,6 @@ INTEGRATION = Integration(
     options=f"{HERE}.options:ServerOptions",
     models=f"{HERE}.declared:MODELS",
     served=f"{HERE}.record:Served",
-    report=f"{HERE}.report:SECTION",
+    report=f"{HERE}.record:SECTION",
     decides=True,
 )

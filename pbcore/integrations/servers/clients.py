@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from pbcore.integrations.servers.failures import failure, imported
-from pbcore.integrations.servers.keys import key_of, mask_logs, masked
+from pbcore.integrations.servers.keys import failure, imported, key_of, mask_logs, masked
 from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, steps_of, text_of, tokens_of, word
-from pbcore.integrations.servers.sampler_fields import with_fields
-from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
 
@@ -74,7 +72,7 @@ class Client(ABC):
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec, self.sdk = spec, imported(KINDS[spec.kind].sdk, spec)
-        from pbcore.integrations.servers.http import http_client, limits_of
+        from pbcore.integrations.servers.http import http_client
 
         key, (header, scheme) = key_of(spec), self.header
         self.client: Any = getattr(self.sdk, self.sdk_class)(
@@ -82,7 +80,7 @@ class Client(ABC):
             base_url=spec.base_url,
             timeout=spec.timeout,
             max_retries=spec.retries,
-            http_client=http_client(spec, limits_of(spec), {header: scheme + key}),
+            http_client=http_client(spec, {header: scheme + key}),
         )
 
     def ask(self, ask: Ask) -> Reply:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.sampler_fields import why_not
-from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
 from pbcore.links import docs
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, parse

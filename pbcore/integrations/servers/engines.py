@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from pbcore.integrations.servers.failures import ReplyError
-from pbcore.integrations.servers.keys import key_of, told
+from pbcore.integrations.servers.keys import ReplyError, key_of, told
 from pbcore.integrations.servers.reply import field_of, word
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
@@ -68,12 +67,12 @@ def _page(spec: ServerSpec, path: str) -> Any:
     """A page of the server's host; None if it has none."""
     import httpx2
 
-    from pbcore.integrations.servers.http import Limits, http_client
+    from pbcore.integrations.servers.http import http_client
 
     keyed = spec.key is not None and os.environ.get(spec.key)
     headers = {"authorization": f"Bearer {key_of(spec)}"} if keyed else {}
     try:
-        with http_client(spec, Limits(SECONDS, BYTES), headers) as client:
+        with http_client(spec, headers, SECONDS, BYTES) as client:
             page = client.get(spec.base_url.removesuffix("/v1") + path)
     except (httpx2.HTTPError, ReplyError):
         return None

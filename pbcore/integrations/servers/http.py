@@ -7,14 +7,14 @@ reply of any size, and adds what the environment holds for its maker's own serve
 import ssl
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import httpcore2
 import httpx2
 
-from pbcore.integrations.servers.failures import ReplyError
+from pbcore.integrations.servers.keys import ReplyError
 from pbcore.integrations.servers.spec import ServerSpec
 
 OPENAI = "api.openai.com"
@@ -29,32 +29,24 @@ _SDK = "x-stainless-"  # an SDK's version and the number of the try
 BASE_BYTES, TOKEN_BYTES = 16 << 20, 1 << 10  # a streamed piece of an answer is a few hundred bytes a token
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may take: seconds until its reply has been read, and bytes that come."""
+def http_client(
+    spec: ServerSpec, headers: Mapping[str, str], seconds: float | None = None, size: int | None = None
+) -> httpx2.Client:
+    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect.
 
-    seconds: float
-    size: int
-
-
-def limits_of(spec: ServerSpec) -> Limits:
-    """Seconds as declared, bytes by the limit of an answer."""
-    most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
-    return Limits(spec.timeout, BASE_BYTES + TOKEN_BYTES * most)
-
-
-def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None = None) -> httpx2.Client:
-    """A client that sends `headers` (with the key) and what the protocol needs, reads replies within `limits`, and
-    follows no redirect. A request that exceeds them raises httpx2.ReadTimeout or ReplyError.
+    A reply is read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else
+    the request raises httpx2.ReadTimeout or ReplyError.
     """
-    request_of_thread = _Request(limits)
+    seconds = seconds or spec.timeout
+    most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
+    request_of_thread = _Request(seconds, size or BASE_BYTES + TOKEN_BYTES * most)
     account = ACCOUNT if spec.key is not None and httpx2.URL(spec.base_url).host == OPENAI else ()
 
     def begin(request: httpx2.Request) -> None:
         for name in list(request.headers):
             if name not in _SENT and name not in account and not name.startswith(_SDK):
                 del request.headers[name]
-        request.headers.update({**(headers or {}), "accept-encoding": "identity"})
+        request.headers.update({**headers, "accept-encoding": "identity"})
         request_of_thread.begin()
 
     def head(response: httpx2.Response) -> None:
@@ -64,7 +56,7 @@ def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None
 
     client = httpx2.Client(
         event_hooks={"request": [begin], "response": [head]},
-        timeout=limits.seconds,
+        timeout=seconds,
         limits=httpx2.Limits(),
         follow_redirects=False,
         verify=_certificates(),
@@ -85,13 +77,12 @@ def _certificates() -> ssl.SSLContext:
 class _Request(threading.local):
     """The request that a thread has under way: when it must end, and how much may still come."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, seconds: float, size: int) -> None:
+        self._seconds, self._size = seconds, size
         self.begin()
 
     def begin(self) -> None:
-        self._deadline = time.monotonic() + self._limits.seconds
-        self._left = self._limits.size
+        self._deadline, self._left = time.monotonic() + self._seconds, self._size
 
     def seconds(self, timeout: float | None) -> float:
         left = self._deadline - time.monotonic()
@@ -102,7 +93,7 @@ class _Request(threading.local):
     def came(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
-            raise ReplyError(f"it is larger than {self._limits.size >> 20} MiB")
+            raise ReplyError(f"it is larger than {self._size >> 20} MiB")
         return data
 
 

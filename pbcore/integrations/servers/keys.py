@@ -5,9 +5,13 @@ import os
 import re
 from functools import lru_cache
 from html.entities import codepoint2name
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable
 
 NO_KEY = "none"  # sent to servers that need no key: an SDK would otherwise look for one of its own in the environment
 MASKED = "[key]"
@@ -110,3 +114,66 @@ def _written(run: str) -> str:
     if run[0] == "\\":
         return rf"(?:(?:{'|'.join(forms)}){{{len(run)},}}|\\{{{len(run)},}})"
     return rf"(?:{'|'.join(forms)}|\\*{re.escape(run)})"
+
+
+class ReplyError(Exception):
+    """A reply that is not read to its end; the text says why."""
+
+
+def imported(package: str, spec: ServerSpec) -> ModuleType:
+    """An SDK, which is an optional extra of the same name. Raises ModelError that says how to install it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ModelError(
+            f"model {spec.name} is asked through the package {package}, which is not installed: "
+            f"pip install 'pbcore[{package}]'"
+        ) from error
+
+
+def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
+    """An exception of an SDK, or of reading a reply, as an error of the model; `done` is what had come by then."""
+    status, kind = getattr(error, "status_code", None), type(error).__name__
+    said = printable(" ".join(masked(_said(error), spec).split()), 300)
+    tries = f" in {spec.retries + 1} tries" if spec.retries else ""
+    unread: BaseException | None = error
+    while unread is not None and not isinstance(unread, ReplyError):
+        unread = unread.__cause__
+    if unread is not None:
+        why = f"its reply can't be read{done} ({unread})"
+    elif isinstance(status, int) and 300 <= status < 400:
+        why = f"it redirects elsewhere, and no key is carried along; give that address ({status})"
+    elif isinstance(status, int):
+        why = f"{_advice(status, spec, tries)} ({status}: {said})"
+    elif "Timeout" in kind:
+        why = f"no whole answer within {spec.timeout:g} s{tries}{done}; raise timeout, or lower concurrency"
+    elif kind in ("APIConnectionError", "ConnectError") and not done:
+        why = f"no connection{tries}; is the server running there?"
+    elif kind in ("APIConnectionError", "ConnectError", "ReadError", "RemoteProtocolError", "ProtocolError"):
+        why = f"the connection broke{done}"
+    else:
+        why = f"its reply can't be read{done} ({said or kind})"
+    return ModelError(f"model {spec.name} at {spec.base_url}: {why}")
+
+
+def _advice(status: int, spec: ServerSpec, tries: str) -> str:
+    variable = f"the key in {spec.key}" if spec.key else "requests without a key; name its variable under key"
+    if status in (401, 403):
+        return f"it refuses {variable}"
+    if status == 404:
+        return f"it has no such address, or no model {spec.model!r}; check base_url and model"
+    if status == 429:
+        return f"it limits the rate or the quota{tries}; lower concurrency, or wait and use --resume"
+    if status in (400, 413, 422):
+        sent = ["max_tokens", *(["temperature"] if spec.temperature else []), *(["seed"] if spec.seed else [])]
+        return f"it refuses the request, which sets {', '.join([*sent, *spec.extra_body])}"
+    return f"it failed{tries}"
+
+
+def _said(error: Exception) -> str:
+    """The server's own words, if it had any."""
+    body: Any = getattr(error, "body", None)
+    for name in ("error", "detail", "message"):
+        if isinstance(body, dict) and name in body:
+            body = body[name]
+    return body if isinstance(body, str) and body else str(error) if body is None else str(body)

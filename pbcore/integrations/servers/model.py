@@ -1,33 +1,80 @@
-"""A model behind a server: concurrent requests, each answer kept as it comes."""
-
-from __future__ import annotations
+"""A model behind a server: concurrent requests, each answer kept as it comes, and answers for the record."""
 
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.budget import Budget, most
 from pbcore.integrations.servers.clients import Client, client_of
 from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, settings, version
-from pbcore.integrations.servers.generation import AnswerTokens, generation
 from pbcore.integrations.servers.keys import check_answer, told
-from pbcore.integrations.servers.reply import Ask, ask_of
-from pbcore.integrations.servers.session import AnswerStore, Session
+from pbcore.integrations.servers.money import Budget, most
+from pbcore.integrations.servers.record import Served, served
+from pbcore.integrations.servers.reply import AnswerStore, Ask, Reply, ask_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
+from pbcore.results.record import SampleRecord
+from pbcore.tasks.base import Sample
 
-if TYPE_CHECKING:
-    from pbcore.models.tokenizer import Tokenizer
+
+@dataclass
+class Session:
+    """The requests of one cell (`plugin.hookspecs.Asked`): where answers are kept, what they may cost, and what was
+    measured.
+
+    `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
+    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler.
+    """
+
+    spec: ServerSpec
+    store: AnswerStore
+    concurrency: int
+    budget: Budget | None = None
+    asked: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+    version: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, list[Any]] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def rounds(self) -> list[float]:
+        """The seconds of the requests; none if some answers were not asked for now."""
+        return [] if self.kept else [self.seconds]
+
+    def rates(self) -> dict[str, Any]:
+        """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
+        some answers were not asked for now.
+        """
+        steps = self.counters.get("denoising_steps", 0.0)
+        if self.kept or not self.asked or steps <= 0:
+            return {}
+        tokens = self.counters.get("committed_tokens")
+        return {"nfe_mean": steps / self.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
+
+    def absent(self) -> dict[str, str]:
+        count = f"{self.kept} of {self.kept + self.asked} answers were kept from an earlier run"
+        together = {"tokens_per_step": "the server counts the forwards of all requests together"}
+        return ({"seconds": count} if self.kept else {}) | (together if self.rates() else {})
+
+    def part(self, samples: Sequence[SampleRecord]) -> Served:
+        """What the server reported."""
+        names = ("concurrency", "asked", "kept", "version", "settings", "sent")
+        counters = {name: max(0.0, float(value)) for name, value in self.counters.items()}
+        facts = {name: getattr(self, name) for name in names}
+        return served(samples, provider=self.spec.provider, kind=self.spec.kind, counters=counters, **facts)
 
 
 class ServerModel:
@@ -54,7 +101,8 @@ class ServerModel:
         }
         self._client: Client | None = None
         self._session: Session | None = None
-        self._tokens = AnswerTokens(spec)
+        self._texts: list[str] = []  # of the tokens that answers had, by number
+        self._numbers: dict[str, int] = {}
 
     def check(self, sampler: SamplerName) -> None:
         """Raises InputError for a sampler that is neither declared nor said by `sampler_fields`."""
@@ -96,21 +144,67 @@ class ServerModel:
             if value not in session.sent.setdefault(place, []):
                 session.sent[place].append(value)
         answers = [
-            generation(self._tokens, session.store.known[digest], digest in before, ask, prompt, sampler)
+            self.generation(session.store.known[digest], digest in before, ask, prompt, sampler)
             for ask, digest, prompt in zip(asks, digests, prompts, strict=True)
         ]
         # A filtered answer, say, has no forwards: a mean needs those of all.
         told = all(answer.nfe is not None for answer in answers)
         return answers if told else [replace(answer, nfe=None, rows=None) for answer in answers]
 
-    def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens that answers had."""
-        return self._tokens.text(ids)
+    def generation(self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName) -> Generation:
+        """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if these are known: what
+        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read.
+        """
+        told = {
+            "seconds": None if kept else reply.seconds,  # times only of this session's
+            "first_token": None if kept else reply.first_token,
+            "tokens_in": reply.tokens_in,
+            "tokens_out": reply.tokens_out,
+            "cost": reply.cost(self.spec),
+            "model": reply.model,
+            "finish": reply.finish,
+            "outcomes": list(reply.outcomes),
+            "asked": reply.asked,
+            "kept": kept,
+        }
+        extra = {"served": told, "max_new_tokens": ask.max_tokens}
+        if reply.step_map is None:
+            return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
+        length = len(reply.step_map)
+        try:
+            if reply.tokens is not None and len(reply.tokens) != length:
+                raise ValueError(f"an answer of {len(reply.tokens)} tokens has steps of {length}")
+            steps, forwards = decoding_order(reply.step_map, sampler.block)
+        except ValueError as error:
+            raise ModelError(f"model {self.name} at {self.spec.base_url}: {error}") from None
+        left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
+        ids = map(self._number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
+        return Generation(reply.text, tuple(ids), forwards or None, length, (*steps, *(-1,) * left), extra=extra)
 
-    @property
+    @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The declared tokenizer. Raises ModelError for a folder without one."""
-        return self._tokens.tokenizer
+        """The declared one; None without. Raises ModelError for a folder that has none."""
+        if self.spec.tokenizer is None:
+            return None
+        found = read_tokenizer(Path(self.spec.tokenizer), self.name, None)
+        if isinstance(found, NoTokenizer):
+            raise ModelError(f"model {self.name}: tokenizer {self.spec.tokenizer} is no folder with tokenizer.json")
+        return found
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens by their numbers."""
+        return "".join(self._texts[token] for token in ids)
+
+    def _number(self, token: str | int) -> int:
+        """The number of a token that an answer has, as text or id."""
+        if not isinstance(token, str):
+            if self.tokenizer is None:
+                raise ModelError(f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's folder")
+            token = self.tokenizer.decode([token])
+        if token not in self._numbers:
+            self._numbers[token] = len(self._texts)
+            self._texts.append(token)
+        return self._numbers[token]
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         client = self._client = self._client or client_of(self.spec)
@@ -156,6 +250,29 @@ class ServerModel:
         except BaseException:
             stop.set()
             raise
+
+
+def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
+    """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
+
+    `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
+    answer; the last block may be cut. Raises ValueError for steps that are neither.
+    """
+    if any(type(step) is not int or step < 1 for step in reported):
+        raise ValueError("its steps are no whole numbers from 1")
+    size = block or max(1, len(reported))
+    blocks = [list(reported[start : start + size]) for start in range(0, len(reported), size)]
+    later = [one for one in blocks[1:] if len(one) == size]
+    if later and all(min(after) > max(before) for before, after in pairwise(blocks)):
+        return tuple(step - 1 for step in reported), max(reported)
+    if any(min(one) != 1 for one in later):
+        raise ValueError(f"its steps don't begin at 1 in each block of {size}; declare the server's block length (+b)")
+    steps: list[int] = []
+    forwards = 0
+    for one in blocks:
+        steps += [forwards + step - 1 for step in one]
+        forwards += max(one)
+    return tuple(steps), forwards
 
 
 def load_server(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:

@@ -18,9 +18,8 @@ from pbcore.printable import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pbcore.integrations.servers.budget import Budget
-    from pbcore.integrations.servers.model import ServerModel
-    from pbcore.integrations.servers.session import Session
+    from pbcore.integrations.servers.model import ServerModel, Session
+    from pbcore.integrations.servers.money import Budget
     from pbcore.models.base import Model
 
 LEDGER = ".spending"
@@ -39,8 +38,8 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         return
     from pbcore.integrations.servers.clients import client_of
     from pbcore.integrations.servers.engines import check_sampler
-    from pbcore.integrations.servers.estimate import estimate_lines
     from pbcore.integrations.servers.keys import short_key
+    from pbcore.integrations.servers.money import estimate_lines
 
     try:
         lines = estimate_lines(plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known)
@@ -69,7 +68,7 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 
 @contextmanager
 def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Session]:
-    from pbcore.integrations.servers.budget import CostLimitError
+    from pbcore.integrations.servers.money import CostLimitError
 
     chosen = settings(item.config).part(ServerOptions).concurrency
     only = chosen[0] if len(chosen) == 1 else None
@@ -83,7 +82,7 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
 
 def spent(cells: Path) -> tuple[int, float]:
     """The answers of servers that are kept beside the cells of a run, and what they cost by the declared prices."""
-    from pbcore.integrations.servers.session import lines
+    from pbcore.integrations.servers.reply import lines
     from pbcore.results.rundir import ANSWERS
 
     costs = [row.get("cost") or 0.0 for file in cells.glob(f"*{ANSWERS}") for row in lines(file)]
@@ -116,7 +115,7 @@ def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellNa
 
 def _store(config: pytest.Config, cell_id: str) -> Any:
     """The answers of a cell. The drill-down reads those of a run that it resumes, and writes none."""
-    from pbcore.integrations.servers.session import AnswerStore
+    from pbcore.integrations.servers.reply import AnswerStore
 
     if drilled(config) and settings(config).resume is None:
         return AnswerStore(None)
@@ -125,7 +124,7 @@ def _store(config: pytest.Config, cell_id: str) -> Any:
 
 def _budget(config: pytest.Config) -> Budget | None:
     """The limit of --max-cost, shared by all workers of a run."""
-    from pbcore.integrations.servers.budget import Budget
+    from pbcore.integrations.servers.money import Budget
 
     limit = settings(config).part(ServerOptions).max_cost
     if limit is None:

@@ -1,13 +1,15 @@
-"""One request to a server and its reply, with the digest by which an answer is found again."""
+"""One request to a server and its reply, and replies on disk as they come, so that none is paid for twice."""
 
 import hashlib
 import json
+import os
+import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-from pbcore.integrations.servers.sampler_fields import fields_of
-from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.integrations.servers.spec import ServerSpec, fields_of
 from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
@@ -95,6 +97,52 @@ class Reply:
         if self.tokens_in is None or self.tokens_out is None:
             return None
         return spec.usd(self.tokens_in, self.tokens_out)
+
+
+class AnswerStore:
+    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only.
+
+    The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut
+    short is left where it is and counts as not answered.
+    """
+
+    def __init__(self, path: Path | None, write: bool = True) -> None:
+        self._path, self._write, self._lock = path, write, threading.Lock()
+        self.known: dict[str, Reply] = {}
+        for row in [] if path is None else lines(path):
+            values = {f.name: row[f.name] for f in fields(Reply) if f.name in row}
+            if isinstance(values.get("text"), str) and isinstance(values.get("outcomes"), list):
+                lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+                self.known[row["key"]] = Reply(**{**values, **lists})
+
+    def add(self, digest: str, reply: Reply, facts: Mapping[str, Any]) -> None:
+        """Keeps an answer; `facts` (its cost, sample and seed) stand beside it in the file."""
+        with self._lock:
+            self.known[digest] = reply
+            if self._path is None or not self._write:
+                return
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab+") as stream:
+                if stream.tell():
+                    stream.seek(-1, os.SEEK_END)
+                torn = stream.read(1) not in (b"", b"\n")
+                line = json.dumps({"key": digest, **facts, **asdict(reply)}, ensure_ascii=True)
+                stream.write((b"\n" if torn else b"") + line.encode() + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of answers, those that a crash cut short left out."""
+    rows = []
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("key"), str):
+            rows.append(row)
+    return rows
 
 
 OUTCOMES = ("empty", "length", "refusal", "content_filter")

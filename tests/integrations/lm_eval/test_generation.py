@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.generation import Asked, asked, cut
+from pbcore.integrations.lm_eval.tasks import Asked, asked, cut
 from pbcore.names import parse
 
 GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")

@@ -17,7 +17,7 @@ import pytest
 from pbcore.integrations.servers import http
 from pbcore.integrations.servers.clients import client_of
 from pbcore.integrations.servers.engines import version
-from pbcore.integrations.servers.http import Limits, http_client
+from pbcore.integrations.servers.http import http_client
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.fake import CANARY, Act, serving
@@ -101,7 +101,7 @@ class TestTime:
 
     def test_a_second_request_has_its_own_time(self) -> None:
         """On the same connection, after the first one's limit."""
-        with serving() as server, http_client(spec_of(server), Limits(0.5, 1 << 20)) as client:
+        with serving() as server, http_client(spec_of(server), {}, 0.5, 1 << 20) as client:
             for _ in range(2):
                 assert client.get(f"{server.url}/version").status_code == 200
                 time.sleep(0.6)
@@ -168,7 +168,7 @@ class TestHeaders:
             ("https://api.openai.com/v1", None, None),
             ("https://api.openai.com.evil.example/v1", "MY_KEY", None),
         ):
-            with http_client(ServerSpec("mine", "m", base_url, key=key), Limits(1.0, 1)) as client:
+            with http_client(ServerSpec("mine", "m", base_url, key=key), {}, 1.0, 1) as client:
                 request = client.build_request("GET", base_url, headers={"OpenAI-Organization": "org", "X-More": "x"})
                 client.event_hooks["request"][0](request)
             assert request.headers.get("openai-organization") == expected

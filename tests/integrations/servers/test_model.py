@@ -14,11 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from pbcore.decoding import decode
-from pbcore.integrations.servers.budget import Budget, CostLimitError, most
-from pbcore.integrations.servers.estimate import Estimate, estimate
 from pbcore.integrations.servers.model import ServerModel
-from pbcore.integrations.servers.reply import Ask
-from pbcore.integrations.servers.session import AnswerStore, lines
+from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
+from pbcore.integrations.servers.reply import AnswerStore, Ask, lines
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.tasks import load_task

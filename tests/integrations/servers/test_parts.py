@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from pbcore.integrations.servers import engines
-from pbcore.integrations.servers.budget import Budget, CostLimitError, most
-from pbcore.integrations.servers.estimate import Estimate, estimate
-from pbcore.integrations.servers.failures import failure, imported
-from pbcore.integrations.servers.keys import NO_KEY, key_of, masked
+from pbcore.integrations.servers.keys import NO_KEY, failure, imported, key_of, masked
+from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.integrations.servers import plugin
-from pbcore.integrations.servers.session import AnswerStore, Session
+from pbcore.integrations.servers.model import Session
+from pbcore.integrations.servers.reply import AnswerStore
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.plugin import rundir
 from tests.plugin.fakes import Config

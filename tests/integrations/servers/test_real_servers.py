@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pbcore.integrations.servers.clients import client_of
-from pbcore.integrations.servers.reply import Ask
-from pbcore.integrations.servers.session import lines
+from pbcore.integrations.servers.reply import Ask, lines
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.real import RealServer, dlmserve_server, llama_cpp_server, transformers_server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.session import lines
+from pbcore.integrations.servers.reply import lines
 from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
 from tests.integrations.servers.served import FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run

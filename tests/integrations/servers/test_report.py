@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.analysis.tradeoff import level_lines, mean_interval
-from pbcore.integrations.servers.record import Served
-from pbcore.integrations.servers.report import SECTION
+from pbcore.integrations.servers.record import SECTION, Served
 from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure, speed_figure, write_plots
 from pbcore.report.summary import summary

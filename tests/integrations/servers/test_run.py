@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.integrations.servers.session import lines
+from pbcore.integrations.servers.reply import lines
 from tests.integrations.servers.fake import Act, FakeServer, serving
 from tests.integrations.servers.served import COPY, FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run

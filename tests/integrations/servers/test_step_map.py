@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.integrations.servers.generation import AnswerTokens, decoding_order, generation
+from pbcore.integrations.servers.model import ServerModel, decoding_order
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
@@ -52,8 +52,8 @@ class TestOrder:
 class TestTokens:
     def answer(self, reply: dict[str, Any], **keys: Any) -> Any:
         spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
-        known = AnswerTokens(spec)
-        made = generation(known, Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler))
+        known = ServerModel(spec)
+        made = known.generation(Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler))
         return made, known
 
     def test_texts(self) -> None:
