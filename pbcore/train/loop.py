@@ -19,12 +19,11 @@ from pbcore.errors import InputError
 from pbcore.models.network import NativeNetwork
 from pbcore.models.registry import all_entries, missing_here
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.network import AnswerLoss, new_network
+from pbcore.train.network import AnswerLoss, ScoreLoss, new_network, process
 from pbcore.train.noise import Batch
 from pbcore.train.optimizers import optimizers
 from pbcore.train.recipe import Phase, Recipe
 from pbcore.train.rows import Batches
-from pbcore.train.sedd import ScoreLoss, process
 
 CLIP = 1.0
 STATE = "state.pt"

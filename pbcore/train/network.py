@@ -1,6 +1,7 @@
-"""The networks of the embedded models, and the loss of masked or next tokens.
+"""The networks of the embedded models, the loss of masked or next tokens, and SEDD's score entropy (arXiv 2310.16834,
+Section 3).
 
-R rows, T columns, M positions to predict, H width, V tokens.
+R rows, T columns, M positions to predict, H width, V tokens, N columns of a score.
 """
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pbcore.models.network import Columns, NativeNetwork
+from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork
 from pbcore.train.recipe import Recipe
 
@@ -89,3 +91,53 @@ class AnswerLoss(nn.Module):
             mask = attend[:, None] & attend.new_ones(ids.shape[1], ids.shape[1]).tril()  # (R, T, T)
         hidden = self._network.hidden(Columns(ids, positions, mask, skip=skip))  # (R, T − skip, H)
         return self._network.project(hidden[read[:, skip:]])
+
+
+def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:
+    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,).
+
+    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
+    ratio, so it is 0 for the true scores and positive for all others.
+    """
+    ratio, rate = ratios(graph, tokens, clean, sigma)
+    constant = torch.where(ratio > 0, ratio * (ratio.clamp(min=1e-30).log() - 1), 0.0)
+    terms = log_score.exp() - ratio * log_score + constant  # (M, N)
+    return (rate * terms.scatter(-1, tokens[:, None], 0.0)).sum(-1)
+
+
+def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+    """The true ratios r (M, N), and the rates Q (M, N) with which the present token would be reached from each y."""
+    own = torch.nn.functional.one_hot(clean, graph.columns).float()  # (M, N)
+    kept = (-sigma).exp()[:, None]  # (M, 1)
+    if graph.mask_id is None:
+        later = own * kept + (1 - kept) / graph.columns  # p(y at σ | clean)
+        return later / later.gather(-1, tokens[:, None]), torch.full_like(own, 1 / graph.columns)
+    rate = torch.ones_like(own)
+    rate[:, graph.mask_id] = 0.0
+    return own * kept / (1 - kept), rate
+
+
+class ScoreLoss(nn.Module):
+    """The score entropy of noisy answer tokens times σ′(t)·t, as one module, which `accelerate` can spread over GPUs.
+
+    The bound's own weight is σ′(t), under which few rows with t near 0 would decide.
+    """
+
+    def __init__(self, network: SeddNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self._graph, self._noise = process(network)
+
+    def forward(self, ids: Tensor, seen: Tensor, judged: Tensor, clean: Tensor, time: Tensor) -> Tensor:
+        """The loss (M,) of each position `judged` (R, T), in row-major order."""
+        sigma = torch.tensor([self._noise.total(float(t)) for t in time], device=ids.device)  # (R,)
+        rate = torch.tensor([self._noise.rate(float(t)) * float(t) for t in time], device=ids.device)
+        row = judged.nonzero()[:, 0]
+        log_score = self.network(ids, sigma, judged, None if bool(seen.all()) else seen)  # (M, N)
+        return score_entropy(self._graph, log_score, ids[judged], clean, sigma[row]) * rate[row]
+
+
+def process(network: SeddNetwork) -> tuple[Graph, Noise]:
+    """The graph and the noise schedule of a network."""
+    config = network.config
+    return Graph(config.graph, config.columns), Noise(config.noise, config.sigma_min, config.sigma_max)

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
+from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
+
 PADDING_WEIGHT = 0.1  # loss weight of the EOS tokens after the first one
 STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuation stays visible
 
@@ -115,7 +117,7 @@ def masked_batch(
     of rows the example in the prompt is masked with its own t. Of a row with holes they alone are masked. Every row has
     at least one masked answer token.
     """
-    ids, kinds = padded(rows, words.eos_id, "left")
+    ids, kinds, tasks = padded(rows, words.eos_id, "left")
     answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
     draws = torch.rand(5, len(rows), 1, generator=rng)
@@ -127,28 +129,49 @@ def masked_batch(
     masked |= shot & (noise < draws[3]) & (draws[4] < masked_shots)
     lowest = noise.masked_fill(~answer, 2.0)  # (R, T)
     masked |= answer & (lowest == lowest.amin(1, keepdim=True))
-    tasks = tuple(row.task for row in rows)
-    noisy, weights = ids.masked_fill(masked, words.mask_id), WEIGHTS[kinds[masked]]
-    return Batch(noisy, kinds > PAD, masked, ids[masked], weights, tasks)
+    noisy = ids.masked_fill(masked, words.mask_id)
+    return Batch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
 
 
 def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
     """Next-token prediction: of every answer and its first EOS and, in a share `masked_shots` of rows, of the example
     in the prompt.
     """
-    ids, kinds = padded([replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows], words.eos_id, "left")
+    ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
+    ids, kinds, tasks = padded(ended, words.eos_id, "left")
     shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
     target = (kinds >= GIVEN) | (kinds == SHOT) & shown  # (R, T)
     masked = torch.cat([target[:, 1:], target.new_zeros(len(rows), 1)], dim=1)  # (R, T): one position earlier
-    targets, tasks = ids[target], tuple(row.task for row in rows)
-    return Batch(ids, kinds > PAD, masked, targets, torch.ones(len(targets)), tasks)
+    return Batch(ids, kinds > PAD, masked, ids[target], torch.ones(int(target.sum())), tasks)
 
 
-def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor]:
-    """The rows' tokens (R, T), and what each is, (R, T)."""
-    ids = [torch.tensor([*row.prompt, *row.canvas]) for row in rows]
-    kinds = [torch.tensor(row.kinds()) for row in rows]
-    return pad_sequence(ids, True, padding, side), pad_sequence(kinds, True, PAD, side)
+def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
+    """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
+    total noise σ(t). The loss is taken at answers, with the absorbing graph only at masks.
+
+    With the absorbing graph every row has at least one mask. EOS tokens after the first one weigh less.
+    """
+    clean, kinds, tasks = padded(rows, eos_id, "right")
+    count, answer = len(rows), kinds >= ANSWER  # (R, T)
+    time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
+    time = time.clamp(min=EARLIEST)
+    kept = torch.tensor([-noise.total(float(t)) for t in time]).exp()[:, None]  # (R, 1)
+    draws = torch.rand(clean.shape, generator=rng)
+    hit = answer & (draws > kept)
+    hit |= answer & (draws == draws.masked_fill(~answer, -1.0).amax(1, keepdim=True))
+    if graph.mask_id is None:
+        ids = torch.where(hit, torch.randint(graph.columns, clean.shape, generator=rng), clean)
+    else:
+        ids = clean.masked_fill(hit, graph.mask_id)
+    judged = answer & graph.open(ids)
+    return Batch(ids, kinds > PAD, judged, clean[judged], WEIGHTS[kinds[judged]], tasks, time)
+
+
+def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """The rows' tokens (R, T), padded on a side, what each of them is (R, T), and the rows' tasks."""
+    ids = pad_sequence([torch.tensor([*row.prompt, *row.canvas]) for row in rows], True, padding, side)
+    kinds = pad_sequence([torch.tensor(row.kinds()) for row in rows], True, PAD, side)
+    return ids, kinds, tuple(row.task for row in rows)
 
 
 def _paired(

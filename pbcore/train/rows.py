@@ -16,9 +16,8 @@ from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate
-from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch
+from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch, noisy_batch
 from pbcore.train.recipe import Recipe
-from pbcore.train.sedd import noisy_batch
 from pbcore.train.vocabulary import ASSISTANT, USER, answers
 
 BATCHES_PER_CHUNK = 64  # batches drawn together, so that their rows can be sorted by length

@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -53,28 +54,29 @@ def _settings(options: argparse.Namespace) -> LoraSettings:
 def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     out = options.out or Path("adapters") / short(settings.task).replace("/", "-")
     run = start(settings)
+    say = partial(run.accelerator.print, flush=True)
     if (out / STATE).is_file():
         resume(run, out)
-        _say(run, f"resuming {out} at step {run.step}")
+        say(f"resuming {out} at step {run.step}")
     adapter = settings.method == "lora"
     what = "the adapter has" if adapter else "all weights are trained,"
     size = sum(value.numel() for value in run.weights().values())
-    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; {what} {size:,} parameters")
+    say(f"{len(run.data.train):,} examples, {run.steps:,} steps; {what} {size:,} parameters")
     try:
         train(run, options.steps or run.steps, _reporter(out, options.save_minutes))
     except KeyboardInterrupt:
-        _say(run, f"stopped at step {run.step}; the same command resumes there")
+        say(f"stopped at step {run.step}; the same command resumes there")
         return 130
     finally:
-        if run.main:
+        if run.accelerator.is_main_process:
             save(run, out)
     if run.step < run.steps:
-        _say(run, f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
-    if run.main and run.best is not None:
+        say(f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
+    if run.accelerator.is_main_process and run.best is not None:
         files.write(run, run.best, out)
-        _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
+        say(f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
         name = f"{settings.model}+{out}" if adapter else out
-        _say(run, f"use it: pytest benches --model {settings.model} --model {name}")
+        say(f"use it: pytest benches --model {settings.model} --model {name}")
     return 0
 
 
@@ -87,23 +89,18 @@ def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
         row = run.log[-1]
         judged = f"validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
         if "loss" not in row:
-            _say(run, f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}")
+            run.accelerator.print(f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}")
         elif run.step % 50 == 0 or judged:
             left = run.seconds / run.step * (run.steps - run.step)
             loss = fmean(row["loss"] for row in run.log[-50:] if "loss" in row)
             parts = [f"step {run.step}/{run.steps}", f"loss {loss:.4f}", f"rate {row['rate']:.2e}"]
             parts += [*filter(None, [judged]), f"{run.seconds / 60:.1f} min, {left / 60:.1f} left"]
-            _say(run, "  ".join(parts))
-        if run.main and time.monotonic() - saved > 60 * minutes:
+            run.accelerator.print("  ".join(parts), flush=True)
+        if run.accelerator.is_main_process and time.monotonic() - saved > 60 * minutes:
             save(run, out)
             saved = time.monotonic()
 
     return report
-
-
-def _say(run: LoraRun, text: str) -> None:
-    if run.main:
-        print(text, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,9 +12,9 @@ from pbcore.models.sedd.model import Sedd
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import data_hash, load_task, task_spec
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.noise import Batch, Row, Words, masked_batch
+from pbcore.train.network import process
+from pbcore.train.noise import Batch, Row, Words, masked_batch, noisy_batch
 from pbcore.train.rows import row
-from pbcore.train.sedd import noisy_batch, process
 
 
 @dataclass(frozen=True)

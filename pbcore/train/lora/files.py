@@ -12,7 +12,7 @@ from pbcore.models.adapter import digest
 from pbcore.models.sedd import model as sedd
 from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
-from pbcore.train.sedd import ScoreLoss
+from pbcore.train.network import ScoreLoss
 
 WHOLE = """# `{settings.model}` fine-tuned on {settings.task}
 

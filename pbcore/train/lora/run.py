@@ -20,9 +20,8 @@ from pbcore.models.sedd.model import Sedd
 from pbcore.train.loop import STATE, descend, save_state
 from pbcore.train.lora.data import Examples, examples
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.network import AnswerLoss
+from pbcore.train.network import AnswerLoss, ScoreLoss
 from pbcore.train.noise import Batch
-from pbcore.train.sedd import ScoreLoss
 
 
 @dataclass(slots=True)
@@ -48,11 +47,6 @@ class LoraRun:
     def steps(self) -> int:
         """All steps of the run."""
         return self.settings.epochs * self.data.steps_per_epoch
-
-    @property
-    def main(self) -> bool:
-        """Whether this process prints and writes."""
-        return bool(self.accelerator.is_main_process)
 
     def weights(self) -> dict[str, Tensor]:
         """The trained weights by their names in the module: the adapter's, or all."""

@@ -21,8 +21,8 @@ from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, dra
 from pbcore.models.sedd.model import OPEN, Sedd, save, times
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
 from pbcore.names import SamplerNameError, parse
-from pbcore.train.noise import Row
-from pbcore.train.sedd import noisy_batch, ratios, score_entropy
+from pbcore.train.network import ratios, score_entropy
+from pbcore.train.noise import Row, noisy_batch
 
 KINDS = ("absorb", "uniform")
 
