@@ -141,7 +141,6 @@ def compare_runs(
     InputError for names that a run lacks, and if nothing has a partner.
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
-        [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
     """
     rows, others = rows_by_id(head), rows_by_id(base)
     pairs = pair_cells(rows, others, models, samplers)
@@ -156,10 +155,9 @@ def compare_runs(
 
 
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
-    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1].
-
-    Cells of one task ask the same questions: a sample counts once, by its mean over them. Tasks are independent: their
-    intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells."""
+    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1]. Cells of one task ask the same
+    questions: a sample counts once, by its mean over them. Tasks are independent: their intervals make that of the mean
+    (`tradeoff.mean_interval`), weighted by their cells."""
     if not pairs:
         return Overall(0, nan, nan, nan, nan, nan)
     groups: dict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]] = {}

@@ -29,11 +29,10 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FactorChange:
-    """One cell's answers when `factor` goes from its first value `base` to `head`, all other factors alike.
-
-    `answers` is the share of answers whose text changes, `scores` the share whose `metric` changes; `before` and
-    `after` are the mean scores, `low` to `high` the 95 % interval of their difference. The unit is the sample: what
-    other levels and seeds say of the same one is averaged first."""
+    """One cell's answers when `factor` goes from its first value `base` to `head`, all other factors alike. `answers`
+    is the share of answers whose text changes, `scores` the share whose `metric` changes; `before` and `after` are the
+    mean scores, `low` to `high` the 95 % interval of their difference. The unit is the sample: what other levels and
+    seeds say of the same one is averaged first."""
 
     model: str
     task: str

@@ -23,10 +23,8 @@ class OraclePoint:
 
 def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoint:
     """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7;
-    ties: the first).
-
-    `runs`: sampler name → the samples of one model and task; several seeds of a sample are averaged. Raises InputError
-    if the indices differ, no samples are given, or `score` was not measured."""
+    ties: the first). `runs`: sampler name → the samples of one model and task; several seeds of a sample are averaged.
+    Raises InputError if the indices differ, no samples are given, or `score` was not measured."""
     if not runs or not any(runs.values()):
         raise InputError("oracle got no samples; give those of at least one sampler")
     means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step

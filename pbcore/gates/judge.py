@@ -93,7 +93,6 @@ def judge(
     partner.
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
-        print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
     """
     if not 0 < level < 1:
         raise InputError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")

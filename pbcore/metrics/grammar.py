@@ -103,7 +103,10 @@ class Checker:
         """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
         once it has, it does so each time a server is needed."""
         stripped = [text.strip() for text in texts]
-        keys = {text: _key(text, self.server.identity) for text in stripped if text}
+        keys = {}  # other versions, rules and languages have others
+        for text in filter(None, stripped):
+            facts = [text, self.server.identity, [["language", LANGUAGE]]]
+            keys[text] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
         verdicts = {text: Verdict(tuple(cached[key])) for text, key in keys.items() if key in cached}
         if new := sorted(keys.keys() - verdicts.keys()):
@@ -169,11 +172,6 @@ def _made(url: str) -> Checker | Unavailable:
     except Unavailable as error:
         return error
     return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
-
-
-def _key(text: str, identity: str) -> str:
-    """The cache key of a text's verdict: other versions, rules and languages have others."""
-    return hashlib.sha256(json.dumps([text, identity, [["language", LANGUAGE]]]).encode()).hexdigest()
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def share_cores(workers: int) -> int:
-    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns the number of
-    threads.
-    """
+    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns its threads."""
     import torch
 
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
@@ -25,10 +23,8 @@ def share_cores(workers: int) -> int:
 
 
 class ModelCache:
-    """Holds at most one model.
-
-    A model that could not be loaded is not tried again: each of its cells gets the first error. `release` is called
-    before a model is freed, to drop what else refers to it.
+    """Holds at most one model. One that could not be loaded is not tried again: each of its cells gets the first error.
+    `release` is called before a model is freed, to drop what else refers to it.
     """
 
     def __init__(

@@ -17,8 +17,7 @@ class Draw(Protocol):
 
 
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
-    """Uniform numbers in (0, 1), float64, of the shape that key (R,), nfe (R,) and position (R, C) broadcast to: (R,
-    C).
+    """Uniform numbers (R, C) in (0, 1), float64, for key (R,), nfe (R,) and position (R, C).
 
     Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates
     several draws of one step.

@@ -112,10 +112,7 @@ def _native(
 
 def read_top_k(kind: str, folder: Path) -> int | None:
     """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
-    none.
-
-    It is read from generation_config.json (published ones set none); without that file Dream's code uses transformers'
-    default of 50.
+    none. It is in generation_config.json (published ones set none), else transformers' default of 50.
     """
     if kind != "dream":
         return None

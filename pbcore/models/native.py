@@ -30,11 +30,11 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
 
 
 class DiffusionGemma:
-    """DiffusionGemma with its own decoding loop.
+    """DiffusionGemma with its own decoding loop: a sampler `eb-0.1` sets the entropy bound of its acceptance rule;
+    `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005` set the rest of its generation config; settings
+    that aren't given keep the checkpoint's values.
 
-    A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`,
-    `-confident0.005` set the rest of its generation config; settings that aren't given keep the checkpoint's values. It
-    generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
+    It generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
     theirs; a length that was asked for must be one.
     """
 
@@ -49,10 +49,8 @@ class DiffusionGemma:
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
-        """One Generation per prompt, decoded one at a time.
-
-        In a batch transformers' `generate` counts padding as positions and draws from one random generator for all
-        rows, so answers would depend on their neighbours.
+        """One Generation per prompt, decoded one at a time: in a batch transformers' `generate` counts padding as
+        positions and draws for all rows by one generator, so answers would depend on their neighbours.
         """
         settings = self._settings(sampler)
         return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
@@ -166,13 +164,10 @@ def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, opti
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
+    given: dict[str, Any] = {"device_map": options.device_map, "attn_implementation": options.attn_implementation}
     try:
         module: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(
-            folder,
-            dtype=kind,
-            device_map=options.device_map,
-            attn_implementation=options.attn_implementation,
-            local_files_only=True,
+            folder, dtype=kind, local_files_only=True, **given
         )
     except (OSError, ImportError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error

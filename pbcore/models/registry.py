@@ -1,7 +1,4 @@
-"""Models by name: the table in data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes.
-
-Doesn't import torch.
-"""
+"""Models by name, without torch: data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes."""
 
 from __future__ import annotations
 
@@ -107,9 +104,8 @@ def resolve_model(name: str) -> ModelEntry:
     merged into its weights. Raises ModelError with close matches for anything else.
     """
     if not isinstance(name, str) or not name:
-        raise ModelError(
-            f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}"
-        )
+        known = ", ".join(model_names())
+        raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {known}")
     path = Path(name).expanduser()
     if "+" in name and not path.is_dir():
         return _adapted(name)
@@ -205,8 +201,8 @@ def _made(entry: ModelEntry, model: Any) -> Model:
             f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
             f"it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
-    result: Model = model
-    return result
+    made: Model = model
+    return made
 
 
 def _built_in() -> dict[str, ModelEntry]:

@@ -31,9 +31,7 @@ MASKED = 8  # the last tokens of each prompt are masks, as in decoding
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One prompt: its tokens, the largest difference of a logit, and at how many positions the likeliest token is the
-    same.
-    """
+    """One prompt: its tokens, the largest difference of a logit, how many positions have the same likeliest token."""
 
     tokens: int
     difference: float

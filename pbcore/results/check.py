@@ -121,10 +121,7 @@ def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
 def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built: bool = True, **types: Any) -> Any:
     """A strict type of the fields of a dataclass, as JSON has them: no conversions, no NaN, no unknown fields (unless
     `extra`). What it validates becomes the dataclass, and so do dataclasses in its fields; not `built`, it stays a
-    mapping.
-
-    `types` gives other types for fields; None leaves one out.
-    """
+    mapping. `types` gives other types for fields; None leaves one out."""
     import typing_extensions
     from pydantic import AfterValidator, ConfigDict
 
@@ -151,10 +148,8 @@ def _shaped(hint: Any) -> Any:
 
 def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
     """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
-
     Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
-    for an unknown field.
-    """
+    for an unknown field."""
     from pydantic import ValidationError
 
     try:

@@ -101,8 +101,8 @@ def _text(value: Any) -> Any:
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
-    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for readers and other
-    tools, then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
+    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row, then the whole
+    record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
     # xdist can't send lone surrogates, which texts may hold.
     pairs = [(name, _text(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
     whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f")

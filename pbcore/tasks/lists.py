@@ -72,7 +72,10 @@ def draw_list(operation: str, rng: Random, n: int, settings: Settings) -> Item:
     items, word = _items(operation, rng, n, settings)
     verb, _, where = operation.partition("_")
     index = rng.randrange(n + 1 if verb == "insert" else n) if where else 0
-    answer = operate(operation, items, index, word, _shuffled(items, rng, settings) if operation == "shuffle" else ())
+    moved: list[str] = []
+    while operation == "shuffle" and (not moved or (moved == items and not settings["identity"])):
+        moved = rng.sample(items, n)
+    answer = operate(operation, items, index, word, moved)
     values: dict[str, Any] = {"context": formatted(items)}
     if word is not None:
         values["word"] = word
@@ -99,13 +102,6 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
         )
     chosen = rng.sample(free, needed)
     return chosen[:n], chosen[n] if needed > n else word
-
-
-def _shuffled(items: Sequence[str], rng: Random, settings: Settings) -> list[str]:
-    while True:
-        moved = rng.sample(items, len(items))
-        if settings["identity"] or moved != list(items):
-            return moved
 
 
 def _check(settings: Settings) -> None:

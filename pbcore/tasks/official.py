@@ -169,9 +169,9 @@ def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
         number = name in ("index", "size")
         if type(value) is not (int if number else str):
             raise wrong(f"input.{name}", value, "an integer" if number else "a text")
-        if name == "context" and not _is_list(value):
+        if name == "context" and not _is_list(str(value)):
             raise wrong("input.context", value, 'a list of texts as text, such as ["A B", "C D"]')
-        if name == "sudoku" and not re.fullmatch(r"([0-4]{4}\n){3}[0-4]{4}\n?", value):
+        if name == "sudoku" and not re.fullmatch(r"([0-4]{4}\n){3}[0-4]{4}\n?", str(value)):
             raise wrong("input.sudoku", value, "four lines of four digits from 0 to 4")
 
 

@@ -35,7 +35,7 @@ def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iter
     if words not in WORD_COUNTS:
         raise ValueError(f"words {words}: give 1 to {WORD_COUNTS[-1]}")
     write = partial(_words, difficulty=difficulty, words=words)
-    return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed)
+    return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed, SINGLE_TEST_SHARE)
 
 
 def dialogues(*, split: str, seed: int) -> Iterator[Row]:
@@ -52,22 +52,22 @@ def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
     return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
 
 
-def collect(write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int) -> Iterator[Row]:
+def collect(
+    write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int, single_share: float = TEST_SHARE
+) -> Iterator[Row]:
     """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
-    its first key is new. Raises ValueError for an unknown split, and after the last row."""
+    its first key is new. `single_share` of the keys of one word is in the test split. Raises ValueError for an unknown
+    split, and after the last row."""
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
     seen: set[str] = set()
     for number in shuffled(scenes, Random(f"{seed}/{split}/{kind}")):
         keys, row = write(number) or ((), {})
-        if keys and keys[0] not in seen and all(split_of(key, _test_share(kind, key)) == split for key in keys):
+        splits = {split_of(key, TEST_SHARE if " " in key else single_share) for key in keys}
+        if splits == {split} and keys[0] not in seen:
             seen.add(keys[0])
             yield row
     raise ValueError(f"only {len(seen)} items of {kind} exist in the {split} split: request fewer")
-
-
-def _test_share(kind: str, key: str) -> float:
-    return SINGLE_TEST_SHARE if kind.startswith("words/") and " " not in key else TEST_SHARE
 
 
 def shuffled(size: int, rng: Random) -> Iterator[int]:
@@ -193,15 +193,11 @@ def _word_items(order: Order, n: int) -> Iterator[Item]:
         yield Item({"words": listed(row["words"])}, row, listed(row["words"]), n)
 
 
-def _dialogue_items(order: Order, n: int) -> Iterator[Item]:
-    for row in dialogues(split=order.split, seed=order.seed):
-        yield Item({"text": row["text"]}, row, row["text"], n)
-
-
-def _paraphrase_items(order: Order, n: int) -> Iterator[Item]:
+def _text_items(rows: Callable[..., Iterator[Row]], order: Order, n: int) -> Iterator[Item]:
     """`examples` is a printed list in one string, as in the official rows."""
-    for row in paraphrases(split=order.split, seed=order.seed):
-        yield Item({"text": row["text"]}, row | {"examples": str(row["examples"])}, row["text"], n)
+    for row in rows(split=order.split, seed=order.seed):
+        label = row | {"examples": str(row["examples"])} if "examples" in row else row
+        yield Item({"text": row["text"]}, label, row["text"], n)
 
 
 def _in_turn(items: Callable[[Order, int], Iterator[Item]], order: Order) -> Iterator[Asked]:
@@ -220,6 +216,6 @@ TEXT_GENERATORS = {
         "words",
         allowed={"difficulty": DIFFICULTIES},
     ),
-    "summarization": Generator(partial(_in_turn, _dialogue_items), {}),
-    "paraphrasing": Generator(partial(_in_turn, _paraphrase_items), {}),
+    "summarization": Generator(partial(_in_turn, partial(_text_items, dialogues)), {}),
+    "paraphrasing": Generator(partial(_in_turn, partial(_text_items, paraphrases)), {}),
 }

@@ -12,7 +12,7 @@ from pbcore.printable import counted, shown
 from pbcore.registry import Registry
 
 if TYPE_CHECKING:
-    from pbcore.tasks.base import Sample
+    from pbcore.tasks.sample import Sample
 
 
 class ScorerError(InputError):

@@ -78,7 +78,9 @@ class ShuffledProblem:
             left = tuple(free - hit for free, hit in zip(state[0], slots, strict=True))
             if excluded and not go and sum(left) < 2:
                 continue  # the list itself
-            assigned = _displaced(n - stay, go) if excluded else perm(n, go)
+            # The ways to put different people into the slots elsewhere, none of them into the own one.
+            stuck = range(go + 1 if excluded else 1)
+            assigned = sum((-1) ** i * comb(go, i) * perm(n - stay - i, go - i) for i in stuck)
             chance = home**at_home * other ** (used - at_home)
             if assigned and chance:
                 result[left, excluded and not go] += ways * assigned * chance / comb(positions, count)
@@ -111,8 +113,3 @@ def _hits(free: int, width: int, most: int, excluded: bool) -> tuple[tuple[int, 
 def _covers(slots: int, width: int, names: int) -> int:
     """The ways to choose `names` of slots × width names with at least one in each slot."""
     return sum((-1) ** i * comb(slots, i) * comb(width * (slots - i), names) for i in range(slots + 1))
-
-
-def _displaced(people: int, slots: int) -> int:
-    """The ways to put different people into `slots` slots, none into the own one."""
-    return sum((-1) ** i * comb(slots, i) * perm(people - i, slots - i) for i in range(slots + 1))

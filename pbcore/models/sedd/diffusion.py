@@ -99,9 +99,8 @@ PREDICTORS = {"analytic": analytic, "euler": euler}
 
 
 def draw_tokens(probabilities: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens (M,) by inverting the distribution function at uniforms (M,), and their probabilities (M,).
-
-    Negative probabilities count as 0, and the rest is divided by its sum.
+    """Tokens (M,) by inverting the distribution function at uniforms (M,), and their probabilities (M,); negative ones
+    count as 0, and the rest is divided by its sum.
     """
     clamped = probabilities.clamp(min=0)
     cdf = clamped.double().cumsum(-1)  # (M, N)

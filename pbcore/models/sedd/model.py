@@ -46,12 +46,7 @@ class Sedd:
     """
 
     def __init__(
-        self,
-        name: str,
-        network: SeddNetwork,
-        tokenizer: Tokenizer,
-        eos_id: int,
-        info: Mapping[str, Any],
+        self, name: str, network: SeddNetwork, tokenizer: Tokenizer, eos_id: int, info: Mapping[str, Any]
     ) -> None:
         config = network.config
         self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
@@ -66,20 +61,17 @@ class Sedd:
         self._steps(sampler)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN.
-
-        Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
+        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN. Raises
+        ModelError for ids outside the vocabulary, too long rows, and a missing length.
         """
         sizes = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
         return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
 
     def _steps(self, sampler: SamplerName) -> int:
         allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
-        [*arguments] = sampler.arguments
-        plain = str(sampler) == "-".join([sampler.policy, *(word + number for word, number in arguments)])
-        if sampler.policy not in PREDICTORS or len(arguments) != 1 or arguments[0][0] != "s" or not plain:
+        policy, number = sampler.policy, "".join(number for word, number in sampler.arguments if word == "s")
+        if policy not in PREDICTORS or str(sampler) != f"{policy}-s{number}":
             raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
-        number = arguments[0][1]
         if not number.isdigit() or int(number) < 1:
             raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
         return int(number)
@@ -147,8 +139,8 @@ class Sedd:
         """An answer, from its canvases (steps + 2, L) and what is known of each position (L,)."""
         canvases = [tuple(canvas) for canvas in film.tolist()]
         ids = canvases[-1]
-        end = end_of(ids, {self.eos_id})
-        text = self.tokenizer.decode(ids[:end])
+        end, decode, special = end_of(ids, {self.eos_id}), self.tokenizer.decode, (self.eos_id, self.mask_id)
+        text = decode(ids[:end])
         return Generation(
             text=text,
             token_ids=ids,
@@ -157,12 +149,8 @@ class Sedd:
             steps=tuple(steps.tolist()),
             confidences=tuple(confidences.tolist()),
             trajectory=tuple(canvases),
-            **past_eos(ids, {self.eos_id}, text, self._whole_text),
+            **past_eos(ids, {self.eos_id}, text, lambda ids: decode([i for i in ids if i not in special])),
         )
-
-    def _whole_text(self, ids: Sequence[int]) -> str:
-        """All canvas tokens as text, special tokens left out."""
-        return self.tokenizer.decode([i for i in ids if i not in (self.eos_id, self.mask_id)])
 
 
 def times(steps: int) -> list[float]:
@@ -181,7 +169,12 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
     own_eos: int | None
     if entry.dummy:
         config = read_sedd(entry.shape or {}, entry.name)
-        network, tokenizer, own_eos = _random(config, entry.layers), HashTokenizer(config.tokens), config.tokens - 1
+        torch.manual_seed(0)
+        network = SeddNetwork(replace(config, blocks=entry.layers or config.blocks))
+        for parameter in network.parameters():  # so that no layer is left at 0
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=0.02)
+        tokenizer, own_eos = HashTokenizer(config.tokens), config.tokens - 1
     else:
         folder = locate(entry, options)
         network = _filled(read_sedd(read_config(folder), str(folder)), folder)
@@ -200,10 +193,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
-    """The network with a checkpoint's weights.
-
-    Raises ModelError naming missing keys, unexpected keys and wrong shapes.
-    """
+    """The network with a checkpoint's weights. Raises ModelError naming missing and unexpected keys, wrong shapes."""
     network = SeddNetwork(config)
     tensors: dict[str, Any] = {}
     for file in shards(folder):
@@ -217,16 +207,6 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
     except RuntimeError as error:
         why = re.sub(r"\s+", " ", str(error).partition(":")[2]).strip()
         raise ModelError(f"{folder} doesn't match its config.json: {why}") from error
-    return network
-
-
-def _random(config: SeddConfig, layers: int | None) -> SeddNetwork:
-    """Random weights of a shape, with no layer left at 0."""
-    torch.manual_seed(0)
-    network = SeddNetwork(config if layers is None else replace(config, blocks=layers))
-    for parameter in network.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.02)
     return network
 
 

@@ -169,7 +169,7 @@ def assembled(
             "</code> in this file's folder.</p>"
         )
     parts = embedded("page", data) + "".join(embedded(f"s{number}", one) for number, one in enumerate(packed) if one)
-    return document(title, content + note, parts, (shown, total), remote, sections)
+    return document(title, str(content) + note, parts, (shown, total), remote, sections)
 
 
 def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:

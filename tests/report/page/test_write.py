@@ -175,7 +175,7 @@ class TestSelfContained:
             sizes[size] = len(html)
             shown, total = map(int, re.search(r'name="answers" content="(\d+)/(\d+)"', html).groups())  # type: ignore[union-attr]
             assert total == 800
-            assert ("This file holds" in html) == (shown < total)
+            assert ('<p class="note">This file holds' in html) == (shown < total)
         assert shown == total
         assert sizes[350_000] <= sizes[10**7]
 
