@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def _form(pattern: str, read: Callable[..., T | None], refused: str) -> Callable[[str], T]:
+def form(pattern: str, read: Callable[..., T | None], refused: str) -> Callable[[str], T]:
     """The kind of value with this form. `read` gets the pattern's groups; None for what can't be meant."""
 
     def value(text: str) -> T:
@@ -40,26 +40,26 @@ def _share(number: str, percent: str) -> float:
 
 _LIST = r"\d+(?:,\d+)*"
 _SHARE = r"(\d+(?:\.\d+)?)(%?)"
-positive = _form(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
-natural = _form(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
+positive = form(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
+natural = form(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
 # Each several: seeds of the draws, levels that are each measured by itself, values of n (each task says which it has).
-seeds = _form(
+seeds = form(
     rf"(\d+-\d+|{_LIST})", lambda text: _several(text, 0, True), "are not seeds; write 0, 0-4 or 3,5,8, each once"
 )
-levels = _form(
+levels = form(
     f"({_LIST})",
     lambda text: _several(text, distinct=True),
     "is no number above 0, nor several; write 8, or 1,4,16,64, each once",
 )
-lengths = _form(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
-device = _form("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps")
-shots = _form("([0-8])", int, "is not a number of solved examples; write 0 to 8")
-cot_answer = _form("(marked|whole)", str, "is no part of an answer; write marked or whole")
-shard = _form(r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight")  # (3, 8)
-amount = _form(
+lengths = form(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
+device = form("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps")
+shots = form("([0-8])", int, "is not a number of solved examples; write 0 to 8")
+cot_answer = form("(marked|whole)", str, "is no part of an answer; write marked or whole")
+shard = form(r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight")  # (3, 8)
+amount = form(
     r"([0-9]+(?:\.[0-9]+)?)", lambda text: float(text) or None, "is not a number above 0; write e.g. 1 or 0.5"
 )
-share = _form(_SHARE, _share, "is not a share; write 10% or 0.1")  # a fraction
+share = form(_SHARE, _share, "is not a share; write 10% or 0.1")  # a fraction
 
 
 def level(text: str) -> float:
