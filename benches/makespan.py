@@ -22,9 +22,10 @@ import pandas as pd
 
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import LEAST, forwards, weights
-from pbcore.grid.plan import make_plan, masked_tokens, shard_of
+from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
+from pbcore.plugin.collection import shard_of
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load
 

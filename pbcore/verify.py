@@ -128,7 +128,13 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
             checked.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
         elif not follows(task, sample):
             checked.errors.append(f"sample {sample.index}: its label is not the answer to its question")
-    for shot in _shots(task, folder, checked.n):
+    questions = official_rows(task_spec(task.name), folder, None if checked.n is None else (checked.n,))
+    shots = (
+        replace(sample, input=item.input, label=item.label)
+        for sample, (_, question) in zip(task.samples, questions, strict=True)
+        for item in question.shots
+    )
+    for shot in shots:
         if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
             checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
     if corrected and checked.labels:
@@ -158,14 +164,6 @@ def follows(task: Task, sample: Sample) -> bool:
     return any(task.score(answer, sample, {"accuracy"})["accuracy"] == 1 for answer in answers)
 
 
-def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
-    """The worked examples before the questions, each as a sample with its question's number."""
-    questions = official_rows(task_spec(task.name), folder, None if n is None else (n,))
-    for sample, (_, question) in zip(task.samples, questions, strict=True):
-        for item in question.shots:
-            yield replace(sample, input=item.input, label=item.label)
-
-
 def verified_table(checked: list[Checked]) -> str:
     """The checks as text: a row per file, then all faults."""
     cells = []
@@ -183,8 +181,7 @@ def verified_table(checked: list[Checked]) -> str:
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of a run: a row per task and score, then examples. Raises LoadError or
-    RunDirError."""
+    """Official and corrected scores of a run by task, with examples. Raises LoadError or RunDirError."""
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.cli import COMMANDS, main
+from pbcore.cli import add_command, main
 from pbcore.decoding import resolve
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import all_task_names
@@ -107,9 +107,8 @@ def test_pbcore_reads_it(command: str, capsys: pytest.CaptureFixture[str]) -> No
     arguments = SHOWN[command][1]
     if not arguments:
         return
-    module = import_module(COMMANDS[arguments[0]][0])
     parser = ArgumentParser("pbcore")
-    (module.add_parsers if hasattr(module, "add_parsers") else module.add_parser)(parser.add_subparsers())
+    add_command(parser.add_subparsers(), arguments[0])
     with suppress(SystemExit):
         parsed, more = parser.parse_known_args(arguments)
         if more and "more" not in parsed:

@@ -35,7 +35,7 @@ def test_extras_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_extra_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     """The extras that pyproject.toml declares stand on one line of the command's output."""
-    assert doctor._run(None) == 0  # type: ignore[arg-type]
+    assert doctor.run(None) == 0  # type: ignore[arg-type]
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("extras"))
     for name in ("large", "lora", "openai", "anthropic", "parquet", "wandb", "mlflow", "lm-eval", "ray"):
         assert f" {name}" in line

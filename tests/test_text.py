@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pbcore.text import code, listed, md, name, show
+from pbcore.text import code, listed, md, name, spell_signs
 
 
 class TestListed:
@@ -47,10 +47,10 @@ class TestMarkdown:
 
 class TestShow:
     @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "5 – 6\n"), ("ascii", "5 - 6\n")])
-    def test_a_terminal_gets_what_it_can_show(self, monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str) -> None:
+    def test_a_terminal_gets_what_it_can_show(self, encoding: str, shown: str) -> None:
         """The signs of our tables in ASCII only where they are lacking."""
         stream = io.TextIOWrapper(io.BytesIO(), encoding)
-        monkeypatch.setattr("sys.stdout", stream)
-        show("5 – 6")
+        spell_signs(stream)
+        stream.write("5 – 6\n")
         stream.seek(0)
         assert stream.read() == shown

@@ -1,7 +1,5 @@
-"""Analysis of results: trade-off curves, PBx, AUP, oracle, parallelizability, paired comparison, gates.
-
-Trade-off curves are imported on first use: they take pandas, which a cell's record doesn't need.
-"""
+"""Trade-off curves, PBx, AUP, oracle, parallelizability. Curves are imported on first use: they take pandas, which a
+cell's record doesn't need."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -71,8 +71,7 @@ def against(
     A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same` says (our name →
     the published one). Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
     tables match confidence-k2 for diffusion models, `server` for Mercury and `ar` for the others. Raises InputError for
-    a name in `same` that is on neither side.
-    """
+    a name in `same` that is on neither side."""
     same = same or {}
     for ours, theirs in same.items():
         for name, known, where in ((ours, cells, "these runs"), (theirs, published, "the published figures")):

@@ -142,7 +142,6 @@ def compare_runs(
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
-        compare_runs(run, run, samplers={"my_sampler-k2": "confidence-k2"})
     """
     rows, others = rows_by_id(head), rows_by_id(base)
     pairs = pair_cells(rows, others, models, samplers)

@@ -1,9 +1,10 @@
 """What changes when one factor of a run changes and all else stays (the question of arXiv 2604.13413): runs with equal
 means can still differ in many answers."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean
 from typing import Any, Protocol
 
 import pandas as pd
@@ -14,7 +15,7 @@ from pbcore.results.record import CellRecord, SampleRecord, Score
 from pbcore.results.stats import score_of
 
 SEED, DTYPE = "seed", "dtype"
-Cell = tuple[str, str, str, str]  # model, task, sampler, metric
+CELL = ["model", "task", "sampler", "metric"]
 
 
 class Entry(Protocol):
@@ -57,17 +58,20 @@ def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
     """The changes of every cell by every factor of a run (`--factor`), and by the seed where each sample was answered
     with several (the first against each of the others); by cell, then factor. Cells that failed, or lack scores, are
     left out. Where the dtype varies, the other factors stand by dtype: `batch-size in float32`."""
-    answers: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    rows: list[dict[str, Any]] = []
     for entry in cells:
         cell, metric = entry.cell, entry.cell.headline
         if cell.status == "ok" and metric in cell.scores:
             sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
-            answers[cell.model, cell.task, sampler, metric] += [
-                {**_level(cell), SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[metric]}
+            names = {"model": cell.model, "task": cell.task, "sampler": sampler, "metric": metric, **_level(cell)}
+            rows += [
+                {**names, SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[metric]}
                 for one in entry.samples
                 if metric in one.scores
             ]
-    found = [change for cell, rows in answers.items() for change in _of_cell(*cell, pd.DataFrame(rows, dtype=object))]
+    answers = pd.DataFrame(rows, dtype=object)
+    factors = [*(str(name) for name in answers if name not in (*CELL, SEED, "sample", "text", "score")), SEED]
+    found = [change for factor in factors if rows for change in _by_factor(answers, factor, factors)]
     return sorted(found, key=lambda one: (one.task, one.model, natural(one.sampler)))
 
 
@@ -77,22 +81,31 @@ def _level(cell: CellRecord) -> dict[str, Any]:
     return ({} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}) | level
 
 
-def _of_cell(model: str, task: str, sampler: str, metric: str, answers: pd.DataFrame) -> Iterator[FactorChange]:
-    """The changes of one cell; `answers` has a row per answer: its factors, seed, sample, text and score."""
-    factors = [*(str(name) for name in answers if name not in (SEED, "sample", "text", "score")), SEED]
-    for factor in factors if len(answers) else ():
-        same = [*(name for name in factors if name != factor), "sample"]
-        parts: Iterable[tuple[Any, pd.DataFrame]] = [(None, answers)]
-        if DTYPE in same:  # what float32 leaves alone may change in bfloat16
-            parts = answers.groupby(DTYPE, sort=False, dropna=False)
-        for dtype, part in parts:
-            base, *others = sorted(part[factor].dropna().unique(), key=_as_given) or [None]
-            for head in [others] if factor == SEED else [[other] for other in others]:
-                both = part[part[factor] == base].merge(part[part[factor].isin(head)], on=same, suffixes=("", "_after"))
-                if len(both):
-                    name = factor if pd.isna(dtype) else f"{factor} in {dtype}"
-                    names = model, task, sampler, name, str(base), ",".join(map(str, head)), metric
-                    yield _change(names, both)
+def _by_factor(answers: pd.DataFrame, factor: str, factors: Sequence[str]) -> Iterator[FactorChange]:
+    """The changes by one factor; `answers` has a row per answer: its cell, factors, seed, sample, text and score."""
+    others = [name for name in factors if name != factor]
+    known = answers[answers[factor].notna()]
+    values = sorted(known[factor].unique(), key=_as_given)
+    # What float32 leaves alone may change in bfloat16.
+    within, dtypes = pd.factorize(known[DTYPE], use_na_sentinel=False) if DTYPE in others else (0, [None])
+    known = known.assign(rank=known[factor].map(values.index).astype(int), within=within)
+    cell = [*CELL, "within"]
+    first = known["rank"] == known.groupby(cell)["rank"].transform("min")
+    both = known[first].merge(known[~first], on=[*cell, *others, "sample"], suffixes=("", "_after"))
+    both = both.assign(
+        texts=(both["text"] != both["text_after"]).astype(float),
+        flips=(both["score"] != both["score_after"]).astype(float),
+        **{name: both[name].astype(float) for name in ("score", "score_after")},
+    )
+    pair = [*cell, "rank", *([] if factor == SEED else ["rank_after"])]
+    heads = both.groupby(pair)["rank_after"].unique().to_dict()
+    means = both.groupby([*pair, "sample"], sort=False)[["texts", "flips", "score", "score_after"]].mean()
+    rows = means.reset_index().sort_values(pair, kind="stable").itertuples(index=False, name=None)
+    for key, part in groupby(rows, key=lambda row: row[: len(pair)]):  # a row per sample
+        model, task, sampler, metric, at, rank = key[:6]
+        name = factor if pd.isna(dtypes[at]) else f"{factor} in {dtypes[at]}"
+        after = ",".join(str(values[head]) for head in sorted(heads[key]))
+        yield _change((model, task, sampler, name, str(values[rank]), after, metric), [row[-4:] for row in part])
 
 
 def _as_given(value: Any) -> tuple[int, Any]:
@@ -103,14 +116,12 @@ def _as_given(value: Any) -> tuple[int, Any]:
     return (1, widths.index(value)) if value in widths else (2, str(value))
 
 
-def _change(names: tuple[str, str, str, str, str, str, str], both: pd.DataFrame) -> FactorChange:
-    """The change over pairs of answers to the same sample, a row each."""
-    pairs = both[["score", "score_after"]].assign(
-        texts=both["text"] != both["text_after"], flips=both["score"] != both["score_after"]
-    )
-    means = pairs.astype(float).groupby(both["sample"], sort=False).mean()
-    before, after = means["score"], means["score_after"]
-    binary = bool(means[["score", "score_after"]].isin([0, 1]).all(axis=None))
-    shares = score_of("answers", means["texts"].tolist()), score_of("scores", means["flips"].tolist())
-    limits = interval((after - before).tolist(), binary)
-    return FactorChange(*names, *shares, float(before.mean()), float(after.mean()), *limits)
+def _change(
+    names: tuple[str, str, str, str, str, str, str], rows: Sequence[tuple[float, float, float, float]]
+) -> FactorChange:
+    """The change over samples, a row each: shares of changed texts and scores, mean scores before and after."""
+    texts, flips, before, after = zip(*rows, strict=True)
+    binary = all(value in (0, 1) for value in (*before, *after))
+    shares = score_of("answers", texts), score_of("scores", flips)
+    limits = interval([now - then for then, now in zip(before, after, strict=True)], binary)
+    return FactorChange(*names, *shares, fmean(before), fmean(after), *limits)

@@ -67,10 +67,9 @@ def kind(sampler: str) -> Kind:
 
 
 def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]) -> Room | None:
-    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples (`lengths` has the n
-    of each index). None for other tasks than `TASKS`, temperatures other than 0 and 1, models without weights, and
-    where the n or the forwards of a sample are unknown or mean something else, or n is beyond `MOST`.
-    """
+    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples (`lengths`: index →
+    n). None for other tasks than `TASKS`, temperatures other than 0 and 1, models without weights, and where the n or
+    the forwards of a sample are unknown or mean something else, or n is beyond `MOST`."""
     op, score = TASKS.get(cell.task), cell.scores.get("accuracy")
     if op is None or score is None or cell.headline != "accuracy" or cell.conditions.dummy:
         return None

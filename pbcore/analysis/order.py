@@ -39,9 +39,7 @@ def natural(text: str) -> tuple[tuple[int, float, str], ...]:
 
 def family(sampler: str) -> str:
     """The policy family of a sampler, one curve in a figure: its policy and modifiers without the policy's own numbers.
-
-    `confidence-k4+b8` → `confidence+b8`; `threshold-0.9` → `threshold`; words stay: `factor-1.0-ref` → `factor-ref`.
-    """
+    `confidence-k4+b8` → `confidence+b8`; words stay: `factor-1.0-ref` → `factor-ref`."""
     head, *modifiers = sampler.split("+")
     policy, *arguments = head.split("-")
     modifiers = [modifier for modifier in modifiers if not re.fullmatch(r"x\d+", modifier)]

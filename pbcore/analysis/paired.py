@@ -1,6 +1,5 @@
 """Compares two runs sample by sample: exact McNemar test, tests for graded scores, intervals of the difference, Holm's
-correction, and statistical power.
-"""
+correction, power."""
 
 import math
 from bisect import bisect_left
@@ -57,12 +56,11 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
         raise InputError(
             f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at least one"
         )
-    indices = sorted(base)
-    worse = tuple(i for i in indices if head[i] < base[i])
-    better = tuple(i for i in indices if head[i] > base[i])
     binary = all(value in (0, 1) for values in (head, base) for value in values.values())
-    before, after = (float(np.mean([values[i] for i in indices])) for values in (base, head))
-    return Paired(before, after, binary, worse, better, tuple(head[i] - base[i] for i in indices))
+    before, after = (float(np.mean([values[i] for i in sorted(base)])) for values in (base, head))
+    differences = {i: head[i] - base[i] for i in sorted(base)}
+    worse, better = (tuple(i for i, change in differences.items() if sign * change > 0) for sign in (-1, 1))
+    return Paired(before, after, binary, worse, better, tuple(differences.values()))
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
@@ -102,11 +100,9 @@ def skewed_t(differences: Sequence[float]) -> float:
 
 def permutation(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least
-    the observed one.
-
-    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units; for these
-    values p is exact. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are finite.
-    """
+    the observed one. Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than
+    400,000 units; for these values p is exact. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are
+    finite."""
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
         raise InputError("differences must be finite")

@@ -21,9 +21,7 @@ def test_cell(cell, model, task, benchmark):
 
 
 def expectation(task, sampler, seeds):
-    """Expected number of right answers and its standard deviation; where theory has no closed form, any number is
-    within it.
-    """
+    """Expected number of right answers and its standard deviation, infinite where theory has no closed form."""
     from pbcore.theory import accuracy
 
     try:

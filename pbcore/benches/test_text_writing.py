@@ -5,8 +5,5 @@ import pytest
 
 @pytest.mark.cells("text_writing")
 def test_cell(cell, model, task, benchmark):
-    """Decodes under the clock, scores off it, records.
-
-    A wrong answer is data, not a failure: gates and --per-sample judge.
-    """
+    """Decodes under the clock, scores off it, records: a wrong answer is data, which gates and --per-sample judge."""
     cell.measure(model, task, benchmark)

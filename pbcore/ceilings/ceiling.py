@@ -1,6 +1,7 @@
-"""The ceiling of a cell: the expected accuracy of the ideal model on the cell's samples under the cell's sampler.
+"""What theory says of a cell: its ceiling, and the bits that its decodings lost.
 
-What a model loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
+The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's sampler. What a model
+loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
 """
 
 import math
@@ -8,6 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +19,25 @@ from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.table import Table, fits
+from pbcore.decoding.table import Table, fits, listed_rows
 from pbcore.errors import InputError
+from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
 from pbcore.models.ideal import Ideal
-from pbcore.names import SamplerName, parse
-from pbcore.tasks.base import Sample
+from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.words import tokens
 from pbcore.theory.accuracy import accuracy
-from pbcore.theory.canvas import AnswerDistribution
+from pbcore.theory.canvas import EOS, AnswerDistribution
 from pbcore.theory.ceiling import KINDS, Ceiling, Kind
-from pbcore.theory.distributions import Listed, Shuffled, answer_distribution
-from pbcore.theory.problems import FEW, NotExact, structure, targets
-from pbcore.theory.recursion import everything, expected_accuracy
+from pbcore.theory.distributions import Listed, Shuffled, answer_distribution, listed, supports
+from pbcore.theory.lost import bits_lost
+from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets
 from pbcore.theory.shuffles import problem
 
 DRAWS = 1000
 MOST_TOKENS = 64_000  # of all draws
+MOST_TEXTS = 1000  # answers of one sample that are put through a tokenizer
 FIXED = ("left_to_right", "dus")  # their partition follows from the number of positions alone
 
 
@@ -79,7 +85,7 @@ def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName,
 
 
 def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
-    if name.policy == "ar":
+    if name.policy == POLICY:
         return _certain(1.0, "closed")  # one token at a time, from exact probabilities
     name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
@@ -174,3 +180,99 @@ def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, 
     half = 1.96 * math.sqrt(centre * (1 - centre) / (draws + 4))
     mean = right / draws
     return Ceiling(mean, "sampled", max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
+
+
+class Ceilings:
+    """Ceilings by task and sampler, each worked out once; the samples of a task are looked at once."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
+        self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
+
+    def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
+        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
+        after steps (`cot`), the sampler isn't one that `ideal` can run, or the model decodes in blocks of its own
+        (`block`).
+        """
+        if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
+            return None
+        key = task.name, task.data_hash, len(task.samples)
+        if (key, sampler) not in self._known:
+            try:
+                if key not in self._parts:
+                    self._parts[key] = structures(task.samples)
+                self._known[key, sampler] = combined(self._parts[key], parse(sampler))
+            except (NoCeiling, SamplerNameError):
+                self._known[key, sampler] = None
+        return self._known[key, sampler]
+
+
+def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:
+    """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples and their steps.
+
+    None where it isn't known of every answer: without recorded steps, for samplers that mask or replace tokens again,
+    for tasks whose answers can't be listed, and where a tokenizer's answers are too many (`answers_of`).
+    """
+    if not _partitions(parse(sampler)):
+        return None
+    known: dict[int, AnswerDistribution] = {}
+    lost = []
+    for sample, steps in decoded:
+        try:
+            if sample.index not in known:
+                known[sample.index] = answers_of(model, sample)
+            lost.append(bits_lost(known[sample.index], steps))
+        except InputError:
+            return None
+    return fmean(lost) if lost else None
+
+
+@lru_cache(maxsize=256)
+def _partitions(name: SamplerName) -> bool:
+    """Whether a sampler reveals each position once, and the tokens of one step independently of each other."""
+    if name.policy == POLICY:
+        return True
+    try:
+        declared = traits(policy(name))
+    except SamplerNameError:
+        return False  # a sampler that only its own model knows
+    waits = declared.cap is not None and name.policy != "origin"  # origin may wait, but masks nothing again
+    depends = "probe" in declared.needs or name.together is not None  # on each other: tokens of one step
+    return name.remask is None and declared.review is None and not waits and not depends
+
+
+def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
+    """The answers of a sample in the model's own tokens; word for word those of `ideal` where its tokenizer splits so.
+
+    Raises InputError for a task whose answers can't be listed, a model that shows no tokenizer, and more than
+    1,000 answers that are not split into words.
+    """
+    exact = answer_distribution(sample)
+    if isinstance(model, Ideal):
+        return exact
+    piece = getattr(getattr(model, "tokenizer", None), "piece", None)
+    if piece is None:
+        raise InputError(f"{getattr(model, 'name', model)} shows no tokenizer, so its answers can't be put into tokens")
+    if _by_words(piece, sample):
+        return exact
+    rows = [list(map(str, piece(text))) for text in _texts(exact)]
+    if sample.canvas is None:
+        return listed(rows, sample.max_new_tokens, None)
+    canvas = model.encode(sample, None, 0).canvas
+    return listed(rows, len(canvas), [None if token == model.mask_id else str(token) for token in canvas])
+
+
+def _by_words(piece: Any, sample: Sample) -> bool:
+    """Whether a tokenizer splits the sample's answer as `pbcore.tasks.words` does."""
+    if sample.answer is None:
+        return False
+    return [piece(word) for word in tokens(sample.answer)] == [[one] for one in piece(sample.answer)]
+
+
+def _texts(distribution: AnswerDistribution) -> list[str]:
+    if not fits(distribution):
+        raise InputError("the answers are too many to put them through a tokenizer")
+    rows, words = listed_rows(distribution)
+    if len(rows) > MOST_TEXTS:
+        raise InputError(f"{len(rows)} answers; at most {MOST_TEXTS} are put through a tokenizer")
+    return ["".join(words[token] for token in row if words[token] != EOS) for row in rows.tolist()]

@@ -15,8 +15,7 @@ from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
-from pbcore.theory.problems import Group, NotExact
-from pbcore.theory.recursion import Counts, Outcome, at_random
+from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 
 # Policies that treat positions alike: what they reveal follows from token probabilities, whatever their place.
 SYMMETRIC = ("confidence", "margin", "entropy", "entropy_threshold", "threshold", "factor", "eb", "frechet")
@@ -24,23 +23,23 @@ NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
-    """The sampler as a rule of `theory.recursion`.
+    """The sampler as a rule of `theory.problems`.
 
     Raises NotExact for a policy that isn't symmetric; so does the rule where noise decides in a way that can't be
     counted.
     """
     if name.policy == "random":
-        return lambda groups, settled, step, size: at_random(
-            _number(policy, name, settled + sum(group.positions for group in groups), step, size), groups, settled
-        )
+        k = getattr(policy, "k", None) or 0
+
+        def random(groups: tuple[Group, ...], settled: int, step: int, size: int) -> Sequence[Outcome]:
+            left = settled + sum(group.positions for group in groups)
+            count = _quota(name, left, step, size, 1)
+            return at_random(min(left, k if count is None else int(count)), groups, settled)
+
+        return random
     if name.policy not in SYMMETRIC:
         raise NotExact(f"{name.policy} doesn't treat positions alike")
     return lambda groups, settled, step, size: list(_outcomes(policy, name, groups, settled, step, size))
-
-
-def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) -> int:
-    scheduled = _quota(name, left, step, size, 1)
-    return min(left, int(getattr(policy, "k", None) or 0) if scheduled is None else int(scheduled))
 
 
 def _outcomes(

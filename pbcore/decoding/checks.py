@@ -202,10 +202,8 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
         raise DecodingError(f"policy {name}: its Probe is causal; declare needs = frozenset({{'probe', 'causal'}})")
     slots, device, rows = step.masked.shape[1], step.masked.device, len(step.masked)
     count = len(probe.row) if isinstance(probe.row, Tensor) and probe.row.dim() == 1 else 0
-    expected = {"row": ((count,), torch.int64), "write": ((count, slots), torch.bool)}
-    expected["token"] = ((count, slots), torch.int64)
-    for field, (shape, kind) in expected.items():
-        value = getattr(probe, field)
+    for field, kind in (("row", torch.int64), ("write", torch.bool), ("token", torch.int64)):
+        value, shape = getattr(probe, field), (count,) if field == "row" else (count, slots)
         if not count or not _fits(value, shape, kind, device):
             raise DecodingError(
                 f"policy {name}: Probe.{field} is {_described(value)}; expected row (W,) long, write (W, {slots}) bool "

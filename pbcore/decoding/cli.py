@@ -11,9 +11,9 @@ from typing import Any
 
 from tabulate import tabulate
 
+from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.errors import InputError
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
@@ -35,9 +35,6 @@ GROUPS = {
     "blocks": "Decoders of block models' authors",
     "modifiers": "Remasking modifiers",
 }
-FIRST = (
-    "Try first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more rows)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +115,11 @@ def run(args: argparse.Namespace) -> int:
                 more = [item.parameters, item.paper, f"{item.forwards} per step", f"keeps {item.state}"]
                 if args.details:
                     print("      " + "; ".join(part for part in more if part not in ("–", "keeps –")))
-    print(f"\n{FIRST} `pbcore samplers --details` adds parameters and papers.")
     print(
-        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
-        "+t1.0, +rcr, +rcr-max,"
-    )
-    print(
+        "\nTry first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more "
+        "rows). `pbcore samplers --details` adds parameters and papers.\n\n"
+        "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
+        "+t1.0, +rcr, +rcr-max,\n"
         "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, "
         "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
@@ -194,12 +190,9 @@ def _group(cls: type, declared: Traits) -> str:
 
 def _parameters(cls: type) -> str:
     """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
-    shown = []
-    for item in (each for each in fields(cls) if each.init):
-        if item.default is None:
-            shown.append(f"{item.name} (or a schedule)")
-        elif item.default is not MISSING:
-            shown.append(f"{item.name} = {item.default}")
-        elif item.name != "policy":
-            shown.append(item.name)
+    shown = [
+        {None: f"{item.name} (or a schedule)", MISSING: item.name}.get(item.default, f"{item.name} = {item.default}")
+        for item in fields(cls)
+        if item.init
+    ]
     return ", ".join(shown) or "–"

@@ -56,20 +56,16 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
 
 def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
     """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an unsure one that stays."""
-    unsure = reveal & (_best(step) < SURE)
+    best = step.confidence  # (R, C): the largest probability of each candidate
+    if step.temperature:
+        best = step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
+    unsure = reveal & (best < SURE)
     result, last = reveal.clone(), torch.full_like(step.index, -gap)
     for slot in unsure.any(0).nonzero()[:, 0].tolist():
         near = unsure[:, slot] & (step.column[:, slot] - last < gap)
         result[:, slot] &= ~near
         last = torch.where(unsure[:, slot] & ~near, step.column[:, slot], last)
     return result
-
-
-def _best(step: Step) -> Tensor:
-    """The largest probability (R, C) of each candidate, 0 elsewhere."""
-    if not step.temperature:
-        return step.confidence
-    return step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
 
 
 def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:

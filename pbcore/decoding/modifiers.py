@@ -1,7 +1,8 @@
-"""Modifiers around a policy: `+counts` and `+rounding` choose a step's tokens together, `+gapN` leaves out neighbours,
-`+adasN` reveals in another order.
+"""Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
+choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order.
 
-R rows, C slots.
+`+rcr` and `+remdmN` follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where that
+code differs from it. R rows, C slots.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
@@ -18,6 +20,159 @@ from pbcore.models.base import Attending
 from pbcore.names import SamplerName
 
 ORDERED = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")  # they walk down one order
+MASKED = -1.0  # stands for the confidence of a masked slot
+
+
+@dataclass(frozen=True, slots=True)
+class Rcr:
+    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest confidence (arXiv
+    2508.13148).
+
+    What counts is the confidence at a slot's last fill, however the context has changed since.
+
+    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of earlier blocks may be
+    masked again, and the block ends once no mask is left up to its end. Forwards: one per k tokens of a block. Ties
+    keep the leftmost token.
+
+    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the official code is left
+    out: it assigns given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt.
+    Here given tokens stay.
+
+    State: each committed slot's confidence when last filled.
+    """
+
+    k: int | None = None
+    steps: int = 0
+    reach = "prefix"
+    reads = "numbers"
+
+    def cap(self, slots: int) -> int:
+        """Every step with a positive count keeps at least one more token; a schedule may add steps with count 0."""
+        return slots + self.steps
+
+    def select(self, step: Step) -> Move:
+        confidences = step.state("rcr confidences", MASKED, over="answer")  # (R, C)
+        now = torch.where(step.masked, step.confidence, confidences)  # (R, C)
+        filled = step.inside & (now > MASKED)
+        committed = filled & ~step.masked
+        count = committed.sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
+        keep = filled & (step.rank(now, filled) < count[:, None])
+        confidences.copy_(torch.where(step.inside, now.masked_fill(~keep, MASKED), confidences))
+        return Move(step.masked & keep, committed & ~keep)
+
+
+@dataclass(frozen=True, slots=True)
+class RcrMax(Rcr):
+    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
+    2508.13148).
+
+    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the
+    confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
+    keeps as many tokens as the schedule has revealed so far, k more than the step before.
+
+    State: each slot's highest confidence.
+    """
+
+    reach = "block"
+
+    def select(self, step: Step) -> Move:
+        best = step.state("rcr best")  # (R, C)
+        running = torch.maximum(best, step.confidence)  # (R, C)
+        best.copy_(torch.where(step.masked, running, best))
+        committed = (step.inside & ~step.masked).sum(-1)  # (R,)
+        count = committed + (step.quota if step.quota is not None else self.k or 0)
+        keep = step.inside & (step.rank(running, step.inside) < count[:, None])
+        return Move(step.masked & keep, step.inside & ~step.masked & ~keep)
+
+
+@dataclass(frozen=True, slots=True)
+class Remdm:
+    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest confidence (arXiv
+    2503.00307).
+
+    An extra step reveals one token, chosen by the wrapped policy among all masks of the active block. In a block of B
+    tokens the extra steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least 1), or earlier if the block is full
+    before. With k > 1 it always is, whereas the paper (F.3) starts when most tokens are generated: `+remdmN-early`.
+    Forwards per block: ordinary steps plus rounds.
+
+    The official code refuses several blocks with k > 1, because it counts the steps of all blocks together; here each
+    block has its own. In a trajectory the token that an extra step remasks is already masked in the canvas before that
+    step, as the model sees it.
+
+    State: each committed slot's confidence when revealed, rounds done.
+    """
+
+    policy: Policy
+    name: SamplerName
+    declared: Traits
+
+    def select(self, step: Step) -> Move:
+        confidences = step.state("remdm confidences", MASKED)  # (R, C)
+        done = step.state("remdm rounds", per="row")  # (R,)
+        extra = step.state("remdm extra", False, per="row")  # (R,) whether this step is an extra one
+        count = torch.where(extra, 1, self._count(step, step.index - done.long()))
+        move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
+        reveal = move.reveal & step.masked
+        confidence = step.confidence if move.confidence is None else move.confidence
+        here = torch.where(reveal, confidence, confidences)  # (R, C)
+        committed = step.inside & (here > MASKED)
+        place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
+        due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
+        again = due & (done < self.name.remask_rounds) & committed.any(-1)
+        weakest = (step.rank(-here, committed) < 1) & committed & again[:, None]
+        confidences.copy_(here.masked_fill(weakest | ~step.inside, MASKED))
+        done += again
+        extra.copy_(again)
+        return replace(move, reveal=reveal, remask=weakest)
+
+    def _count(self, step: Step, index: Tensor) -> Tensor:
+        """Tokens (R,) to reveal at the ordinary step `index` (R,): the schedule's count, else k."""
+        count = quota(self.name, step.slots, index, step.masked.sum(-1))
+        return torch.full_like(index, getattr(self.policy, "k", None) or 0) if count is None else count
+
+
+@dataclass(frozen=True, slots=True)
+class RemdmEarly(Remdm):
+    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
+    (arXiv 2503.00307).
+
+    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the
+    block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
+    own: the next step of k tokens decodes the remasked token again.
+
+    State: each slot's confidence when revealed, rounds done.
+    """
+
+    def select(self, step: Step) -> Move:
+        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
+        confidences = step.state("remdm confidences")  # (R, C)
+        done = step.state("remdm rounds", per="row")  # (R,)
+        here = torch.where(reveal, step.confidence, confidences)  # (R, C)
+        confidences.copy_(here)
+        committed = (step.inside & ~step.masked) | reveal
+        due = committed.sum(-1) >= torch.ceil(step.inside.sum(-1) * 7 / 8)  # (R,)
+        again = due & (done < self.name.remask_rounds)
+        done += again
+        return Move(reveal, committed & (step.rank(-here, committed) < 1) & again[:, None])
+
+
+def remasked(policy: Policy, name: SamplerName) -> Policy:
+    """`policy` wrapped in the sampler's remasking."""
+    if name.remask is None:
+        return policy
+    if name.remask == "rcr":
+        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), scheduled(name))
+    declared = traits(policy)
+    extra = name.remask_rounds + (0 if name.remask_variant else scheduled(name))  # some of a schedule's counts may be 0
+    declared = Traits(
+        cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
+    )
+    return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
+
+
+def scheduled(name: SamplerName) -> int:
+    """The number of steps in the sampler's schedule; 0 without one."""
+    return len(name.counts) if name.counts is not None else name.schedule_steps
 
 
 @dataclass(frozen=True, slots=True)

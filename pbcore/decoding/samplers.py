@@ -6,11 +6,10 @@ from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pbcore.decoding.checks import why_not_ahead
-from pbcore.decoding.modifiers import ORDERED, drawn, reordered
+from pbcore.decoding.modifiers import ORDERED, drawn, remasked, reordered
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.remasking import remasked
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
 

@@ -255,14 +255,13 @@ class Step:
                 "'prefix'"
             )
         rows, slots = self.masked.shape
+        expected = (rows, slots, *shape) if per == "slot" else (rows, *shape)
         if name not in self._states:
-            widest = self.asked if self.reach == "prefix" else slots
-            sizes = (rows, *((widest,) if per == "slot" else ()), *shape)
+            sizes = (rows, self.asked, *shape) if per == "slot" and self.reach == "prefix" else expected
             kind = dtype or (torch.bool if isinstance(fill, bool) else self.confidence.dtype)
             self._states[name] = State(torch.full(sizes, fill, dtype=kind, device=self.masked.device), fill, over)
         value = self._states[name].value
         value = value[:, :slots] if per == "slot" else value
-        expected = (rows, *((slots,) if per == "slot" else ()), *shape)
         if tuple(value.shape) != expected:
             raise ValueError(f"state {name!r} has shape {tuple(value.shape)} already, not {expected}; use another name")
         return value

@@ -130,7 +130,11 @@ def listed_rows(distribution: AnswerDistribution) -> tuple[NDArray[np.int64], li
     Raises ValueError if there are too many for a table.
     """
     if isinstance(distribution, Shuffled):
-        rows = _orders(distribution)
+        places = tuple(range(len(distribution.slots)))
+        orders = [order for order in permutations(places) if distribution.identity or order != places]
+        fixed = distribution.marginals(distribution.canvas).argmax(-1)  # (L,)
+        rows = np.repeat(fixed[None], len(orders), axis=0)
+        rows[:, distribution.slots] = distribution.people[np.array(orders)]  # (A, n, w)
     else:
         assert isinstance(distribution, Listed)
         rows = distribution.rows
@@ -144,14 +148,3 @@ def fits(distribution: AnswerDistribution) -> bool:
     if isinstance(distribution, Shuffled):
         return len(distribution.slots) <= 6
     return isinstance(distribution, Listed) and len(distribution.rows) * len(distribution.vocabulary) <= MOST_ENTRIES
-
-
-def _orders(distribution: Shuffled) -> NDArray[np.int64]:
-    """The answers (A, L) of a shuffle."""
-    n = len(distribution.slots)
-    own = distribution.marginals(distribution.canvas)  # (L, v)
-    answer = own.argmax(-1)  # the fixed tokens
-    orders = [order for order in permutations(range(n)) if distribution.identity or order != tuple(range(n))]
-    rows = np.repeat(answer[None], len(orders), axis=0)
-    rows[:, distribution.slots] = distribution.people[np.array(orders)]  # (A, n, w)
-    return rows

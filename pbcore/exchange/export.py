@@ -7,7 +7,6 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +20,6 @@ from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
-from pbcore.text import show
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
@@ -29,15 +27,10 @@ FIELDS = ("index", "seed", "text", "official_text", "nfe", "prefill", "store", "
 LISTS = ("tokens", "steps", "confidences")
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Columns by name, each a list with a value per row: exact builtins, None where not measured."""
-
-    cells: dict[str, list[Any]]
-    samples: dict[str, list[Any]]
+Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins, None where not measured
 
 
-def tables(run: Path) -> Tables:
+def tables(run: Path) -> dict[str, Table]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
     answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
     steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
@@ -46,7 +39,7 @@ def tables(run: Path) -> Tables:
         raise InputError(f"{run} has no finished cell; nothing to export")
     rows = frame(entry.cell for entry in stored)
     cells = {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
-    return Tables(cells, _samples(stored, kept(RunDir(run))))
+    return {"cells": cells, "samples": _samples(stored, kept(RunDir(run)))}
 
 
 def _plain(value: Any) -> Any:
@@ -55,10 +48,10 @@ def _plain(value: Any) -> Any:
     return None if pd.isna(value) else value
 
 
-def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> dict[str, list[Any]]:
+def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> Table:
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
     asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
-    columns: dict[str, list[Any]] = {
+    columns: Table = {
         "cell": [cell.id for cell, _ in answers],
         **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
         **{name: [question and getattr(question, name) for question in asked] for name in ("prompt", "answer")},
@@ -81,12 +74,10 @@ def write_csv(run: Path, folder: Path) -> list[Path]:
 
     A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
     in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
-    made = tables(run)
-    named = (("cells.csv", made.cells), ("samples.csv", made.samples))
-    return [write_atomic(folder / name, _csv(columns)) for name, columns in named]
+    return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
 
 
-def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
+def _csv(columns: Table) -> str:
     stream = io.StringIO()
     # All texts are quoted: unquoted, a lone carriage return would end the row.
     writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -119,7 +110,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         "confidences": pyarrow.list_(pyarrow.float64()),
         "nfe": pyarrow.float64(),
     }
-    for name, columns in (("cells", made.cells), ("samples", made.samples)):
+    for name, columns in made.items():
         arrays = {column: pyarrow.array(_arrow(values), types.get(column)) for column, values in columns.items()}
         parquet.write_table(pyarrow.table(arrays), folder / f"{name}.parquet")
         written.append(folder / f"{name}.parquet")
@@ -158,10 +149,10 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
-            show(str(file))
+            print(file)
     for exporter in asked:
         for line in exporter.send(path, args):
-            show(line)
+            print(line)
     return 0
 
 

@@ -35,7 +35,6 @@ from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 from pbcore.tasks.sources import asked_by
-from pbcore.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def rescore(
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, QuestionsError where a
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
     cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
     target exists."""
     parent = open_run(source)
@@ -191,8 +190,8 @@ def run(args: argparse.Namespace) -> int:
         except semantic.Unavailable as error:
             raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
-    show(rescored_text(results))
-    show(str(made.path))
+    print(rescored_text(results))
+    print(made.path)
     return 0
 
 

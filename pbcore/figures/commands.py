@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.text import show
 from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
@@ -59,15 +58,15 @@ def run_theory(args: argparse.Namespace) -> int:
     from pbcore.models import load_model
 
     rows = frontier_figure.frontier_rows(args.n)
-    show(frontier_figure.frontier_text(rows), end="\n\n")
+    print(frontier_figure.frontier_text(rows), end="\n\n")
     tasks, samplers = frontier_figure.tasks(args.n), args.sampler or frontier_figure.SAMPLERS
     found = frontier_figure.regrets(load_model("ideal"), args.samples, tasks, samplers, seed=args.seed)
     drawing = frontier_figure.frontier_drawing(found)
     if args.out is None:
-        show(drawing.said)
+        print(drawing.said)
         return 0
     _write([drawing], args.out)
-    show(str(write_csv(rows, args.out / "frontier_bits.csv")))
+    print(write_csv(rows, args.out / "frontier_bits.csv"))
     return 0
 
 
@@ -90,9 +89,9 @@ def run_figures(args: argparse.Namespace) -> int:
     model, count, seed = load_model(args.model), args.samples, args.seed
     if args.which == "table1":
         text, rows = lists.measured_table1(model, count, args.n or (10,), seed)
-        show(text)
+        print(text)
         args.out.mkdir(parents=True, exist_ok=True)
-        show(str(write_csv(rows, args.out / "table1.csv")))
+        print(write_csv(rows, args.out / "table1.csv"))
     elif args.which == "2e":
         lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
         _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
@@ -121,9 +120,9 @@ def _write(drawings: Sequence[Drawing], out: Path) -> None:
     from pbcore.figures.figure_io import write
 
     for drawing in drawings:
-        show(drawing.said)
+        print(drawing.said)
         for path in write(drawing, out):
-            show(str(path))
+            print(path)
 
 
 def _positive(text: str) -> int:

@@ -16,18 +16,8 @@ from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
 from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.frontier import (
-    ALIKE,
-    MOST,
-    Hull,
-    accuracy_hull,
-    frontier_of,
-    least_bits,
-    states,
-    steps_for,
-    value_at,
-)
 
 MOST_STEPS = 6
 # column → greedy, tokens seen first
@@ -101,11 +91,11 @@ def regrets(
     for op, n in tasks:
         asked = questions(op, n, count)
         for heat in temperatures:
-            order, seen = (accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True))
+            order, seen = (frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True))
             for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
                 measured = measure(model, asked, sampler, seed)
-                best, better = (min(1.0, value_at(hull, measured.steps)) for hull in (order, seen))
-                fewest = steps_for(order, measured.accuracy)
+                best, better = (min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen))
+                fewest = frontier.steps_for(order, measured.accuracy)
                 found.append(Regret(op, n, sampler, kind(sampler), measured, best, better, fewest))
     return found
 
@@ -123,7 +113,7 @@ def _by_task(found: Sequence[Regret]) -> list[list[Regret]]:
 def tasks(n: int) -> list[tuple[str, int]]:
     """The operations with several answers at length n, and the Latin square of side 3. Raises InputError for n outside
     2 … 12."""
-    if not 2 <= n <= min(MOST["insert_random"], MOST["remove_random"]):
+    if not 2 <= n <= min(frontier.MOST["insert_random"], frontier.MOST["remove_random"]):
         raise InputError(f"--n {n}: the frontier of all list operations is computed for n = 2 to 12")
     lists = ("replace_random", "shuffle", "insert_random", "remove_random")
     return [*((op, n) for op in lists), ("latin_square", 3)]
@@ -134,11 +124,12 @@ def frontier_rows(n: int) -> list[Row]:
     rows: list[Row] = []
     for op, size in tasks(n):
         best = {
-            name: frontier_of(states(op, size), MOST_STEPS, greedy=greedy, seen=seen) for name, greedy, seen in COLUMNS
+            name: frontier.frontier_of(frontier.states(op, size), MOST_STEPS, greedy=greedy, seen=seen)
+            for name, greedy, seen in COLUMNS
         }
         for T in range(1, MOST_STEPS + 1):
             row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": _partitioned(op, size, T)}
-            row |= {"bits, adaptive": least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
+            row |= {"bits, adaptive": frontier.least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
             rows.append(row | {name: values[T - 1] for name, values in best.items()})
             if row["bits, adaptive"] < 1e-9:
                 break
@@ -155,7 +146,7 @@ def frontier_text(rows: Sequence[Row]) -> str:
             tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
             "",
             "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
-            f"with random orders (reached for {', '.join(ALIKE)}; a lower bound for others);",
+            f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for others);",
             "best accuracy of samplers that choose positions before they look at predicted tokens or noise, and of",
             "those that choose after they see all predicted tokens. Both write only these, each drawn from its exact",
             "marginal independently of the others, and keep it. Samplers that do anything else are bound by neither.",
@@ -229,7 +220,7 @@ def room_text(found: Sequence[Regret]) -> str:
     for group in _by_task(found):
         sure = [one for one in group if one.measured.accuracy == 1]
         best = min(sure, key=lambda one: one.measured.steps, default=None)
-        fewest = [f"{steps_for(_hull(group[0], seen), 1.0):.2f}" for seen in (False, True)]
+        fewest = [f"{frontier.steps_for(_hull(group[0], seen), 1.0):.2f}" for seen in (False, True)]
         reached = ["–", "–"] if best is None else [best.sampler, f"{best.measured.steps:.2f}"]
         rows.append([group[0].where, *fewest, *reached])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
@@ -239,8 +230,7 @@ def room_text(found: Sequence[Regret]) -> str:
 def frontier_drawing(found: Sequence[Regret]) -> Drawing:
     """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
 
-    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret.
-    """
+    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
     heats = len({one.greedy for one in found})
     groups = _by_task(found)
     names = sorted({_policy(one.sampler) for one in found}, key=natural)
@@ -251,7 +241,7 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
         longest = max(one.measured.steps for one in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
         for seen, dashes in ((False, "-"), (True, "--")):
-            best = [100 * value_at(_hull(group[0], seen), step) for step in steps]
+            best = [100 * frontier.value_at(_hull(group[0], seen), step) for step in steps]
             name = "frontier, tokens first" if seen else "frontier, positions first"
             axis.plot(steps, best, dashes, color="black", linewidth=1, label=name)
         for one in group:
@@ -264,8 +254,8 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
     return Drawing("frontier", figure, regret_rows(found), regret_text(found))
 
 
-def _hull(one: Regret, seen: bool) -> Hull:
-    return accuracy_hull(one.op, one.n, greedy=one.greedy, seen=seen)
+def _hull(one: Regret, seen: bool) -> frontier.Hull:
+    return frontier.accuracy_hull(one.op, one.n, greedy=one.greedy, seen=seen)
 
 
 def _policy(sampler: str) -> str:

@@ -49,8 +49,7 @@ def panel(
     """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and blocks of `blocks`.
 
     Lines are the ideal model's closed forms, points what `model` reaches. Raises InputError for block lengths that
-    divide none of the lengths.
-    """
+    divide none of the lengths."""
     op, heat = PANELS[name]
     useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
     if useless:
@@ -81,8 +80,7 @@ def threshold_panel(
 ) -> Drawing:
     """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n.
 
-    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold.
-    """
+    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold."""
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
@@ -145,30 +143,16 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     percent(axis)
     finish(axis, label(title))
     named_legend(figure, COLUMNS)
-    return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
-
-
-def _row(place: Place, model: Model) -> Row:
-    at = place.measured
-    return {
-        "model": model.name,
-        "curve": place.curve,
-        "operation": place.op,
-        "n": place.n,
-        "sampler": place.sampler,
-        "predicted": place.predicted,
-        "accuracy": at.accuracy,
-        "low": at.low,
-        "high": at.high,
-        "answers": at.count,
-        "steps": at.steps,
-    }
-
-
-def _said(title: str, places: Sequence[Place], model: Model) -> str:
-    pairs = [(place.predicted, place.measured) for place in places]
+    rows: list[Row] = []
+    for place in places:
+        row = {"model": model.name, "curve": place.curve, "operation": place.op, "n": place.n, "sampler": place.sampler}
+        row |= {"predicted": place.predicted, "accuracy": place.measured.accuracy}
+        row |= {"low": place.measured.low, "high": place.measured.high}
+        rows.append(row | {"answers": place.measured.count, "steps": place.measured.steps})
     worst = max(places, key=lambda place: abs(place.predicted - place.measured.accuracy))
-    return (
-        f"{title}, {model.name}: {within(pairs)};\nlargest difference {worst.op}, n = {worst.n}, {worst.sampler}: "
+    said = (
+        f"{title}, {model.name}: {within((place.predicted, place.measured) for place in places)};\n"
+        f"largest difference {worst.op}, n = {worst.n}, {worst.sampler}: "
         f"predicted {worst.predicted:.4f}, measured {worst.measured.accuracy:.4f}"
     )
+    return Drawing(name, figure, rows, said)

@@ -2,8 +2,9 @@
 length of the canvas."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
@@ -12,18 +13,8 @@ from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
-from pbcore.report.looks import Look, looks
-from pbcore.report.style import (
-    drawn_as,
-    finish,
-    label,
-    named_legend,
-    numbered,
-    panels,
-    percent,
-    plain_ticks,
-    points,
-)
+from pbcore.report import style
+from pbcore.report.looks import looks
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -44,7 +35,7 @@ def figure4(cells: Cells) -> Drawing:
     ]
     if len({row["n"] for row in rows}) < 2:
         raise InputError("Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …")
-    return _curves("figure4", "Figure 4", "n", rows, lambda row: str(row["task"]), _named, _looks(rows))
+    return _curves("figure4", "Figure 4", "n", rows)
 
 
 def figure5(cells: Cells, k: int = 2) -> Drawing:
@@ -58,21 +49,14 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
     if len(at) == len({(model, task) for model, task, _ in at}):  # different tasks have different canvases
         raise InputError(f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler random-k{k} …")
     several = len({row["model"] for row in rows}) > 1
-    return _curves(
-        "figure5",
-        "Figure 5",
-        "block length",
-        rows,
-        lambda row: category(row["task"]),
-        lambda row: (f"{row['model']} " if several else "") + short(row["task"]),
-    )
+    names = {(row["model"], row["task"]): (f"{row['model']} " if several else "") + short(row["task"]) for row in rows}
+    return _curves("figure5", "Figure 5", "block length", rows, names)
 
 
 def figure6(cells: Cells) -> Drawing:
     """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks gain at k = 2.
 
-    Each is a mean over the models and those of the four top-k policies that were run over k, and over blocks.
-    """
+    Each is a mean over the models and those of the four top-k policies that were run over k, and over blocks."""
     found = _places(cells)
     rows: list[Row] = [
         {
@@ -86,20 +70,20 @@ def figure6(cells: Cells) -> Drawing:
     if not rows:
         raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
     x_label = "parallelizability (tokens per step; right: harder)"
-    figure, [[axis]] = panels(1, 1, 0, x_label, "points gained per halved block, k = 2")
+    figure, [[axis]] = style.panels(1, 1, 0, x_label, "points gained per halved block, k = 2")
     figure.set_size_inches(6.4, 4.4)
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
         xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
-        axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
+        axis.plot(xs, ys, **style.numbered(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
-        text = ", ".join(label(short(task)) for task in together)
+        text = ", ".join(style.label(short(task)) for task in together)
         axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
     axis.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
     axis.invert_xaxis()  # harder to the right, as in the paper
     axis.legend(fontsize=7.5, frameon=False)
-    finish(axis, label("Figure 6"))
+    style.finish(axis, style.label("Figure 6"))
     return Drawing("figure6", figure, rows, f"Figure 6: {counted(len(rows), 'task')}")
 
 
@@ -107,8 +91,7 @@ def over_length(cells: Cells) -> Drawing:
     """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler.
 
     Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two
-    runs have at the same length.
-    """
+    runs have at the same length."""
     rows = [
         _row(one.cell, score, **{"canvas length": length})
         for one in cells
@@ -122,14 +105,13 @@ def over_length(cells: Cells) -> Drawing:
     twice = next((place for place, count in points_at.items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them")
-    return _curves("length", "Canvas length", "canvas length", rows, lambda row: str(row["task"]), _named, _looks(rows))
+    return _curves("length", "Canvas length", "canvas length", rows)
 
 
 def canvas_length(cell: CellRecord) -> int | None:
     """The tokens that a cell's answers had room for: those of --max-new-tokens, else the task's own for the longest n.
 
-    None for a pre-filled canvas, and for a task that isn't known here.
-    """
+    None for a pre-filled canvas, and for a task that isn't known here."""
     if cell.task not in all_task_names():
         return None
     spec = task_spec(cell.task)
@@ -153,8 +135,7 @@ def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
 def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
     """The headline score for each n among a cell's samples, which are those of the task as generated again.
 
-    Raises InputError if the task's samples are others now.
-    """
+    Raises InputError if the task's samples are others now."""
     cell, score = stored.cell, headline(stored.cell)
     lengths = lengths_of(cell.length)
     if score is None or not lengths:
@@ -193,54 +174,43 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
 
 
 def _curves(
-    name: str,
-    title: str,
-    x: str,
-    rows: list[Row],
-    panel: Callable[[Row], str],
-    curve: Callable[[Row], str],
-    known: Mapping[str, Look] | None = None,
+    name: str, title: str, x: str, rows: list[Row], names: Mapping[tuple[str, str], str] | None = None
 ) -> Drawing:
-    """Panels of score over `x`; every curve has one look in all panels, by its policy where `known` has them."""
+    """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy; with `names` of model
+    and task, a panel per category and a curve for each of them. A curve has one look in all panels."""
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
-    titles, names = (list(dict.fromkeys(map(of, rows))) for of in (panel, curve))
-    columns = min(MOST_COLUMNS, len(titles))
+    known = looks((row["model"], row["sampler"]) for row in rows)
+    panels: dict[str, dict[str, list[Row]]] = {}
+    look: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        model, task, sampler = row["model"], row["task"], row["sampler"]
+        panel, curve = (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
+        panels.setdefault(panel, {}).setdefault(curve, []).append(row)
+        look.setdefault(curve, style.numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
+    columns = min(MOST_COLUMNS, len(panels))
     keys = max(1, 2 * columns)
-    figure, grid = panels(-(-len(titles) // columns), columns, -(-len(names) // keys), x, "score (%)")
-    axes = [axis for row in grid for axis in row]
-    for axis in axes[len(titles) :]:
+    figure, grid = style.panels(-(-len(panels) // columns), columns, -(-len(look) // keys), x, "score (%)")
+    axes = [axis for line in grid for axis in line]
+    for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    for axis, text in zip(axes, titles, strict=False):
-        for number, one in enumerate(names):
-            line = [row for row in rows if panel(row) == text and curve(row) == one]
-            if line:
-                line.sort(key=lambda row: float(row[x]))
-                ends = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
-                look = drawn_as(known[one]) if known else numbered(number)
-                points(axis, *ends, **look, linewidth=1.1, markersize=4, label=one)
-        percent(axis)
+    for axis, (panel, curves) in zip(axes, panels.items(), strict=False):
+        for curve in (one for one in look if one in curves):
+            line = sorted(curves[curve], key=lambda row: float(row[x]))
+            at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
+            style.points(axis, at, *values, **look[curve], linewidth=1.1, markersize=4, label=curve)
+        style.percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
-        plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
-        finish(axis, label(f"{title}: {text}"))
-    named_legend(figure, keys)
+        style.plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
+        style.finish(axis, style.label(f"{title}: {panel}"))
+    style.named_legend(figure, keys)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 
 def _row(cell: CellRecord, score: Score, **more: int) -> Row:
     place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, **more}
     return place | {"score": 100 * score.mean, "low": 100 * score.low, "high": 100 * score.high, "samples": score.n}
-
-
-def _looks(rows: Sequence[Row]) -> dict[str, Look]:
-    """The look of each curve of `_named`."""
-    found = looks((row["model"], row["sampler"]) for row in rows)
-    return {f"{model} {sampler}": look for (model, sampler), look in found.items()}
-
-
-def _named(row: Row) -> str:
-    return f"{row['model']} {row['sampler']}"
 
 
 def _top_k(name: SamplerName) -> tuple[str, int]:

@@ -19,10 +19,6 @@ _TEXT = re.compile(
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-class FloorError(InputError):
-    """A floor that can't be parsed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A requirement: in all cells whose id matches `cells` (shell pattern), `metric` (a score, nfe, tokens_per_step …)
@@ -39,10 +35,10 @@ class Floor:
 
 
 def parse_floor(text: str) -> Floor:
-    """Parses `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
+    """Parses `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises InputError that shows the form."""
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise FloorError(
+        raise InputError(
             f"floor {shown(text)} can't be parsed; "
             "give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
         )
@@ -54,21 +50,17 @@ def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[
     """(cell id or pattern, reason) for each violated floor; a floor is also violated if no cell matches it or a cell
     lacks its metric."""
     broken = []
-    cells = list(cells)
-    rows = {cell.id: row(cell) for cell in cells}
-    scores = {cell.id: {"score", *cell.scores} for cell in cells}
+    rows = {cell.id: (row(cell), {"score", *cell.scores}) for cell in cells}
     for floor in floors:
         matching = [name for name in sorted(rows) if fnmatchcase(name, floor.cells)]
-        if not matching:
-            broken.append((floor.cells, f"no cell of the run matches (floor '{floor}')"))
+        found = [] if matching else [(floor.cells, "no cell of the run matches")]
         for name in matching:
-            value = rows[name].get(floor.metric)
+            value, shares = rows[name][0].get(floor.metric), rows[name][1]
             if not isinstance(value, (int, float)):
-                broken.append((name, f"{floor.metric} was not measured (floor '{floor}')"))
-            elif floor.metric in scores[name] and floor.value > 1:
-                broken.append(
-                    (name, f"{floor.metric} is a share from 0 to 1; write {floor.value:g}% (floor '{floor}')")
-                )
+                found.append((name, f"{floor.metric} was not measured"))
+            elif floor.metric in shares and floor.value > 1:
+                found.append((name, f"{floor.metric} is a share from 0 to 1; write {floor.value:g}%"))
             elif not _SIGNS[floor.sign](value, floor.value):
-                broken.append((name, f"{floor.metric} is {value:.4g} (floor '{floor}')"))
+                found.append((name, f"{floor.metric} is {value:.4g}"))
+        broken += [(name, f"{reason} (floor '{floor}')") for name, reason in found]
     return broken

@@ -1,7 +1,5 @@
-"""The gate: judges each cell of a run against its baseline row.
-
-It must fail a worse or slower model, but not on noise.
-"""
+"""The gate: judges each cell of a run against its baseline row. It must fail a worse or slower model, but not on
+noise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -107,10 +105,8 @@ def judge(
 
 
 def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str | None:
-    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared.
-
-    `renamed`: rows of other names were joined, so these may differ, and what belongs to a model of another name.
-    """
+    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared. `renamed`:
+    rows of other names were joined, so these may differ, and what belongs to a model of another name."""
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"

@@ -14,14 +14,14 @@ from pbcore.gates.timing.interleaved import check_base
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
-from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
+from pbcore.results.baseline import BaselineCell, read_baseline, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.text import listed
 
 
 @dataclass(slots=True)
 class Ruling:
-    """Text for the screen, failures as (name, reason) for JUnit and the exit code, Markdown for a CI's step summary."""
+    """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's step summary."""
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -55,10 +55,8 @@ def _naming(option: str) -> Iterator[None]:
 
 
 def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
-    """Judges a run by its settings; an incomplete run writes no baseline.
-
-    `rerun(cell_id, sample)` gives the command that runs one sample again; `say` shows which cell is being timed.
-    """
+    """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)` gives the command
+    that runs one sample again; `say` shows which cell is being timed."""
     settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():
@@ -122,8 +120,8 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
 def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> None:
     try:
         if not complete:
-            raise BaselineError("no baseline written: the run is not complete")
+            raise InputError("no baseline written: the run is not complete")
         ruling.text.append(f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})")
-    except (BaselineError, OSError) as error:
+    except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))

@@ -21,11 +21,12 @@ def rerun_command(cell_id: str, sample: int) -> str:
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
-    """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands,
-    detectable drops.
-    """
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with commands, drops."""
     failed = [cell for status in FAILED for cell in verdict.of(*status)]
-    lines = [_headline(verdict, name), *listed([_failure(cell, rerun) for cell in failed], limit)]
+    lines = [_headline(verdict, name)]
+    reasons = [f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}" for cell in failed]
+    flips = [f"\n           {_flips(cell)}{_again(cell, rerun)}" if cell.newly_wrong else "" for cell in failed]
+    lines += listed([reason + flip for reason, flip in zip(reasons, flips, strict=True)], limit)
     flipped = [cell for cell in verdict.of("passed") if cell.newly_wrong or cell.newly_right]
     commands = [f"  flipped  {printable(cell.id)}: {_flips(cell)}{_again(cell, rerun)}" for cell in flipped]
     lines += listed(commands, limit, " cells with flipped samples")
@@ -33,11 +34,6 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
         names = ", ".join(printable(cell.id) for cell in new[:4])
         lines.append(f"  new, not judged: {names}{' …' if len(new) > 4 else ''} ({len(new)})")
     return "\n".join([*lines, f"  {power_text(verdict)}"])
-
-
-def _failure(cell: Judgement, rerun: Rerun) -> str:
-    flips = f"\n           {_flips(cell)}{_again(cell, rerun)}" if cell.newly_wrong else ""
-    return f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}"
 
 
 def _again(cell: Judgement, rerun: Rerun) -> str:

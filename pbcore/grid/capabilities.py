@@ -36,12 +36,13 @@ OWN_DECODERS = {
     "causal": _Own(("ar",), "ar", samplers=("ar",)),
     "sedd": _Own(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
 }
+OWN_BATCHES = ("diffusion_gemma", "sedd")  # families that form their batches by themselves
 
 
 def may_decode_itself(model: str) -> bool:
     """Whether `model` reads sampler names in its own way; of a user's own model only its `check` knows."""
     entry = resolve_model(model)
-    return entry.served or entry.family in ("diffusion_gemma", "sedd", "user", "unknown")  # those of `causal` are known
+    return entry.served or entry.family in (*OWN_BATCHES, "user", "unknown")  # the samplers of `causal` are known
 
 
 def own_samplers(model: str) -> tuple[str, ...]:
@@ -54,11 +55,6 @@ def own_samplers(model: str) -> tuple[str, ...]:
 def served(model: str) -> bool:
     """Whether a model answers elsewhere, behind a server; "" is none."""
     return bool(model) and resolve_model(model).served
-
-
-def own_batches(model: str) -> bool:
-    """Whether a model that runs here forms its batches by itself."""
-    return resolve_model(model).family in ("diffusion_gemma", "sedd")
 
 
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
@@ -148,7 +144,6 @@ def lacks_words(model: str, task: Task) -> str | None:
         for sample in task.samples:
             tokenizer.chat(sample.messages)
     except ModelError:
-        return (
-            f"{model} × {task.name}: its vocabulary covers the package's own data, and these prompts have other words"
-        )
+        covers = "its vocabulary covers the package's own data, and these prompts have other words"
+        return f"{model} × {task.name}: {covers}"
     return None

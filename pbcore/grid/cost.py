@@ -47,16 +47,16 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
     have is up to the sampler. One that looks ahead takes at most what it takes without."""
     size = min(name.block or tokens, tokens)
-    blocks = -(-tokens // size)
-    steps = _steps(name, size)
+    blocks, steps, declared = -(-tokens // size), _steps(name, size), _traits(name)
+    cap = size if declared is None or declared.cap is None else declared.cap(size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
     if name.ahead:
         return Forwards(1, forwards(replace(name, ahead=0), tokens).high)
     if asks(name):
-        moves = _cap(name, size) if steps is None else steps + extra
+        moves = cap if steps is None else steps + extra
         return Forwards(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
     if steps is None:
-        return Forwards(blocks, blocks * _cap(name, size))
+        return Forwards(blocks, blocks * cap)
     most = blocks * (steps + extra)
     return Forwards(1 if name.eos_stop else most, most)
 
@@ -75,11 +75,6 @@ def asks(name: SamplerName) -> bool:
     """Whether a sampler asks about what-if rows or looks ahead, so that it forwards more canvases than its forwards."""
     declared = _traits(name)
     return bool(name.ahead) or (declared is not None and "probe" in declared.needs)
-
-
-def _cap(name: SamplerName, size: int) -> int:
-    declared = _traits(name)
-    return size if declared is None or declared.cap is None else declared.cap(size)
 
 
 def _traits(name: SamplerName) -> Traits | None:
@@ -101,7 +96,8 @@ def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess"
         name, total = parse(cell.sampler), 0.0
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
-            total += number(forwards(name, tokens)) * seconds(cell.model, columns + tokens)
+            # Two operations a parameter and column; attention is small beside it.
+            total += number(forwards(name, tokens)) * (LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED)
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache
@@ -110,11 +106,6 @@ def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess"
         return [sum(len(TOKEN.findall(message["content"])) for message in sample.messages) for sample in seen]
 
     return weight
-
-
-def seconds(model: str, columns: int) -> float:
-    """A forward of one row of so many columns: two operations a parameter and column; attention is small beside it."""
-    return LEAST + 2 * size(model) * columns / SPEED
 
 
 @cache

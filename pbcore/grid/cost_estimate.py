@@ -5,7 +5,7 @@ with every sampler; the bounds that hold in any case stand beside what it gives.
 rows that they are. Nothing is recorded."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -43,7 +43,6 @@ class Cost(NamedTuple):
     `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
     `computed` are the forwards expected to be left where cells share them."""
 
-    cells: int
     answers: int
     fixed: int
     expected: float
@@ -58,27 +57,39 @@ class Cost(NamedTuple):
     unprobed: int
 
 
-class Bill(NamedTuple):
-    """What the cells of a model cost together, and the seconds of a forward of each of its tasks."""
-
-    model: str
-    cost: Cost
-    forward: list[float]
-    sharing: bool
-
-
-def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], float] = perf_counter) -> Bill:
-    """The bill of one loaded model's cells. Raises ValueError for a model that doesn't decode in the loop."""
+def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Iterator[str]:
+    """The bill of one loaded model's cells in words, with how its forwards are run. Raises ValueError for a model that
+    doesn't decode in the loop."""
     denoiser, costs, forward = complete(model), [], []
     for category in dict.fromkeys(cell.category for cell in cells):
         mine = [cell for cell in cells if cell.category == category]
-        probe = _probe(plan, denoiser, mine, now)
+        probe = _probe(plan, denoiser, mine)
         for task in dict.fromkeys(cell.task for cell in mine):
             samples = plan.task(task, cells[0].model).samples
-            forward.append(forward_seconds(denoiser, samples, plan.settings.rows, now))
+            forward.append(_forward_seconds(denoiser, samples, plan.settings.rows))
             samplers = [cell.sampler for cell in mine if cell.task == task]
             costs += [_cost(name, samples, len(plan.settings.seed), probe, forward[-1]) for name in samplers]
-    return Bill(cells[0].model, Cost(*map(sum, zip(*costs, strict=True))), forward, plan.settings.sharing)
+    cost = Cost(*map(sum, zip(*costs, strict=True)))
+    asked = cost.fixed + cost.expected + cost.rows
+    yield f"{cells[0].model}: {counted(len(cells), 'cell')}, {counted(cost.answers, 'answer')}"
+    adaptive = f"; adaptive samplers about {cost.expected:,.0f} (a probe), bounds {cost.least:,} to {cost.most:,}"
+    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if cost.most else ''}"
+    if cost.rows:
+        yield (
+            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
+            f"{cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
+        )
+    if plan.settings.sharing and asked:
+        yield (
+            f"  forwards expected with sharing: about {cost.computed:,.0f}, "
+            f"{100 * cost.computed / asked:.0f} % of those asked (a probe of one sample a category)"
+        )
+    if cost.unprobed:
+        unprobed = counted(cost.unprobed, "cell")
+        yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
+    yield f"  a forward takes {1000 * min(forward):.2f} to {1000 * max(forward):.2f} ms a row ({batch})"
+    about, low, high = map(_duration, (cost.seconds, cost.seconds_least, cost.seconds_most))
+    yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
 def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
@@ -98,14 +109,12 @@ def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, eac
             most += answers * bounds.high
     left = probe.computed if sampler in probe.shareable else 1.0
     computed = left * (fixed + expected) + rows
-    bounds_seconds = (left * (fixed + least) + rows) * each, (fixed + most + rows) * each
-    unprobed, number = int(most > 0 and rate is None), seeds * len(samples)
-    return Cost(
-        1, number, fixed, expected, least, most, calls, rows, computed, computed * each, *bounds_seconds, unprobed
-    )
+    times = computed * each, (left * (fixed + least) + rows) * each, (fixed + most + rows) * each
+    unprobed = most > 0 and rate is None
+    return Cost(seeds * len(samples), fixed, expected, least, most, calls, rows, computed, *times, unprobed)
 
 
-def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable[[], float]) -> Probe:
+def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
     PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
     decoded in any case, as no bound holds for their rows."""
@@ -116,9 +125,9 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable
     samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
     shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
     store = ForwardStore(model) if shared else None
-    rates, rows, begun = {}, {}, now()
+    rates, rows, begun = {}, {}, perf_counter()
     for name in samplers:
-        if now() - begun > PATIENCE and not asks(parse(name)):
+        if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
         sample = plan.task(first[name].task, first[name].model).samples[0]
         tokens = max(1, masked_tokens(sample))
@@ -131,9 +140,7 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable
     return Probe(rates, rows, store.computed / asked, frozenset(shared))
 
 
-def forward_seconds(
-    model: Denoiser, samples: Sequence[Sample], batch_size: int | None, now: Callable[[], float] = perf_counter
-) -> float:
+def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
     """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
     median of TIMED times."""
     import torch
@@ -143,41 +150,15 @@ def forward_seconds(
     decode(model, batch[:1], sampler)  # what is done once: kernels chosen, memory taken
     taken = []
     for _ in range(TIMED):
-        start = now()
+        start = perf_counter()
         answers = decode(model, batch, sampler, batch_size=batch_size)
         if model.device.type == "cuda":
             torch.cuda.synchronize(model.device)
-        taken.append((now() - start) / sum(answer.nfe or 1 for answer in answers))
+        taken.append((perf_counter() - start) / sum(answer.nfe or 1 for answer in answers))
     return median(taken)
 
 
-def lines(result: Bill, batch: str) -> Iterable[str]:
-    """The bill in words."""
-    cost = result.cost
-    asked = cost.fixed + cost.expected + cost.rows
-    yield f"{result.model}: {counted(cost.cells, 'cell')}, {counted(cost.answers, 'answer')}"
-    adaptive = f"; adaptive samplers about {cost.expected:,.0f} (a probe), bounds {cost.least:,} to {cost.most:,}"
-    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if cost.most else ''}"
-    if cost.rows:
-        yield (
-            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
-            f"{cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
-        )
-    if result.sharing and asked:
-        yield (
-            f"  forwards expected with sharing: about {cost.computed:,.0f}, "
-            f"{100 * cost.computed / asked:.0f} % of those asked (a probe of one sample a category)"
-        )
-    if cost.unprobed:
-        unprobed = counted(cost.unprobed, "cell")
-        yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
-    fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
-    yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"
-    about, low, high = map(duration, (cost.seconds, cost.seconds_least, cost.seconds_most))
-    yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
-
-
-def duration(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """`42 s`, `12 min` or `3.4 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s"

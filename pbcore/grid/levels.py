@@ -45,10 +45,8 @@ def at(settings: Settings, level: str) -> Settings:
 
 def _value(name: str, text: str) -> Any:
     if name not in FACTORS:
-        raise InputError(
-            f"--factor {name}: there are {', '.join(FACTORS)}; rows at a time are given by --batch-size 1,8, seeds by "
-            "--seed 0-4"
-        )
+        others = "rows at a time are given by --batch-size 1,8, seeds by --seed 0-4"
+        raise InputError(f"--factor {name}: there are {', '.join(FACTORS)}; {others}")
     try:
         return FACTORS[name].read(text)
     except argparse.ArgumentTypeError as error:

@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
-
-from pbcore.grid import values
+from typing import Any
 
 
 class Role(StrEnum):
@@ -19,23 +17,6 @@ class Role(StrEnum):
     COMPUTES = "speed and memory, but no answer"
     JUDGES = "how the run is judged"
     WRITES = "what is kept of the run"
-
-
-KINDS = {  # kind of value → how the help shows it
-    Path: "DIR",
-    values.positive: "N",
-    values.natural: "N",
-    values.levels: "N",
-    values.lengths: "N",
-    values.seeds: "N",
-    values.shard: "I/N",
-    values.shots: "0-8",
-    values.device: "cpu|cuda|mps",
-    values.cot_answer: "marked|whole",
-    values.amount: "GIB",
-    values.level: "P",
-    values.share: "SHARE",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +65,8 @@ class Option:
                 addoption(off, dest=self.dest, action="store_false", default=None, help=opposite)
             return
         more: dict[str, Any] = {"nargs": "?", "const": self.const} if self.const is not None else {}
-        more["metavar"] = self.metavar or KINDS.get(self.kind) or self.name.upper()
+        kinds = "DIR" if self.kind is Path else getattr(self.kind, "metavar", None)
+        more["metavar"] = self.metavar or kinds or self.name.upper()
         action = "append" if self.many else "store"
         addoption(flag, dest=self.dest, action=action, type=self.kind, default=None, help=text, **more)
 
@@ -95,13 +77,6 @@ def option(role: Role, help: str, kind: Callable[[str], Any] | None = str, defau
     if more.get("many") or (kind is None and not more.get("negated")):
         default = () if more.get("many") else False
     return field(default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}})
-
-
-class CommonOptions(Protocol):
-    """What an integration's options are checked against: some of `grid.settings.Settings`."""
-
-    @property
-    def estimate(self) -> bool: ...
 
 
 class OptionGroup:
@@ -127,8 +102,8 @@ class OptionGroup:
         those that only a node id among pytest's arguments names. Raises InputError."""
         return patterns
 
-    def check(self, settings: CommonOptions) -> None:
-        """Raises InputError for options that exclude each other or lack one another."""
+    def check(self, settings: Any) -> None:
+        """Raises InputError for options that exclude each other or lack one another, those of `Settings` included."""
 
 
 def options_of(group: type[Any]) -> list[Option]:

@@ -3,24 +3,28 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any
 
+from pbcore.decoding import resolve
 from pbcore.errors import InputError
 from pbcore.grid import capabilities
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
-from pbcore.grid.named import cells_named, check_gpu, check_loading, check_model, sampler_of, tasks_of
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
-from pbcore.models import model_names
-from pbcore.names import SamplerName
+from pbcore.models import model_names, resolve_model
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
-from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names, task_spec
+from pbcore.tasks import TaskNameError, add_tasks_file, all_task_names, load_task, task_names, task_spec
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
-from pbcore.tasks.naming import category
+from pbcore.tasks.naming import category, short
 from pbcore.tasks.scenes import WORD_COUNTS
 from pbcore.tasks.sources import asked_by
 from pbcore.tasks.spec import MORE, WAYS
@@ -115,10 +119,11 @@ class Plan:
 
     def _at_once(self, model: str, name: SamplerName) -> list[SamplerName]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
-        if capabilities.served(model):
+        entry = resolve_model(model)
+        if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
         else:
-            numbers = () if capabilities.own_batches(model) else self.settings.batch_size
+            numbers = () if entry.family in capabilities.OWN_BATCHES else self.settings.batch_size
         if self.drilled or name.at_once or len(numbers) < 2:
             return [name]
         return [replace(name, at_once=number) for number in numbers]
@@ -186,24 +191,24 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     for part in settings.parts:
         part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
-        raise InputError(
-            f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
-        )
+        give = "give the one that holds waiting_line/, puzzle/ …"
+        raise InputError(f"--data-dir {settings.data_dir}: no such folder; {give}")
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
     known = all_task_names()
-    tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
-    named = cells_named(arguments, known)
+    tasks = _tasks_of(wanted, known) if settings.task else [*_tasks_of(profile.tasks, known), *own]
+    texts = filter(None, map(bracketed, arguments))  # of node ids; those of other tests pass by
+    named = [name for text in texts if (name := parse(text, known)) is not None]
     models = settings.model or tuple(model for model in profile.models if model in model_names())
     for model in {*settings.model, *(name.model for name in named)}:
-        check_model(model)
-    samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
-    named = [replace(name, sampler=sampler_of(name.sampler, [name.model])) for name in named]
+        _check_model(model)
+    samplers = tuple(dict.fromkeys(_sampler_of(text, models) for text in settings.sampler)) or None
+    named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*levels(settings.factor), *(name.level for name in named)):
-        check_loading(at(settings, level))
+        _check_loading(at(settings, level))
     if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
-        check_gpu()
+        _check_gpu()
     whole = Plan(settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named))
     drilled = settings.per_sample or whole.numbered or (exit_first and not settings.gated)
     plan = replace(whole, drilled=drilled)
@@ -211,33 +216,76 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
     if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
-        for name in plan.tasks:
-            numbers = [sample.index for sample in plan.task(name).samples]
+        for task in plan.tasks:
+            numbers = [sample.index for sample in plan.task(task).samples]
             if missing := set(settings.sample) - set(numbers):
-                raise InputError(f"--sample {min(missing)}: {name} has samples {numbers[0]} to {numbers[-1]}")
+                raise InputError(f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}")
     return plan
 
 
-def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
-    """The cells of shard `number` (1-based) of `shards`.
+def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
+    """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
+    tasks: list[str] = []
+    for pattern in patterns:
+        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
+        if not matching:
+            near = get_close_matches(pattern, [short(task) for task in known], n=3)
+            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
+            raise InputError(f"--task: {advice}")
+        tasks += matching
+    return tasks
 
-    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
-    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
-    turns."""
-    by_model: dict[str, list[CellName]] = {}
-    for cell in cells:
-        by_model.setdefault(cell.model, []).append(cell)
-    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
-    if not models:
-        return set()
-    if len(models) >= shards:
-        loads: list[list[CellName]] = [[] for _ in range(shards)]
-        for model in models:
-            min(loads, key=len).extend(by_model[model])
-        return set(loads[number - 1])
-    parts = dict.fromkeys(models, 1)
-    for _ in range(shards - len(models)):
-        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
-    places = [(model, part) for model in models for part in range(parts[model])]
-    model, part = places[number - 1]
-    return set(by_model[model][part :: parts[model]])
+
+def _check_model(name: str, option: str = "--model") -> None:
+    """Raises InputError, which begins with the option, for a model that can't be had."""
+    try:
+        resolve_model(name)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{option}: {error}") from error
+
+
+def _check_loading(settings: Settings) -> None:
+    """Raises InputError for a draft, an adapter, options of loading or a dtype that can't be used."""
+    if settings.draft is not None:
+        _check_model(settings.draft, "--draft")
+    if settings.adapter is not None:
+        _check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
+    try:
+        LoadOptions.of(settings.load_options)
+        if settings.device == "mps":
+            from pbcore.models.device import network_device
+
+            network_device("mps")
+        if settings.dtype is not None:
+            import torch
+
+            from pbcore.models.device import find_dtype
+
+            find_dtype(settings.dtype, torch.device(settings.place))
+    except ModelError as error:
+        raise InputError(str(error)) from error
+
+
+def _sampler_of(text: str, models: Iterable[str]) -> str:
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
+    try:
+        return str(resolve(text))
+    except ValueError as error:
+        try:
+            if any(map(capabilities.may_decode_itself, models)):
+                return canonical(text)
+        except ValueError:
+            pass  # no model can read it, and the first error says more
+        raise InputError(f"--sampler: {error}") from error
+
+
+def _check_gpu() -> None:
+    """Raises InputError where no GPU can be used, with what was found."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
+            "check `nvidia-smi`"
+        )

@@ -56,12 +56,8 @@ def _words(field: str, value: Any) -> str:
     return flag if value is True else f"{flag} {value}"
 
 
-def add_parser(subparsers: Any) -> None:
-    """Adds `pbcore presets`."""
-    subparsers.add_parser("presets").set_defaults(run=_run)
-
-
-def _run(args: Namespace) -> int:
+def run(args: Namespace) -> int:
+    """Prints all presets: `pbcore presets`."""
     for preset in presets().values():
         print(f"{preset.name}\n  {preset.words()}\n  {preset.source}")
     print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")

@@ -46,11 +46,11 @@ class Profile:
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     data = package_yaml("pbcore.grid", "profiles.yaml")
-    listed = ("models", "tasks", "samplers", "sweeps")
-    return {
-        name: Profile(name, **{key: tuple(value) if key in listed else value for key, value in entry.items()})
+    found: dict[str, dict[str, Any]] = {
+        name: {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
         for name, entry in data.items()
     }
+    return {name: Profile(name, **entry) for name, entry in found.items()}
 
 
 def powers_of_two(last: int) -> list[int]:

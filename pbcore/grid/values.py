@@ -3,22 +3,28 @@
 import argparse
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-def form(pattern: str, read: Callable[..., T | None], refused: str) -> Callable[[str], T]:
-    """The kind of value with this form. `read` gets the pattern's groups; None for what can't be meant."""
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of value: its form, what reads the pattern's groups (None for what can't be meant), what is said of any
+    other text, and how the help shows it."""
 
-    def value(text: str) -> T:
-        match = re.fullmatch(pattern, text)
-        found = read(*match.groups()) if match else None
+    pattern: str
+    read: Callable[..., T | None]
+    refused: str
+    metavar: str = "N"
+
+    def __call__(self, text: str) -> T:
+        match = re.fullmatch(self.pattern, text)
+        found = self.read(*match.groups()) if match else None
         if found is None:
-            raise argparse.ArgumentTypeError(f"{text!r} {refused}")
+            raise argparse.ArgumentTypeError(f"{text!r} {self.refused}")
         return found
-
-    return value
 
 
 def _several(text: str, least: int = 1, distinct: bool = False) -> tuple[int, ...] | None:
@@ -38,33 +44,31 @@ def _share(number: str, percent: str) -> float:
     return float(number) / (100 if percent else 1)
 
 
+def _level(number: str, percent: str) -> float | None:
+    value = _share(number, percent)
+    return value if 0 < value < 1 else None
+
+
 _LIST = r"\d+(?:,\d+)*"
 _SHARE = r"(\d+(?:\.\d+)?)(%?)"
-positive = form(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
-natural = form(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
+positive = Kind(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
+natural = Kind(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
 # Each several: seeds of the draws, levels that are each measured by itself, values of n (each task says which it has).
-seeds = form(
+seeds = Kind(
     rf"(\d+-\d+|{_LIST})", lambda text: _several(text, 0, True), "are not seeds; write 0, 0-4 or 3,5,8, each once"
 )
-levels = form(
+levels = Kind(
     f"({_LIST})",
     lambda text: _several(text, distinct=True),
     "is no number above 0, nor several; write 8, or 1,4,16,64, each once",
 )
-lengths = form(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
-device = form("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps")
-shots = form("([0-8])", int, "is not a number of solved examples; write 0 to 8")
-cot_answer = form("(marked|whole)", str, "is no part of an answer; write marked or whole")
-shard = form(r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight")  # (3, 8)
-amount = form(
-    r"([0-9]+(?:\.[0-9]+)?)", lambda text: float(text) or None, "is not a number above 0; write e.g. 1 or 0.5"
+lengths = Kind(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
+device = Kind("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps", "cpu|cuda|mps")
+shots = Kind("([0-8])", int, "is not a number of solved examples; write 0 to 8", "0-8")
+cot_answer = Kind("(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole")
+shard = Kind(r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight", "I/N")  # (3, 8)
+amount = Kind(
+    r"([0-9]+(?:\.[0-9]+)?)", lambda text: float(text) or None, "is not a number above 0; write e.g. 1 or 0.5", "GIB"
 )
-share = form(_SHARE, _share, "is not a share; write 10% or 0.1")  # a fraction
-
-
-def level(text: str) -> float:
-    """A level of significance, `0.05` or `5%`."""
-    value = share(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a level of significance; write e.g. 0.05")
-    return value
+share = Kind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
+level = Kind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")

@@ -1,6 +1,5 @@
 """Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any
-layout.
-"""
+layout."""
 
 import re
 from collections.abc import Callable, Collection, Sequence

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +113,6 @@ class Checker:
                 self._cache.put({keys[text]: verdicts[text].matches for text in new if not verdicts[text].problem})
         return [verdicts[text] if text else Verdict(empty=True) for text in stripped]
 
-    def close(self) -> None:
-        """Releases the server."""
-        self.server.stop()
-
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
         from pbcore.metrics.languagetool.client import check_many
 
@@ -137,7 +132,11 @@ def checker() -> Checker:
     environment = tuple(
         os.environ.get(name, "") for name in (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)
     )
-    result = _checker(environment)
+    if not _CHECKERS:
+        atexit.register(stop)
+    if environment not in _CHECKERS:
+        _CHECKERS[environment] = _made(environment[0])
+    result = _CHECKERS[environment]
     if isinstance(result, Unavailable):
         raise Unavailable(str(result))
     return result
@@ -154,29 +153,22 @@ def available() -> bool:
 
 def stop() -> None:
     """Releases this process's servers; the next `checker()` makes a new checker."""
-    for open_checker in _OPEN:
-        open_checker.close()
-    _OPEN.clear()
-    _checker.cache_clear()
+    for made in _CHECKERS.values():
+        if isinstance(made, Checker):
+            made.server.stop()
+    _CHECKERS.clear()
 
 
-_OPEN: list[Checker] = []
+# By settings; without a server, why: it is looked for once and not again for every cell.
+_CHECKERS: dict[tuple[str, ...], Checker | Unavailable] = {}
 
 
-@cache
-def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
-    """The checker for these settings. The result is cached, so a missing server is looked for once and not again for
-    every cell."""
-    url = environment[0]
+def _made(url: str) -> Checker | Unavailable:
     try:
         server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))
     except Unavailable as error:
         return error
-    new = Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
-    if not _OPEN:
-        atexit.register(stop)
-    _OPEN.append(new)
-    return new
+    return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
 
 
 def _key(text: str, identity: str) -> str:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 from pbcore.metrics.answers import (
@@ -202,7 +201,8 @@ class SeveralScorer:
 def _judge_several(text: str, sample: Sample) -> Judged:
     questions, lists = label_part(sample, "questions", list), _LIST.findall(text)
     wrong: dict[int, dict[str, Any]] = {}
-    for number, (question, answer) in enumerate(zip_longest(questions, lists[: len(questions)], fillvalue=""), 1):
+    for number, question in enumerate(questions, 1):
+        answer = lists[number - 1] if number <= len(lists) else ""
         asked = replace(sample, task=question["task"], input=question["input"], label=question["label"])
         rule = scorer(task_spec(asked.task).scorer)
         [scored] = rule.score([answer], [asked], frozenset(rule.metrics))

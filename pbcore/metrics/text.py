@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.answers import label_part
@@ -47,15 +47,6 @@ _KINDS = (
 )
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
-
-
-class CellScores(Protocol):
-    """What a cell's record says of its scores: those measured, and metric → reason of the others."""
-
-    @property
-    def scores(self) -> Mapping[str, object]: ...
-    @property
-    def absent(self) -> Mapping[str, str]: ...
 
 
 @dataclass(slots=True)
@@ -116,24 +107,19 @@ class TextScorer:
         return [answer.scored(metrics) for answer in answers]
 
 
-def now_measurable(cell: CellScores) -> bool:
-    """Whether a score that no answer of a record has, because a tool was missing, can be measured now."""
-    lacked = {
-        reason.partition(":")[0] if name in ("v1", "v2") else name  # a composite's reason begins with what it lacks
-        for name, reason in cell.absent.items()
-        if name not in cell.scores
-    }
+def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
+    """Whether a score that no answer of a record has, because a tool was missing, can be measured now: `absent` maps
+    scores to reasons, and some answers may have those in `scores`."""
+    unmeasured = [(name, why) for name, why in absent.items() if name not in scores]
+    lacked = {why.partition(":")[0] if name in ("v1", "v2") else name for name, why in unmeasured}  # composites name it
     return any(_TOOLS[name]() for name in lacked if name in _TOOLS)
 
 
 def failure_kind(match: Match) -> str:
     """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
     broader one."""
-    if match.rule in _KIND_BY_RULE:
-        return _KIND_BY_RULE[match.rule]
-    if match.category in _KIND_BY_CATEGORY:
-        return _KIND_BY_CATEGORY[match.category]
-    return "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
+    broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
+    return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
 
 def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) -> None:

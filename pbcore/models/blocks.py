@@ -7,7 +7,7 @@ the grid of blocks; what lies past a row's end stays hidden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -48,13 +48,30 @@ class BlockCache:
     def of(self, rows: Tensor) -> BlockCache:
         """A copy with these rows (R',), any number of times each."""
         part = BlockCache(len(rows), self._length)
-        part._layers = {
-            layer: [tensor[rows.to(tensor.device)] for tensor in kept] for layer, kept in self._layers.items()
-        }
+        for layer, kept in self._layers.items():
+            part._layers[layer] = [tensor[rows.to(tensor.device)] for tensor in kept]
         return part
 
 
-class BlockContext:
+class PositionReader:
+    """Answers a query by the logits of any canvas positions in one forward (`_logits`)."""
+
+    _logits: Callable[..., Tensor]
+
+    def logits(self, query: Query) -> Tensor:
+        """Logits (M, V). Only the wanted positions go through the output projection."""
+        return self._logits(query, query.want)
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions and (N, V) of the revealed ones in `query.review`, from one forward."""
+        if query.review is None:
+            raise ValueError("logits_and_review needs a query with review")
+        positions = query.want | query.review
+        both, wanted = self._logits(query, positions), query.want[positions]  # row-major, both kinds mixed
+        return both[wanted], both[~wanted]
+
+
+class BlockContext(PositionReader):
     """A batch of a block-causal model being decoded.
 
     `store` runs what is final and not yet in the cache: whole prompt blocks first, then each finished block. Denoising
@@ -83,17 +100,6 @@ class BlockContext:
         self._kept = torch.full_like(self._end, -1)  # the block of the last whole forward, with `parts`
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
 
-    def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) of the wanted positions, all of them in their row's active block."""
-        return self._logits(query, query.want)
-
-    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the revealed ones in `query.review`, from one forward."""
-        assert query.review is not None
-        positions = query.want | query.review
-        both, wanted = self._logits(query, positions), query.want[positions]
-        return both[wanted], both[~wanted]
-
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)."""
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
@@ -117,7 +123,7 @@ class BlockContext:
         self._cache = self._cache.of(rows)
 
     def _logits(self, query: Query, positions: Tensor) -> Tensor:
-        """Logits of canvas positions (R, L), in row-major order."""
+        """Logits of canvas positions (R, L), all in their row's active block, in row-major order."""
         assert query.block is not None
         self._write(query.canvas)
         start = (self._prompt // self._block + query.block) * self._block  # (R,)

@@ -3,20 +3,14 @@
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
@@ -68,10 +62,8 @@ class CausalModel:
             )
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row; its canvas has as many places as the answer may have tokens.
-
-        Raises ModelError for infilling, words or ids outside the vocabulary, a prompt and answer longer than the
-        model's limit, an empty prompt and a missing length.
+        """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises ModelError for
+        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
@@ -139,7 +131,10 @@ class CausalModel:
         draft = self.draft if wanted.draft else None
         if draft is not None:
             draft.generation_config.num_assistant_tokens = wanted.draft
-        with watch.counting(self.module, draft):
+        with ExitStack() as hooks:
+            hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
+            if draft is not None:
+                hooks.enter_context(draft.register_forward_hook(watch.counter("draft_forwards")))
             output = self.module.generate(
                 ids,
                 attention_mask=self._tensor([[0] * pad + [1] * (prompt - pad) for pad in pads]),
@@ -197,20 +192,9 @@ class _Watch(LogitsProcessor):
         self.steps = torch.zeros(size, dtype=torch.long, device=keys.device)  # (R, L)
         self.confidences = torch.zeros(size, device=keys.device)  # (R, L)
 
-    @contextmanager
-    def counting(self, model: Any, draft: Any | None) -> Iterator[None]:
-        """Counts the forwards of the model, and of the one that drafts, while the block runs."""
-
-        def count(name: str) -> Any:
-            return lambda *_: setattr(self, name, getattr(self, name) + 1)
-
-        hooks = [model.register_forward_hook(count("forwards"))]
-        hooks += [draft.register_forward_hook(count("draft_forwards"))] if draft is not None else []
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+    def counter(self, name: str) -> Any:
+        """A hook that counts a model's forwards."""
+        return lambda *_: setattr(self, name, getattr(self, name) + 1)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores (R, V) whose largest is the next token's; `input_ids` (R, P + tokens so far)."""

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoModelForCausalLM, GenerationConfig
+
 from pbcore.models.causal import ANSWER_TOKENS, CausalModel
 from pbcore.models.checkpoints import from_pretrained
 from pbcore.models.device import find_device, find_dtype
@@ -11,7 +13,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.tokenizer import FileTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.tokenizer import Tokenizer, auto_tokenizer, read_tokenizer
 
 # Settings in generation_config.json that are no rule for choosing tokens.
 _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
@@ -19,40 +21,40 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 
 def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
     """The autoregressive model of a registry entry. Raises ModelError that says what to do."""
-    from transformers import AutoModelForCausalLM
-
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
-    module: Any = from_pretrained(
-        AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=options.trust_remote_code
-    )
+    trust = options.trust_remote_code
+    module: Any = from_pretrained(AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust)
     module.eval().requires_grad_(False)
     tokenizer = _tokenizer(folder, entry, options)
-    config = module.config.get_text_config()
     stops = _stop_ids(module, entry, options, tokenizer)
-    overridden = _plain_generation(module)
+    length = entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS)
+    # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
+    settings = module.generation_config.to_diff_dict().items()
+    module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    info = plain_info(entry, options, module.config.model_type, module, kind) | {
+        "remote_code": type(module).__module__.startswith("transformers_modules"),
+        "autoregressive": True,
+        "max_new_tokens": length,
+        "stop_ids": list(stops),
+        "generation_config_overridden": {
+            key: value for key, value in settings if key not in _HARMLESS and not key.startswith(("_", "output_"))
+        },
+    }
+    if folder.parent.name == "snapshots":  # of the hub's cache, named by commit
+        info["revision"] = folder.name
     model = CausalModel(
         name=entry.name,
         module=module,
         tokenizer=tokenizer,
         stop_ids=stops,
-        limit=getattr(config, "max_position_embeddings", None),
-        length=entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS),
+        limit=getattr(module.config.get_text_config(), "max_position_embeddings", None),
+        length=length,
         vocab_size=module.get_input_embeddings().num_embeddings,
         device=module.device,
-        info=plain_info(entry, options, module.config.model_type, module, kind),
+        info=info,
     )
-    info = {
-        **model.info,
-        "revision": _commit(folder) or model.info["revision"],
-        "remote_code": type(module).__module__.startswith("transformers_modules"),
-        "autoregressive": True,
-        "max_new_tokens": model.length,
-        "stop_ids": list(stops),
-        "generation_config_overridden": overridden,
-    }
-    model = replace(model, info=info)
     return model if options.draft is None else _with_draft(model, options.draft, device, dtype)
 
 
@@ -70,9 +72,7 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
             f"draft {name!r} has another vocabulary than {model.name}; give a smaller model with the same tokenizer"
         )
     size = model.module.config.get_text_config().vocab_size
-    if (
-        small.module.config.get_text_config().vocab_size != size
-    ):  # unused rows at the end, of which sizes have different numbers
+    if small.module.config.get_text_config().vocab_size != size:  # sizes of a family have unused rows at the end
         small.module.resize_token_embeddings(size, mean_resizing=False)
     settings = small.module.generation_config
     settings.num_assistant_tokens_schedule, settings.assistant_confidence_threshold = "constant", 0.0
@@ -86,46 +86,17 @@ def _tokenizer(folder: Path, entry: ModelEntry, options: LoadOptions) -> Tokeniz
     others = ("tokenizer_config.json", "tokenizer.model", "vocab.json")
     if (folder / "tokenizer.json").is_file() or not any((folder / name).is_file() for name in others):
         return read_tokenizer(folder, entry.name, mode)
-    from transformers import AutoTokenizer
-
-    try:
-        words = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=options.trust_remote_code
-        )
-        return FileTokenizer(words, entry.name, mode)
-    except (OSError, ImportError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return auto_tokenizer(folder, entry.name, mode, options.trust_remote_code)
 
 
 def _stop_ids(module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer) -> tuple[int, ...]:
     """Every id that ends an answer: those of the options, the table, generation_config.json, config.json and the
     tokenizer, without those that the model has no embedding for.
     """
-    given = (
-        options.eos_id,
-        entry.eos_id,
-        *entry.stop_ids,
-        *_listed(module.generation_config.eos_token_id),
-        *_listed(module.config.get_text_config().eos_token_id),
-        tokenizer.eos_id,
-    )
+    given = [options.eos_id, entry.eos_id, *entry.stop_ids]
+    for config in (module.generation_config, module.config.get_text_config()):
+        ids = config.eos_token_id
+        given += ids if isinstance(ids, list) else [ids]
     size = module.get_input_embeddings().num_embeddings
-    return tuple(dict.fromkeys(int(i) for i in given if i is not None and 0 <= i < size))
-
-
-def _listed(ids: Any) -> list[int]:
-    return ids if isinstance(ids, list) else [ids]
-
-
-def _plain_generation(module: Any) -> dict[str, Any]:
-    """Drops a checkpoint's own generation settings (sampling, penalties), so that greedy is greedy; returns them."""
-    from transformers import GenerationConfig
-
-    own = module.generation_config.to_diff_dict()
-    module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
-    return {key: value for key, value in own.items() if key not in _HARMLESS and not key.startswith(("_", "output_"))}
-
-
-def _commit(folder: Path) -> str | None:
-    """The hub's commit that a folder of its cache holds."""
-    return folder.name if folder.parent.name == "snapshots" else None
+    known = (int(i) for i in (*given, tokenizer.eos_id) if i is not None and 0 <= i < size)
+    return tuple(dict.fromkeys(known))

@@ -53,11 +53,9 @@ def shards(folder: Path) -> list[Path]:
 def load_weights(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, attn: str | None = None
 ) -> nn.Module:
-    """A model with a checkpoint's weights.
-
-    The model is built on the meta device and compared with the headers of all shards. Then each tensor is copied
-    straight to its dtype and device, so memory holds one copy; buffers stay float32. Raises ModelError naming missing
-    keys, unexpected keys, wrong shapes and what is wrong with config.json.
+    """A model with a checkpoint's weights, built on the meta device and compared with the headers of all shards; then
+    each tensor is copied straight to its dtype and device, so memory holds one copy. Buffers stay float32. Raises
+    ModelError naming missing keys, unexpected keys, wrong shapes and what is wrong with config.json.
     """
     model, files = empty_model(arch, attn), shards(folder)
     _compare(arch, model, files, folder)
@@ -72,9 +70,8 @@ def load_weights(
 def random_weights(
     arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0
 ) -> nn.Module:
-    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0.
-
-    Deterministic by seed. Raises ModelError for a shape with options that no class has.
+    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0,
+    deterministic by seed. Raises ModelError for a shape with options that no class has.
     """
     refuse(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
@@ -91,11 +88,7 @@ def random_weights(
 def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
-    """Loads through transformers' `from_pretrained`, for quantization and for models spread over devices
-    (`device_map`).
-
-    Raises ModelError naming the package to install, or the missing and unexpected keys.
-    """
+    """Loads through `from_pretrained`, for quantization and for models spread over devices (`device_map`)."""
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         raise ModelError(
@@ -113,9 +106,7 @@ def from_pretrained(
     model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
 ) -> nn.Module:
     """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
-    `from_pretrained`.
-
-    Raises ModelError naming the package to install, or the missing and unexpected keys.
+    `from_pretrained`. Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
     shards(folder)
     spread = options.device_map or (str(device) if options.quantization else None)
@@ -139,24 +130,17 @@ def from_pretrained(
 
 
 def quantization(name: str | None, dtype: torch.dtype) -> Any:
-    """transformers' configuration for one of QUANTIZATIONS; transformers checks that the library behind it is
-    installed.
-    """
-    import transformers
+    """transformers' configuration for one of QUANTIZATIONS; it checks that the library behind it is installed."""
+    from transformers import BitsAndBytesConfig, QuantoConfig, TorchAoConfig
 
     library, _, kind = (name or "").partition("-")
-    match library:
-        case "bitsandbytes":
-            make: Any = transformers.BitsAndBytesConfig
-            four = kind == "4bit"
-            return make(
-                load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4"
-            )
-        case "torchao":
-            return transformers.TorchAoConfig(f"{kind}_weight_only")
-        case "quanto":
-            return transformers.QuantoConfig(weights=kind)
-    return None
+    if library == "bitsandbytes":
+        bits: Any = {"load_in_4bit": kind == "4bit", "load_in_8bit": kind == "8bit"}
+        make: Any = BitsAndBytesConfig
+        return make(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+    if library == "torchao":
+        return TorchAoConfig(f"{kind}_weight_only")
+    return QuantoConfig(weights=kind) if library else None
 
 
 def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
@@ -185,9 +169,7 @@ def _tied(arch: Architecture) -> set[str]:
 
 
 def _slots(model: nn.Module) -> dict[str, Tensor]:
-    """Views of the model's tensors by the checkpoint's keys, after renaming and splitting: one for each expert and
-    projection.
-    """
+    """Views of the model's tensors by the checkpoint's renamed and split keys, one for each expert and projection."""
     slots: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
         if match := _EXPERTS.fullmatch(name):

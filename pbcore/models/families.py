@@ -19,6 +19,7 @@ from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
+SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
 _CODE = "authors' code, run on small checkpoints"
 

@@ -1,8 +1,5 @@
 """Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus,
-stored in a JSON file.
-
-A table belongs to one tokenizer. It is stored beside the checkpoint as frequencies.json, or at the path in
-PBCORE_FREQUENCIES.
+stored for one tokenizer in frequencies.json beside the checkpoint, or at the path in PBCORE_FREQUENCIES.
 """
 
 import json
@@ -41,8 +38,7 @@ def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
 
 
 def load_frequencies(path: Path, vocab_size: int) -> Tensor:
-    """The probability (V,) of each token; a token without a count is treated as if it had occurred once (as in
-    PC-Sampler's code).
+    """The probability (V,) of each token, one without a count as if it had occurred once (as in PC-Sampler's code).
 
     Raises ModelError for an unreadable file and for a table of another vocabulary.
     """
@@ -66,11 +62,9 @@ def load_frequencies(path: Path, vocab_size: int) -> Tensor:
 
 def find(folder: Path | None, vocab_size: int) -> Tensor | None:
     """The table at the path in PBCORE_FREQUENCIES, else the one beside the checkpoint, else None."""
-    path = os.environ.get(VARIABLE)
-    if path:
-        return load_frequencies(Path(path), vocab_size)
-    beside = folder / FILE if folder else None
-    return load_frequencies(beside, vocab_size) if beside and beside.is_file() else None
+    given, beside = os.environ.get(VARIABLE), folder / FILE if folder else None
+    path = Path(given) if given else beside if beside and beside.is_file() else None
+    return None if path is None else load_frequencies(path, vocab_size)
 
 
 def digest(table: Tensor | None) -> str | None:

@@ -21,17 +21,14 @@ _FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     """The folder that holds an entry's checkpoint, downloaded if necessary (weights as safetensors; code only with
-    trust_remote_code).
-
-    Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk.
+    trust_remote_code). Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk.
     """
     if entry.folder is not None:
         return entry.folder
     source, revision = str(entry.source), options.revision or entry.revision
+    patterns = _FILES + ["*.py"] * options.trust_remote_code
     try:
-        return Path(
-            snapshot_download(source, revision=revision, allow_patterns=_FILES + ["*.py"] * options.trust_remote_code)
-        )
+        return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
     except GatedRepoError as error:
         raise ModelError(
             f"{source} is gated: accept its terms on {constants.ENDPOINT}/{source} and log in with `hf auth login`"
@@ -46,8 +43,7 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
         why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise ModelError(
             f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Download it on a machine "
-            "with network "
-            f"access (`hf download {source} --revision {revision}`), or give the path of a checkpoint folder"
+            f"with network access (`hf download {source} --revision {revision}`), or give a checkpoint folder's path"
             + (f"; {entry.name}:dummy has the same shape with random weights" if entry.shape else "")
         ) from error
     except HfHubHTTPError as error:

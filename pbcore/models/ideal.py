@@ -22,6 +22,7 @@ from pbcore.models.counter_rng import high_bits, mixed
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.tokenizer import end_of
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
@@ -36,12 +37,10 @@ class Ideal:
     """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
 
     The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
-    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks this happens
-    only in shuffles of more than 9 people, because of the excluded order. Logits are float64 to resolve noise this
-    small; impossible tokens have −inf.
-
-    The vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words
-    are added as samples contain them.
+    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks only in
+    shuffles of more than 9 people, because of the excluded order. Logits are float64; impossible tokens have −inf. The
+    vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are
+    added as samples contain them.
     """
 
     name = "ideal"
@@ -63,16 +62,8 @@ class Ideal:
             )
         self.device = torch.device(device)
         self.noise = noise
-        self.info: Mapping[str, Any] = {
-            "source": "pbcore",
-            "revision": None,
-            "family": "ideal",
-            "parameters": 0,
-            "dtype": "float64",
-            "embedded": True,
-            "dummy": False,
-            "noise": noise,
-        }
+        of = {"source": "pbcore", "revision": None, "family": "ideal", "embedded": True, "dummy": False}
+        self.info: Mapping[str, Any] = {**of, "parameters": 0, "dtype": "float64", "noise": noise}
         # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
         self._texts: list[str] = [MASK, EOS]
@@ -104,19 +95,14 @@ class Ideal:
         distribution = _distribution(prompt, max_new_tokens)
         self._intern(distribution.vocabulary)
         self._built[id(prompt), distribution.length] = prompt, distribution
-        if prompt.canvas is None:
-            canvas = (self.mask_id,) * (max_new_tokens or prompt.max_new_tokens)
-        else:
-            canvas = tuple(
-                self.mask_id if token is None else self._ids[token] for token in canvas_tokens(prompt.canvas)
-            )
+        length = max_new_tokens or prompt.max_new_tokens
+        given = [None] * length if prompt.canvas is None else canvas_tokens(prompt.canvas)
+        canvas = tuple(self.mask_id if token is None else self._ids[token] for token in given)
         return Request((), canvas, key, prompt)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Tokens up to the first EOS, joined; masks are left out."""
-        ids = list(token_ids)
-        end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
-        return self.whole_text(ids[:end])
+        return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
         """All tokens joined; masks and EOS are left out."""

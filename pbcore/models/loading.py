@@ -25,7 +25,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
-from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.tokenizer import HashTokenizer, Tokenizer, auto_tokenizer, read_tokenizer
 
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
@@ -45,10 +45,8 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     except ModelError:
         if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
             raise
-        network, tokenizer = (
-            RemoteNetwork(own_code(folder, raw, kind).to(place)),
-            _own_tokenizer(folder, entry, options),
-        )
+        network = RemoteNetwork(own_code(folder, raw, kind).to(place))
+        tokenizer = auto_tokenizer(folder, entry.name, options.chat or entry.chat, trust_remote_code=True)
         arch = _own_architecture(network.module, raw)
     else:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
@@ -160,16 +158,6 @@ def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:
         return auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype).eval().requires_grad_(False)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
         raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
-
-
-def _own_tokenizer(folder: Path, entry: ModelEntry, options: LoadOptions) -> Tokenizer:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{folder}: its own tokenizer can't be loaded ({type(error).__name__}: {error})") from error
-    return FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)
 
 
 def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:

@@ -15,7 +15,7 @@ from torch import Tensor
 from pbcore.errors import InputError
 from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
-from pbcore.models.blocks import BlockContext
+from pbcore.models.blocks import BlockContext, PositionReader
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.tokenizer import Tokenizer, encoded, end_of
@@ -55,12 +55,9 @@ class MaskedModel(Predictor):
         return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row.
-
-        A Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` becomes one mask token. The
-        chat template is applied to messages; text is tokenized without it; token ids are used unchanged. Raises
-        ModelError for words or ids outside the vocabulary, a prompt and answer longer than the model's limit, and a
-        missing length.
+        """A prompt as a row: a Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` is one
+        mask token. The chat template is applied to messages; text is tokenized without it; token ids are used
+        unchanged. Raises ModelError for words or ids outside the vocabulary, too long rows, and a missing length.
         """
         sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
@@ -85,14 +82,13 @@ class MaskedModel(Predictor):
         return MaskedContext(self, requests, cache)
 
 
-class MaskedContext:
-    """A batch being decoded.
+class MaskedContext(PositionReader):
+    """A batch being decoded: prompts right-aligned in P columns, then L canvas columns; the attention mask and position
+    ids make padding invisible.
 
-    Prompts are right-aligned in P columns, followed by L canvas columns; the attention mask and position ids make
-    padding invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the
-    columns from the window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots
-    (Fast-dLLM, arXiv 2505.22618). With shifted logits they start one column earlier, whose hidden state predicts the
-    window's first token.
+    With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the
+    window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM,
+    arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first token.
     """
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
@@ -114,21 +110,10 @@ class MaskedContext:
         self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 
-    def logits(self, query: Query) -> Tensor:
-        """Logits (M, V). Only the wanted positions go through the output projection."""
-        return self._logits(query, query.want)
-
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the revealed positions in `query.review`, from one
-        forward.
-        """
-        if query.review is None:
-            raise ValueError(f"{self._model.name}: logits_and_review needs a query with review")
-        if query.hidden:
+        if query.hidden and query.review is not None:
             return self._shadowed(query, query.review)
-        positions = query.want | query.review
-        both, wanted = self._logits(query, positions), query.want[positions]  # row-major, both kinds mixed
-        return both[wanted], both[~wanted]
+        return super().logits_and_review(query)
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
         """One forward's logits, with those of a visible review, and the attention weights of the query's slots."""
@@ -207,12 +192,12 @@ def with_shadows(
     ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int
 ) -> tuple[Columns, Tensor, Tensor]:
     """WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward
-    (arXiv 2507.18578). Adds a shadow for each column in `review` (R, T) to ids, positions and seen (R, T).
+    (arXiv 2507.18578); one for each column in `review` (R, T), behind ids, positions and seen (R, T).
 
-    A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all
-    shadows of its row; no column attends to a shadow. The columns do attend to the token in question, so the shadow
-    only approximates a forward without it. Returns the T + S columns to run, the column (R, S) that each shadow
-    re-predicts, and which shadows are real (R, S): rows with fewer are padded on the right.
+    A shadow stands at its column's position and attends to its row's other columns and to all shadows of its row; no
+    column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a
+    forward without it. Returns the T + S columns to run, the column (R, S) that each shadow re-predicts, and which
+    shadows are real (R, S): rows with fewer are padded on the right.
     """
     count = review.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]

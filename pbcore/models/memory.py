@@ -44,9 +44,9 @@ class Peak:
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
-    CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU:
-    the resident set, once freed memory has been given back; on Linux by its high-water mark, which is reset, elsewhere
-    sampled in a thread, so that a shorter peak can be missed.
+    CUDA: the allocator's exact peak, once the device has finished. CPU: the resident set, once freed memory has been
+    given back; on Linux by its high-water mark, elsewhere sampled in a thread, so that a shorter peak can be missed.
+    Both counters are reset.
     """
     device = torch.device(device)
     if device.type == "cuda":

@@ -168,10 +168,9 @@ class Predictor:
 class LastLayer:
     """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
 
-    Only the canvas columns' hidden states reach the output projection, so the last layer needs keys and values of all
-    columns but queries and an MLP of the canvas alone. With prompts three times as long as answers that is half of the
-    layer's work or more. The layer isn't replaced: its own code runs on the columns that aren't skipped, and sees the
-    keys and values of the columns before them through a cache of this one call.
+    Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
+    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
+    other columns, and sees the skipped ones' keys and values through a cache of this one call.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -222,8 +221,9 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> LastLayer | None:
-    """The model's last layer, able to skip columns, or None where the attention is of another build, its kernel takes
-    other masks, or layers lie on several devices."""
+    """The model's last layer, or None where the attention is of another build, its kernel takes other masks, or layers
+    lie on several devices.
+    """
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None

@@ -1,7 +1,7 @@
 """Matrix products by oneDNN, on CPUs for which MKL has no fast path.
 
-PyTorch multiplies float32 matrices on a CPU with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes
-with PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference.
+PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes with
+PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference.
 """
 
 import platform
@@ -25,8 +25,10 @@ class Product(nn.Module):
         super().__init__()
         self.weight, self.bias = linear.weight, linear.bias
 
-    def forward(self, x: Tensor) -> Tensor:
-        return product(x, self, "none")
+    def forward(self, x: Tensor, function: str = "none") -> Tensor:
+        """`x` (…, H) times the weights, plus the bias, then an elementwise function: (…, I)."""
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, function, [], "")
+        return result
 
 
 class Gated(nn.Module):
@@ -39,16 +41,10 @@ class Gated(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = product(x, self.gate_proj, "swish")  # (…, I)
-        up = self.up_proj
-        inner = torch.ops.mkldnn._linear_pointwise.binary(x, inner, up.weight, up.bias, "mul")
-        return product(inner, self.down_proj, "none")
-
-
-def product(x: Tensor, part: Product, function: str) -> Tensor:
-    """`x` (…, H) times the part's weights, plus its bias, then an elementwise function: (…, I)."""
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, part.weight, part.bias, function, [], "")
-    return result
+        gate, up = self.gate_proj(x, "swish"), self.up_proj  # (…, I)
+        inner = torch.ops.mkldnn._linear_pointwise.binary(x, gate, up.weight, up.bias, "mul")
+        result: Tensor = self.down_proj(inner)
+        return result
 
 
 def with_onednn(module: nn.Module) -> nn.Module:
@@ -68,12 +64,9 @@ def faster() -> bool:
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not available or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
-    return platform.machine().lower() in ("x86_64", "amd64") and "GenuineIntel" not in _processor()
-
-
-def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    return info.read_text(encoding="utf-8", errors="replace") if info.is_file() else platform.processor()
+    processor = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else platform.processor()
+    return platform.machine().lower() in ("x86_64", "amd64") and "GenuineIntel" not in processor
 
 
 def _replace(module: nn.Module) -> None:

@@ -106,10 +106,8 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 
 
 class FileTokenizer(Tokenizer):
-    """A tokenizer read from a checkpoint's files.
-
-    `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by
-    blank lines, with `ending` behind the last.
+    """A tokenizer of transformers. `mode` template applies the chat template and adds no further special tokens; plain
+    joins the turns' contents by blank lines, with `ending` behind the last.
     """
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
@@ -141,14 +139,9 @@ class FileTokenizer(Tokenizer):
         """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
         has so far.
         """
-        return str(
-            self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=not unfinished,
-                continue_final_message=unfinished,
-            )
-        )
+        turns = [dict(message) for message in messages]
+        ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
+        return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
 
     def text(self, text: str) -> list[int]:
         ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id
@@ -209,6 +202,17 @@ class NoTokenizer(Tokenizer):
         )
 
 
+def auto_tokenizer(folder: Path, name: str, mode: str | None, trust_remote_code: bool) -> Tokenizer:
+    """The tokenizer that transformers makes of a folder's files. Raises ModelError for files that can't be read."""
+    from transformers import AutoTokenizer
+
+    try:
+        words = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return FileTokenizer(words, name, mode)
+
+
 def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; `ending`
     stands behind chats without a template.
@@ -245,9 +249,7 @@ def pieces(model: Any) -> Callable[[int], str] | None:
     return piece
 
 
-class PastEos(TypedDict):
-    """Two fields of a Generation."""
-
+class PastEos(TypedDict):  # two fields of a Generation
     official_text: str | None
     text_after_eos: bool | None
 

@@ -4,24 +4,21 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | module | hooks and fixtures | what for |
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
-| options | addoption, cmdline_main | an option and an ini value for each field of `grid.settings.Settings`; \
---help-pbcore |
+| options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
 | pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
-| fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
+| fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
-| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
-workers |
+| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
-| run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report,
-verdicts, tables |
+| run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | report, verdicts, tables |
 """
 
 from os.path import exists
@@ -39,7 +36,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     from pbcore.plugin.options import may_be_given
 
     benches = any("benches" in argument or _names_cell(argument) for argument in args)
-    if benches or may_be_given(early_config, args) or _distributed(early_config):
+    known = early_config.known_args_namespace
+    workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)  # xdist's: what they run is unknown
+    if benches or workers or may_be_given(early_config, args):
         load(early_config)
     if benches:
         from pbcore.plugin.omp_wait_policy import choose_waiting
@@ -49,10 +48,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
-    )
-    for line in ("quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
+    cells = "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
+    for line in (cells, "quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
         config.addinivalue_line("markers", line)
 
 
@@ -72,19 +69,10 @@ def load(config: pytest.Config) -> None:
     from pbcore.extensions import integrations
 
     names = [name for integration in integrations().values() for name in integration.plugins]
-    for name in (*_modules(OF_CELLS), *names, *_modules(OF_RUNS)):
+    of_cells, of_runs = ([f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS))
+    for name in (*of_cells, *names, *of_runs):
         config.pluginmanager.import_plugin(name)
-
-
-def _modules(names: tuple[str, ...]) -> list[str]:
-    return [f"pbcore.plugin.{name}" for name in names]
 
 
 def _names_cell(argument: str) -> bool:
     return argument.count("/") > 1 and "::" not in argument and not argument.startswith("-") and not exists(argument)
-
-
-def _distributed(config: pytest.Config) -> bool:
-    """Whether xdist's workers run the tests: this process hands out what it hasn't collected."""
-    known = config.known_args_namespace
-    return bool(getattr(known, "numprocesses", None) or getattr(known, "tx", None))

@@ -19,23 +19,20 @@ class WorkerBenchmark:
     has_error = False
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self._data = data
-        self.fullname: str = data["fullname"]
-        self.name: str = data["name"]
+        self._stats: dict[str, Any] = data["stats"]
+        self._fields = {key: value for key, value in data.items() if key != "stats"}
+        self.fullname, self.name = data["fullname"], data["name"]
 
     def __getitem__(self, key: str) -> Any:
         """A statistic (`mean`, `min` …) or a field, as --benchmark-compare-fail asks for them."""
-        return self._data["stats"][key] if key in self._data["stats"] else self._data[key]
+        return {**self._fields, **self._stats}[key]
 
     def as_dict(
         self, include_data: bool = True, flat: bool = False, stats: bool = True, cprofile: Any = None
     ) -> dict[str, Any]:
         """The fields, with the statistics beside them (`flat`) or under `stats`."""
-        fields = {key: value for key, value in self._data.items() if key != "stats"}
-        if not stats:
-            return fields
-        numbers = {key: value for key, value in self._data["stats"].items() if include_data or key != "data"}
-        return {**fields, **numbers} if flat else {**fields, "stats": numbers}
+        numbers = {key: value for key, value in self._stats.items() if include_data or key != "data"}
+        return self._fields | ({} if not stats else numbers if flat else {"stats": numbers})
 
 
 @pytest.hookimpl(tryfirst=True)

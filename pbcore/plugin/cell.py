@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pbcore.analysis.decoding import exploration, order_statistics
-from pbcore.ceilings.cells import Ceilings, mean_bits_lost
+from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
 from pbcore.decoding import decode
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.cellid import CellName
@@ -21,14 +21,15 @@ from pbcore.models.base import Generation, Model
 from pbcore.models.memory import Peak, peak_memory
 from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
-from pbcore.plugin import drilldown
 from pbcore.plugin.hookspecs import Asked
+from pbcore.plugin.options import rerun
 from pbcore.plugin.recording import RECORDED, conditions, show
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled
+from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
-from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.build import build_cell, generated, length_text, sample_record
 from pbcore.results.questions import scored_again
 from pbcore.results.record import CellRecord
 from pbcore.results.resume import cell_key, user_code
@@ -77,45 +78,43 @@ class Cell:
         benchmark.extra_info["cell"] = self.id
         decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
-        self._has_text_scorer(task)
+        self._prepare_scorer(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
-            drilldown.judge(self.item, model, task, answers, scored)
+            self._judge(model, task, answers, scored)
         else:
             self._record(model, task, decoded, scored, benchmark)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
+        requested = self.settings
+        more: dict[str, Any] = {"official_text": requested.official_text, "level": factors_of(self.name.level)}
+        more |= {"max_new_tokens": requested.max_new_tokens, **requested.load_options}
         return cell_key(
             model=self.name.model,
             model_identity=dict(model.info),
             task=task.name,
             data_hash=task.data_hash,
             sampler=self.name.sampler,
-            settings={
-                "rounds": self.settings.rounds,
-                **({"official_text": True} if self.settings.official_text else {}),
-                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
-                **({"level": factors_of(self.name.level)} if self.name.level else {}),
-                **self.settings.load_options,
-            },
-            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
-            seeds=self.settings.seed,
+            settings={"rounds": requested.rounds, **{name: value for name, value in more.items() if value}},
+            dtype=str(model.info.get("dtype", requested.dtype or "")),
+            seeds=requested.seed,
             task_identity=task.identity,
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
         """A stored cell, scored again and written if its scores lacked a tool that is here now."""
-        if not stored.cell.absent or not self._has_text_scorer(task) or not now_measurable(stored.cell):
+        cell = stored.cell
+        if not cell.absent or not self._prepare_scorer(task) or not now_measurable(cell.absent, cell.scores):
             return stored
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)
         return again
 
-    def _has_text_scorer(self, task: Task) -> bool:
-        """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
+    def _prepare_scorer(self, task: Task) -> bool:
+        """Downloads the grammar checker for a task whose texts are scored, and says whether it is such a task."""
         if not isinstance(scorer(task.scorer), TextScorer):
             return False
         capture = self.item.config.pluginmanager.getplugin("capturemanager")
@@ -158,15 +157,28 @@ class Cell:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
 
+    def _judge(self, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
+        """The drill-down: fails at the first wrong answer, and shows how it came about and the command that runs it
+        again; skips if the headline score could not be measured."""
+        for (sample, seed, answer), result in zip(answers, scored, strict=True):
+            if task.headline not in result.scores:
+                why = result.details.get("absent", {}).get(task.headline, "no reason given")
+                pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
+            entry = sample_record(sample.index, answer, result)
+            forwards = [] if entry.nfe is None else [("nfe", entry.nfe)]
+            self.item.user_properties.extend([("sample", entry.index), *forwards, *entry.scores.items()])
+            if wrong(task.headline, result.scores[task.headline]):
+                command = rerun(self.item.config, self.item.nodeid, sample.index, seed)
+                pytest.fail("\n".join(story(model, task, sample, answer, result, command)), pytrace=False)
+
     def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
         config = self.item.config
         samples, seeds, answers = map(list, zip(*decoded.answers, strict=True))
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
         known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
         if shared is not None:
-            known |= {"forwards_shared": shared.shared, "forwards_computed": shared.computed}
-            known |= {"seconds_estimated": shared.seconds}
-            absent |= ABSENT
+            known, absent = {"forwards_shared": shared.shared, "forwards_computed": shared.computed}, ABSENT
+            known["seconds_estimated"] = shared.seconds
         under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,

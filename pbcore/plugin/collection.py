@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,18 +56,14 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     from pbcore.tasks import all_task_names
     from pbcore.tasks.naming import category
 
+    node_id, write = metafunc.definition.nodeid, f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
     if "cell" not in metafunc.fixturenames:
-        raise pytest.UsageError(
-            f"{metafunc.definition.nodeid} is marked `cells` but does not take the fixture `cell`; write "
-            f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
-        )
+        raise pytest.UsageError(f"{node_id} is marked `cells` but does not take the fixture `cell`; write {write}")
     the_plan = plan(metafunc.config)  # reads the tasks of --tasks
     known = sorted({category(task) for task in all_task_names()})
     for name in marked:
         if name not in known:
-            raise pytest.UsageError(
-                f"{metafunc.definition.nodeid}: no task has the category {name!r}; there are {', '.join(known)}"
-            )
+            raise pytest.UsageError(f"{node_id}: no task has the category {name!r}; there are {', '.join(known)}")
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items.items() if name.category in categories]
@@ -95,8 +91,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        from pbcore.grid.plan import shard_of
-
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]
         items[:] = [item for item in items if item not in names or names[item] in mine]
@@ -113,14 +107,31 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
         if name is None:
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             if item.get_closest_marker("cells") and isinstance(parameters.get("cell"), str):
-                raise pytest.UsageError(
-                    f"{item.nodeid}: a test of cells has no parameters of its own; register a model or a sampler for "
-                    "each variant"
-                )
+                how = "register a model or a sampler for each variant"
+                raise pytest.UsageError(f"{item.nodeid}: a test of cells has no parameters of its own; {how}")
             continue
         if first.setdefault(name, item.nodeid) != item.nodeid:
-            raise pytest.UsageError(
-                f"the same cell is collected twice, as {first[name]} and as {item.nodeid}; run one of the two files"
-            )
+            both = f"as {first[name]} and as {item.nodeid}"
+            raise pytest.UsageError(f"the same cell is collected twice, {both}; run one of the two files")
         names[item] = name
     return names
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
+    turns."""
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models) if models else 0):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    loads: list[list[CellName]] = [[] for _ in range(shards)]
+    for model in models:
+        for part in range(parts[model]):
+            min(loads, key=len).extend(by_model[model][part :: parts[model]])
+    return set(loads[number - 1])

@@ -18,9 +18,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None):
         raise pytest.UsageError("--estimate times forwards in one process; leave -n out, and divide by the workers")
     if requested.gated or requested.per_sample or requested.sample or config.getoption("maxfail", 0) == 1:
-        raise pytest.UsageError(
-            "--estimate measures no answers: leave gates, floors, --sample, --per-sample and -x out"
-        )
+        drop = "leave gates, floors, --sample, --per-sample and -x out"
+        raise pytest.UsageError(f"--estimate measures no answers: {drop}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,7 +42,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     import torch
 
     from pbcore.decoding.run import default_batch
-    from pbcore.grid.cost_estimate import bill, lines
+    from pbcore.grid.cost_estimate import bill
     from pbcore.models import load_model
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
@@ -54,8 +53,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     except PbcoreError as error:
         raise pytest.UsageError(f"--estimate: model {model} can't be loaded: {error}") from error
     if isinstance(loaded, OwnDecoder | BatchDecoder):
-        return [
-            f"{model}: {counted(len(cells), 'cell')}; it decodes by itself, so its forwards are not known beforehand"
-        ]
+        unknown = "it decodes by itself, so its forwards are not known beforehand"
+        return [f"{model}: {counted(len(cells), 'cell')}; {unknown}"]
     threads, size = counted(torch.get_num_threads(), "thread"), requested.rows or default_batch(loaded)
-    return lines(bill(plan(config), loaded, cells), f"{requested.place}, {threads}, batches of {size}")
+    return bill(plan(config), loaded, cells, f"{requested.place}, {threads}, batches of {size}")

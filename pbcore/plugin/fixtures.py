@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pbcore.errors import InputError
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -23,20 +27,14 @@ def cell(request: pytest.FixtureRequest) -> Cell:
 
     name = cell_of(request.config, request.node.nodeid)
     if name is None:
-        pytest.fail(
-            f"{request.node.nodeid} takes the fixture `cell` but is not marked; write "
-            "@pytest.mark.cells('waiting_line') above it",
-            pytrace=False,
-        )
+        mark = "write @pytest.mark.cells('waiting_line') above it"
+        pytest.fail(f"{request.node.nodeid} takes the fixture `cell` but is not marked; {mark}", pytrace=False)
     return Cell(name, request.node, at(settings(request.config), name.level))
 
 
 @pytest.fixture
 def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     """The cell's task with the samples of this run; in the drill-down with those of this item."""
-    from dataclasses import replace
-
-    from pbcore.errors import InputError
     from pbcore.plugin.state import plan
 
     try:
@@ -55,8 +53,6 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
 @pytest.fixture(scope="session")
 def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     """The one model that a worker holds."""
-    from functools import partial
-
     from pbcore.models.cache import ModelCache, share_cores
     from pbcore.plugin.sharing import release
     from pbcore.plugin.state import settings

@@ -35,11 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         check_gates(settings(config))
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
-    requested = verdicts(config)
-    if requested and plan(config).numbered:
-        raise pytest.UsageError(
-            f"{' and '.join(requested)}: single samples can't be judged by a gate; drop one of the two"
-        )
+    if (requested := " and ".join(verdicts(config))) and plan(config).numbered:
+        raise pytest.UsageError(f"{requested}: single samples can't be judged by a gate; drop one of the two")
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:

@@ -17,13 +17,9 @@ def choose_waiting(config: pytest.Config) -> None:
     """Sets OMP_WAIT_POLICY=PASSIVE where others compute, before torch is imported, unless the user has chosen."""
     if "torch" in sys.modules or any(name in os.environ for name in OPENMP):
         return
-    if shared(hasattr(config, "workerinput")):
+    # Other workers, a CI's other jobs, or what runs now.
+    if hasattr(config, "workerinput") or os.environ.get("CI") or _busy_cores() >= BUSY:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-
-
-def shared(worker: bool) -> bool:
-    """Whether the cores are shared: by other workers, by a CI's other jobs, or by what runs now."""
-    return worker or bool(os.environ.get("CI")) or _busy_cores() >= BUSY
 
 
 def _busy_cores() -> float:

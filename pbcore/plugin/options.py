@@ -3,16 +3,19 @@
 import argparse
 import sys
 from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from pbcore.errors import InputError
 from pbcore.extensions import integrations, named
-from pbcore.grid.option import Option, options_of
+from pbcore.grid.option import Option, Role, options_of
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.values import natural, positive
+from pbcore.printable import command_line
 
+STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 _SHORT = pytest.StashKey[frozenset[str]]()
 EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"  # in `--help`
 TOPICS = {  # of `--help-pbcore`, which shows all
@@ -136,6 +139,27 @@ def read(config: pytest.Config) -> Settings:
         return check(Settings.of(**with_preset(values, OPTIONS)))
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
+    """The command that runs one sample again, by `seed` alone if given, with the options that decide the answer."""
+    head, _, name = node_id.rstrip("]").partition("[")
+    file, _, function = head.partition("::")
+    if not (config.rootpath / file).exists():  # a stock cell, run from the installed package
+        head = f"{STOCK / Path(file).name}::{function}"
+    numbered = name.rpartition("/")[2].isdecimal()
+    words = ["pytest", f"{head}[{name if numbered else f'{name}/{sample}'}]"]
+    for option in OPTIONS:
+        value: Any = config.getoption(option.dest, None)
+        if option.field == "seed" and value is not None and seed is not None:
+            value = (seed,)
+        off = value is None or value is False or value == []  # 0 is a value: --shots 0
+        if off or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
+            continue
+        for one in value if option.many else [value]:
+            text = ",".join(map(str, one)) if isinstance(one, tuple) else str(one)
+            words += [flag(config, option), *([] if option.kind is None else [text])]
+    return command_line(words)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

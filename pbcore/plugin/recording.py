@@ -133,10 +133,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
     }
     worker = getattr(config, "workerinput", {})
     if worker or not hands_out(config):
-        known |= {
-            "worker": str(worker.get("workerid", "")),
-            "shared_device": bool(worker.get("pbcore_shared", False)),
-        }
+        known["worker"], known["shared_device"] = worker.get("workerid", ""), worker.get("pbcore_shared", False)
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
     if model is not None:

@@ -14,9 +14,8 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
-from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import publish, verdicts
-from pbcore.plugin.options import on_command_line
+from pbcore.plugin.options import on_command_line, rerun
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
@@ -121,10 +120,9 @@ class Outcome:
                 report, *plots = write_report(run.path, found)
                 self.written = [path.name for path in (*assembled, report, write_page(run.path, found), *plots)]
             except OSError as error:
-                self.notes.append(
-                    f"the report could not be written ({error}); the finished cells are in {run.cells_dir}, and this "
-                    f"writes it from them: {resume_command(self._config)}"
-                )
+                how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
+                command = resume_command(self._config)
+                self.notes.append(f"the report could not be written ({error}); {how}: {command}")
                 _fail(session)
         if settings(self._config).gated:
             from pbcore.gates.run_verdict import rule

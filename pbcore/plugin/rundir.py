@@ -83,10 +83,8 @@ def _path(config: pytest.Config) -> Path:
     if requested.out.exists() and not requested.out.is_dir():
         raise pytest.UsageError(f"--out {requested.out} is a file; give the name of a directory")
     if requested.out.exists() and not is_empty(requested.out):
-        raise pytest.UsageError(
-            f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume "
-            f"{requested.out}"
-        )
+        how = f"choose another name, or resume it: --resume {requested.out}"
+        raise pytest.UsageError(f"--out {requested.out} exists and is not empty; {how}")
     return requested.out.absolute()
 
 

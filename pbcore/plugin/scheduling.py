@@ -5,6 +5,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -51,11 +52,8 @@ class ModelScheduling:
 
     @property
     def tests_finished(self) -> bool:
-        return (
-            self.collection_is_completed
-            and not self.waiting
-            and all(len(items) < self._ahead for items in self._pending.values())
-        )
+        all_held = self.collection_is_completed and not self.waiting
+        return all_held and all(len(items) < self._ahead for items in self._pending.values())
 
     @property
     def has_pending(self) -> bool:
@@ -80,9 +78,7 @@ class ModelScheduling:
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
-        self._give_back(self._collection.index(item))
-        for node in self.nodes:
-            self._feed(node)
+        self._give_back([self._collection.index(item)])
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         raise NotImplementedError("no test is taken back from a worker")
@@ -94,10 +90,7 @@ class ModelScheduling:
         if not pending:
             return None
         crashed, *rest = pending
-        for index in reversed(rest):
-            self._give_back(index)
-        for other in self.nodes:
-            self._feed(other)
+        self._give_back(rest)
         return self._collection[crashed]
 
     def schedule(self) -> None:
@@ -119,8 +112,11 @@ class ModelScheduling:
         for node in self.nodes:
             self._feed(node)
 
-    def _give_back(self, index: int) -> None:
-        self._queues[self._group_of(self._collection[index])].appendleft(index)
+    def _give_back(self, indices: Sequence[int]) -> None:
+        for index in reversed(indices):
+            self._queues[self._group_of(self._collection[index])].appendleft(index)
+        for node in self.nodes:
+            self._feed(node)
 
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < self._ahead and self._send(node):
@@ -159,12 +155,16 @@ class ModelScheduling:
 
 def group_of(config: pytest.Config, node_id: str) -> Group:
     """The model of the cell that a node id names, and its task if cells share forwards; empty for other tests."""
-    from pbcore.grid.capabilities import served
-
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
-    return name.model, name.task if settings(config).sharing and not served(name.model) else ""
+    return name.model, name.task if settings(config).sharing and not _served(name.model) else ""
+
+
+def _served(model: str) -> bool:
+    from pbcore.grid.capabilities import served  # a project without cells needs none of it
+
+    return served(model)
 
 
 class CellsOrOthers:
@@ -194,24 +194,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     from xdist.scheduler import LoadScheduling
     from xdist.workermanage import parse_tx_spec_config
 
-    from pbcore.grid.capabilities import served
-
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log
-    workers = len(parse_tx_spec_config(config))
-    ours = ModelScheduling(workers, partial(group_of, config), complain, served)
-    return CellsOrOthers(
-        LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
-    )
+    ours = ModelScheduling(len(parse_tx_spec_config(config)), partial(group_of, config), complain, _served)
+    return CellsOrOthers(LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, one) for one in ids))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits its spec."""
-    gpus = visible_gpus(config)
-    for place, spec in enumerate(specs):
-        if gpus:
-            spec.env["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+    for spec, gpu in zip(specs, cycle(visible_gpus(config)), strict=False):
+        spec.env["CUDA_VISIBLE_DEVICES"] = gpu
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -225,7 +218,8 @@ def visible_gpus(config: pytest.Config) -> list[str]:
     """The GPUs this run may use, as CUDA_VISIBLE_DEVICES names them; none without --gpu."""
     if not settings(config).gpu:
         return []
+    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return chosen.split(",")
     import torch
 
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return chosen.split(",") if chosen else [str(i) for i in range(torch.cuda.device_count())]
+    return [str(number) for number in range(torch.cuda.device_count())]

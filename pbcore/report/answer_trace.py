@@ -28,8 +28,7 @@ def wrong(headline: str, score: float) -> bool:
 def story(model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str) -> Iterator[str]:
     """The screen for one wrong answer; its first line stands alone in pytest's short summary.
 
-    `command` runs the sample again.
-    """
+    `command` runs the sample again."""
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):
@@ -58,8 +57,7 @@ def _block(title: str, text: str) -> Iterator[str]:
 
 def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are
-    named.
-    """
+    named."""
     if answer.trajectory is None and answer.steps and answer.token_ids:
         for step in sorted(set(answer.steps)):
             places = [i for i, at in enumerate(answer.steps) if at == step]

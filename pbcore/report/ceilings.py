@@ -64,7 +64,7 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells with the ceilings that their records lack, for generated samples: these are drawn again, and used if
     they are those of the record.
     """
-    from pbcore.ceilings.cells import Ceilings  # imports torch: only for runs that lack their ceilings
+    from pbcore.ceilings.ceiling import Ceilings  # imports torch: only for runs that lack their ceilings
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}

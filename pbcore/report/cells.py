@@ -56,6 +56,12 @@ def real(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[~cells["dummy"].isin([True])]
 
 
+def samples_a_cell(cells: pd.DataFrame) -> str:
+    """`16–40 samples a cell`; empty where no cell has them, as in published tables."""
+    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
+    return f"{'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples a cell" if counts else ""
+
+
 def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
     command = run.get("command")

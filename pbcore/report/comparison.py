@@ -14,12 +14,12 @@ ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,53
 LINES = 40  # of the terminal's
 FLIPS = 12  # flipped answers named per cell
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
-RATES = {  # columns of a comparison, those of rows only where rows and calls differ
-    "nfe": "NFE",
-    "rows": "rows",
-    "tokens_per_step": "tok/step",
-    "tokens_per_row": "tok/row",
-    "samples_per_second": "samples/s",
+RATES = {  # column of a comparison → its head, its head and decimals on the page
+    "nfe": ("NFE", "NFE", 1),
+    "rows": ("rows", "rows", 1),
+    "tokens_per_step": ("tok/step", "tokens/step", 2),
+    "tokens_per_row": ("tok/row", "tokens/row", 2),
+    "samples_per_second": ("samples/s", "samples/s", 1),
 }
 
 
@@ -158,7 +158,7 @@ def rates_shown(comparison: Comparison) -> list[str]:
 
 
 def _header(rates: Sequence[str]) -> tuple[str, ...]:
-    return (*SCORES, *(RATES[name] for name in rates))
+    return (*SCORES, *(RATES[name][0] for name in rates))
 
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.printable import counted, fixed
-from pbcore.report.cells import real
+from pbcore.report.cells import real, samples_a_cell
 from pbcore.text import listed, name
 
 MODELS = 3  # that have a sentence of their own
@@ -23,12 +23,11 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     if ran.empty:
         return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
-    counts = sorted({int(n) for n in ran[ran["status"] == "ok"]["n"].dropna()})
-    samples = f", {counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell" if counts else ""
+    samples = samples_a_cell(ran)
     parts = [
         f"{_joined(dict.fromkeys(ran['model']))} on {counted(tasks.total(), 'task')} "
         f"({', '.join(f'{name(kind)} {count}' for kind, count in tasks.items())}) with "
-        f"{counted(ran['sampler'].nunique(), 'sampler')}{samples}",
+        f"{counted(ran['sampler'].nunique(), 'sampler')}{samples and f', {samples}'}",
         ", ".join(_values(ran, "device") + _values(ran, "dtype")),
         _date(facts.get("started")),
     ]
@@ -37,11 +36,10 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 
 def findings(cells: pd.DataFrame) -> list[str]:
     """A sentence per model on its means over the tasks that have scores: the fastest sampler that is not clearly below
-    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap.
-    """
+    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap."""
     table = curves(cells)
     models = list(dict.fromkeys(table["model"])) if len(table) else []
-    told = [_finding(str(model), table[table["model"] == model]) for model in models[:MODELS]]
+    told = [_finding(str(model), table[table["model"].isin([model])]) for model in models[:MODELS]]
     return [*told, *([f"{counted(len(models) - MODELS, 'more model')}: see the table"] if models[MODELS:] else [])]
 
 

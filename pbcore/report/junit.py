@@ -29,8 +29,7 @@ def figures_line(cell: CellRecord) -> str:
 
 def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
     """Writes a testcase per cell with its properties and its headline figures as output; a cell that could not be run
-    is an error with its cause.
-    """
+    is an error with its cause."""
     records = list(cells)
     counts = {
         "tests": len(records),

@@ -19,20 +19,8 @@ FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of 
 POLICIES = (
     *("confidence", "random", "threshold", "entropy", "factor", "margin", "left_to_right", "eb"),
     *("ar", "spec", "lopa", "saber", "klass", "wino", "slowfast", "credit", "dus", "pc", "localleap", "fast_dllm_v2"),
-    *(
-        "bisection",
-        "joint",
-        "clad",
-        "freedave",
-        "hierarchy",
-        "meanfield",
-        "frechet",
-        "punt",
-        "origin",
-        "t2m",
-        "recheck",
-    ),
-    *("recheck_shadow", "dapd_clad", "dapd_direct", "dapd_staged", "dawn", "entropy_threshold", "llada2"),
+    *("bisection", "joint", "clad", "freedave", "hierarchy", "meanfield", "frechet", "punt", "origin", "t2m"),
+    *("recheck", "recheck_shadow", "dapd_clad", "dapd_direct", "dapd_staged", "dawn", "entropy_threshold", "llada2"),
     *("sdar_dynamic", "sdar_sequential", "sdar_static", "stable_diffcoder", "stable_diffcoder_threshold"),
     *("axon", "less", "s2d2"),
 )
@@ -84,12 +72,7 @@ def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, A
     for name in dict.fromkeys(names):
         rule = policy(name[1])
         look = looks([("", rule)])["", rule]
-        fill = FILLS[seen[rule] % len(FILLS)]
+        shape = {"marker": MARKERS[look.marker], "fillstyle": FILLS[seen[rule] % len(FILLS)], "mfcalt": "white"}
+        found[name] = {"color": COLOURS[look.colour], **shape}
         seen[rule] += 1
-        found[name] = {
-            "color": COLOURS[look.colour],
-            "marker": MARKERS[look.marker],
-            "mfcalt": "white",
-            "fillstyle": fill,
-        }
     return found

@@ -40,8 +40,7 @@ def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] 
     """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
 
     An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
-    `results.load`.
-    """
+    `results.load`."""
     path = Path(run_dir)
     return write_markdown(*(found or read(path)), [path], path)
 
@@ -66,8 +65,7 @@ def report_text(
 ) -> str:
     """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
     category, further curves, what factors change (`changes`), order and variety of answers, ceilings, the frontier
-    (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts.
-    """
+    (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts."""
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
     tables = [

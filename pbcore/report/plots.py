@@ -14,21 +14,11 @@ from numpy.typing import ArrayLike
 
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import beside_ceilings, curves, level_lines, pareto
+from pbcore.report import style
 from pbcore.report.cells import elsewhere, real
 from pbcore.report.curves import fronts, look_of_all, series
 from pbcore.report.looks import COLOURS, Look, looks
 from pbcore.report.scopes import scopes
-from pbcore.report.style import (
-    drawn_as,
-    finish,
-    label,
-    legend,
-    numbered,
-    panels,
-    percent,
-    plain_ticks,
-    points,
-)
 from pbcore.report.under_load import levels, under_load_figure
 from pbcore.tasks.naming import category
 
@@ -42,8 +32,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per model, a column per
     category) and `curves_<category>_<model>.png` (a panel per task), the latter two as far as `MOST_PANELS` panels go;
     `speed.png`, a panel per category, if a model elsewhere was timed; `under_load.png` with cells at several numbers at
-    a time. Nothing and no folder without a cell to draw; dummies are left out.
-    """
+    a time. Nothing and no folder without a cell to draw; dummies are left out."""
     drawn = trade_off_figures(cells)
     ran = real(cells[cells["status"] == "ok"])
     timed = ran[(ran[RATE] > 0) & ran["score"].notna()]
@@ -77,7 +66,8 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
     drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = [
-            [(label(f"{model} · {kind}"), _with(silent, parts[kind, model])) for kind in categories] for model in models
+            [(style.label(f"{model} · {kind}"), _with(silent, parts[kind, model])) for kind in categories]
+            for model in models
         ]
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
@@ -85,9 +75,9 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
     for (kind, model), part in parts.items():
         tasks = sorted_tasks(part["task"])
         if len(tasks) > 1:
-            each = [(label(task.split("/", 1)[-1]), _with(silent, part[part["task"] == task])) for task in tasks]
+            each = [(style.label(task.split("/", 1)[-1]), _with(silent, part[part["task"] == task])) for task in tasks]
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
-            drawn[name] = figure(_rows(each), "score (%)", label(f"{model}: {kind}"), families)
+            drawn[name] = figure(_rows(each), "score (%)", style.label(f"{model}: {kind}"), families)
     return drawn
 
 
@@ -105,15 +95,17 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
         if one.leads:
             xs, *values = zip(*((dot.x, dot.y, dot.low, dot.high) for dot in one.dots), strict=True)
             called = one.name.removeprefix(f"{one.model} · ") if len(models) == 1 else one.name
-            look = drawn_as(one.look)
-            points(axis, xs, *values, **look, markersize=5.5, linewidth=1.5, label=label(called))
+            look = style.drawn_as(one.look)
+            style.points(axis, xs, *values, **look, markersize=5.5, linewidth=1.5, label=style.label(called))
             _ceiling(axis, xs, [dot.ceiling for dot in one.dots], look["color"])
     for any_speed, (score, low, high) in level_lines(cells).items():
-        _level(axis, score, low, high, "#777777", "--", label(f"{any_speed} (any speed)"))
+        _level(axis, score, low, high, "#777777", "--", style.label(f"{any_speed} (any speed)"))
     tasks = sorted({int(count) for count in curves(cells)["tasks"]})
     _rates(axis, max(dot.x for one in lines for dot in one.dots))
-    percent(axis)
-    finish(axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else label(cells["task"].iloc[0]))
+    style.percent(axis)
+    style.finish(
+        axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else style.label(cells["task"].iloc[0])
+    )
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
     if any(dot.lid is not None for one in lines for dot in one.dots):
@@ -135,8 +127,7 @@ def figure(
     """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
     figures of a run, in which each then has one look.
 
-    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed.
-    """
+    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max((table["family"].nunique() for table in tables), default=0) > MOST_CURVES
@@ -150,7 +141,7 @@ def figure(
     keys = max(1, -(-(len(here) + len(shades)) // (2 * columns)))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
     x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < 99.95).any() for table in tables) else ""
-    drawn, axes = panels(len(grid), columns, keys, x, measure, title)
+    drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
     shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
     for axis, (name, cells), one, level in zip(shown, flat, lines, levels, strict=True):
@@ -164,37 +155,38 @@ def figure(
             gap.set_visible(False)
             axis.tick_params(labelbottom=True)
     sample = axes[0][0].plot
-    handles = [sample([], [], **drawn_as(known["", family]), markersize=4, linewidth=1.4)[0] for family in here]
+    handles = [sample([], [], **style.drawn_as(known["", family]), markersize=4, linewidth=1.4)[0] for family in here]
     handles += [sample([], [], color=colour, linestyle=dash, linewidth=1.1)[0] for colour, dash in shades.values()]
-    legend(drawn, handles, [*here, *shades], -(-len(handles) // keys))
+    style.legend(drawn, handles, [*here, *shades], -(-len(handles) // keys))
     return drawn
 
 
 def speed_figure(cells: pd.DataFrame) -> Figure:
     """Score over answers per second: a point per model and sampler, with its interval; a line along each model's Pareto
-    front. Hollow: a server's wall time, with several requests at once.
-    """
+    front. Hollow: a server's wall time, with several requests at once."""
     kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
     models, behind = list(dict.fromkeys(cells["model"])), set(cells[elsewhere(cells)]["model"])
-    drawn, [axes] = panels(1, len(kinds), -(-len(models) // 4), "answers per second", "mean score (%)", sharex=False)
+    drawn, [axes] = style.panels(
+        1, len(kinds), -(-len(models) // 4), "answers per second", "mean score (%)", sharex=False
+    )
     looked = {}
     for number, model in enumerate(models):
-        look = numbered(number % len(COLOURS))
+        look = style.numbered(number % len(COLOURS))
         looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model in (one for one in models if one in set(table["model"])):
             own = table[table["model"] == model]
             values = (own[name] for name in (RATE, "score", "low", "high"))
-            points(axis, *values, **looked[model], linestyle="")
+            style.points(axis, *values, **looked[model], linestyle="")
             front = pareto(zip(own[RATE], own["score"], strict=True))
             axis.plot(*zip(*front, strict=True), color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
-        plain_ticks(axis.xaxis)
-        percent(axis)
-        finish(axis, label(kind))
+        style.plain_ticks(axis.xaxis)
+        style.percent(axis)
+        style.finish(axis, style.label(kind))
     handles = [axes[0].plot([], [], **look)[0] for look in looked.values()]
-    legend(drawn, handles, (f"{one} (server)" if one in behind else one for one in models), min(4, len(models)))
+    style.legend(drawn, handles, (f"{one} (server)" if one in behind else one for one in models), min(4, len(models)))
     return drawn
 
 
@@ -206,14 +198,14 @@ def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Look], top: float) -> None:
     for number, (family, line) in enumerate(lines.items()):
-        look = drawn_as(styles[family])
+        look = style.drawn_as(styles[family])
         weight = 1 + 0.9 * (len(lines) - 1 - number) / max(1, len(lines) - 1)  # coinciding curves stay visible
         x, *values = (line[name] for name in ("tokens_per_step", "score", "low", "high"))
-        points(axis, x, *values, **look, alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
+        style.points(axis, x, *values, **look, alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
         _ceiling(axis, x, line["ceiling"], look["color"])
     _rates(axis, top)
-    percent(axis)
-    finish(axis, title)
+    style.percent(axis)
+    style.finish(axis, title)
 
 
 def _ceiling(axis: Axes, x: ArrayLike, ceiling: Sequence[float | None] | pd.Series, colour: str) -> None:
@@ -230,7 +222,7 @@ def _rates(axis: Axes, top: float) -> None:
     """An axis of tokens per step up to `top`, log scale."""
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
-    plain_ticks(axis.xaxis, [2.0**power for power in range(highest + 1)])
+    style.plain_ticks(axis.xaxis, [2.0**power for power in range(highest + 1)])
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from pbcore.gates.text import Rerun, rerun_command
 from pbcore.printable import command_line
-from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredCell
 
 STOCK = ("waiting_line", "text_writing", "puzzle", "list_ops")  # categories with a file of cells; others share one
@@ -18,17 +17,17 @@ _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) -> Rerun:
     """The command for a sample of one of these cells. `facts` are those of run.json; without settings there, the
     options that the records keep. Cells are those in `benches/` of `folder`, where pytest is to be started, or else the
-    package's own.
-    """
+    package's own."""
     cells = {entry.cell.id: entry.cell for entry in run}
 
     def command(cell_id: str, sample: int) -> str:
         cell = cells.get(cell_id)
         if cell is None:
             return rerun_command(cell_id, sample)
-        settings = facts.get("settings")
+        kept = cell.conditions
+        recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
         node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"
-        return command_line(["pytest", node_id, *_options(settings or _recorded(cell))])
+        return command_line(["pytest", node_id, *_options(facts.get("settings") or recorded)])
 
     return command
 
@@ -43,11 +42,6 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
     """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the package's own."""
     here = Path(place) / cell_file(task)
     return here if (folder / here).is_file() else Path(str(files("pbcore.benches") / cell_file(task)))
-
-
-def _recorded(cell: CellRecord) -> dict[str, Any]:
-    conditions = cell.conditions
-    return {**conditions.options, "gpu": conditions.device == "cuda", "seed": conditions.seeds}
 
 
 def _options(settings: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,10 @@ NUMBERS = (
     *("n", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "tokens_per_row", "nfe"),
     *("rows", "seconds", "samples_per_second", "ceiling", "bits_lost"),
 )
-TEXTS = ("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "headline")
+TEXTS = (
+    *("id", "model", "task", "category", "sampler", "status"),
+    *("error", "absent", "dummy", "served", "headline", "prompts"),
+)
 SHARES = {"score": "score", "low": "score_low", "high": "score_high", "ceiling": "ceiling"}
 INTERVAL = ("score", "low", "high")
 LEVELS = (90, 80, 70, 60)
@@ -78,8 +81,7 @@ def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
 
 def overview(scope: Scope) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is missing and why. A mean
-    is None unless every task of the model has a value.
-    """
+    is None unless every task of the model has a value."""
     wanted: dict[str, set[str]] = {}
     for record in scope.records:
         wanted.setdefault(record["model"], set()).add(record["task"])
@@ -124,8 +126,7 @@ def missing(group: Sequence[Row], tasks: Iterable[str]) -> str:
 
 def policies(scope: Scope) -> list[Row]:
     """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over the means of the
-    scope's tasks. AUP's reference is the best score of any method on the same tasks.
-    """
+    scope's tasks. AUP's reference is the best score of any method on the same tasks."""
     steps, forwards = curves(scope.cells), curves(scope.cells, "tokens_per_forward")
     tasks = {model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)}
     best: Counter[frozenset[str]] = Counter()

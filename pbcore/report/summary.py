@@ -20,11 +20,7 @@ from pbcore.text import listed, name
 
 def summary(records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None) -> str:
     """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at the end what was
-    measured and found. Empty for no cells. `run`: the facts of run.json.
-
-    terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()],
-    width=terminalreporter._tw.fullwidth))
-    """
+    measured and found. Empty for no cells. `run`: the facts of run.json."""
     cells = list(records)
     if not cells:
         return ""
@@ -39,6 +35,8 @@ def summary(records: Iterable[CellRecord], width: int = 100, run: Mapping[str, A
 def _means(cells: pd.DataFrame) -> list[str]:
     """Means over all tasks; nothing for a single category, whose table has them."""
     whole, categories = scopes(cells)
+    if len(categories) < 2:
+        return []
     rows = [
         (
             name(row["model"]),
@@ -48,15 +46,10 @@ def _means(cells: pd.DataFrame) -> list[str]:
         )
         for row in overview(whole)
     ]
-    if len(categories) < 2:
-        return []
-    wide = [max(len(row[i]) for row in rows) for i in range(5)]
-    return [
-        "means over each model's own tasks: score in % [95 % interval], then tokens per step",
-        *(
-            f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {interval:<{wide[4]}}  {rate:>{wide[3]}}"
-            for model, sampler, score, rate, interval in rows
-        ),
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["means over each model's own tasks: score in % [95 % interval], then tokens per step"] + [
+        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {interval:<{wide[4]}}  {rate:>{wide[3]}}"
+        for model, sampler, score, rate, interval in rows
     ]
 
 
@@ -69,15 +62,18 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
         f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of decoding{untimed}; "
         f"data: {data}"
     ]
-    lines += _shared(ran)
-    dummies = {cell.model for cell in cells if cell.conditions.dummy}
-    if dummies:
+    if asked := sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in ran):
+        computed = sum(cell.forwards_computed or 0 for cell in ran)
+        seconds = sum(cell.seconds_estimated or 0 for cell in ran)
+        lines.append(
+            f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without sharing about "
+            f"{seconds:,.0f} s (estimated: forwards × seconds per forward)"
+        )
+    if dummies := {cell.model for cell in cells if cell.conditions.dummy}:
         lines.append(f"left out of the tables (random weights, for timing only): {joined(dummies)}")
-    remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
-    if remote:
+    if remote := {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}:
         lines.append(f"code that came with the checkpoint was run: {joined(remote)}")
-    late = sum(cell.text_after_eos or 0 for cell in ran)
-    if late:
+    if late := sum(cell.text_after_eos or 0 for cell in ran):
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
         lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
@@ -87,24 +83,8 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _shared(cells: list[CellRecord]) -> list[str]:
-    """Cells that shared forwards: how many forwards the model computed, and the estimated seconds without sharing."""
-    asked = sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in cells)
-    if not asked:
-        return []
-    computed = sum(cell.forwards_computed or 0 for cell in cells)
-    seconds = sum(cell.seconds_estimated or 0 for cell in cells)
-    return [
-        f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without sharing about "
-        f"{seconds:,.0f} s (estimated: forwards × seconds per forward)"
-    ]
-
-
 def _failures(cells: list[CellRecord]) -> list[str]:
-    counts: Counter[str] = Counter()
-    for cell in cells:
-        if not cell.conditions.dummy:
-            counts.update(cell.failures)
+    counts = sum((Counter(cell.failures) for cell in cells if not cell.conditions.dummy), Counter[str]())
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))
     return [f"wrong answers by kind: {kinds}"] if kinds else []
 

@@ -1,16 +1,14 @@
 """The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens
-per step.
-"""
+per step."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import ROWS_NOTE, elsewhere, prompts_note, real, rows_differ
-from pbcore.tasks.naming import category
+from pbcore.report.cells import ROWS_NOTE, elsewhere, prompts_note, rows_differ, samples_a_cell
+from pbcore.report.scopes import Row, Scope, by_sampler, scopes
 from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
@@ -21,8 +19,7 @@ FAILED = "error"
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; `rate` in tokens per step,
-    `row_rate` per row. None if not measured.
-    """
+    `row_rate` per row. None if not measured."""
 
     status: str  # "ok" | "unmeasured" | "error" | "absent"
     score: float | None = None
@@ -56,8 +53,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Line:
     """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a
-    score).
-    """
+    score)."""
 
     model: str
     sampler: str
@@ -82,8 +78,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Table:
     """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates that it shows, per
-    row only where some cell forwarded more rows than its calls.
-    """
+    row only where some cell forwarded more rows than its calls."""
 
     title: str
     tasks: tuple[str, ...]
@@ -100,11 +95,8 @@ class Table:
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     """A table per category from a frame of `results.load`.
 
-    Dummy models (random weights, for speed only) are left out.
-    """
-    shown = real(cells)
-    categories = dict.fromkeys(map(category, sorted_tasks(shown["task"])))
-    return [_table(kind, shown[shown["category"] == kind]) for kind in categories]
+    Dummy models (random weights, for speed only) are left out."""
+    return [_table(scope) for scope in scopes(cells)[1]]
 
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
@@ -112,8 +104,7 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     `ascii` for outputs without other signs.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
-    forwards what-if rows, a third its tokens per row.
-    """
+    forwards what-if rows, a third its tokens per row."""
     plain = ascii_text if ascii else str
     header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.heads)]
     rows = [
@@ -203,30 +194,24 @@ def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str
     ]
 
 
-def _table(kind: str, cells: pd.DataFrame) -> Table:
-    tasks = sorted_tasks(cells["task"])
-    rows: dict[tuple[str, str], dict[str, Entry]] = {}
-    for record in cells.to_dict("records"):
-        rows.setdefault((record["model"], record["sampler"]), {})[record["task"]] = _entry(record)
-    models = list(dict.fromkeys(cells["model"]))
-    lines = []
-    for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
-        entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
+def _table(scope: Scope) -> Table:
+    cells, tasks, lines = scope.cells, scope.tasks, []
+    for model, sampler, group in by_sampler(scope.records):
+        known = {row["task"]: _entry(row) for row in group}
+        entries = tuple(known.get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
     kinds = ("rate", "row_rate") if rows_differ(cells) else ("rate",)
     rates = f"tokens per step{' / per row' if len(kinds) > 1 else ''}"
-    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})  # published tables lack them
-    samples = f" ({counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell)" if counts else ""
-    title = f"{name(kind)}: score in % [95 % interval], then {rates}{samples}"
+    samples = samples_a_cell(cells)
+    title = f"{name(scope.title)}: score in % [95 % interval], then {rates}{samples and f' ({samples})'}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), kinds)
 
 
-def _entry(record: dict[Any, Any]) -> Entry:
-    if record["status"] != "ok":
+def _entry(row: Row) -> Entry:
+    if row["status"] != "ok":
         return Entry("error")
-    rates = _number(record["tokens_per_step"], 1), _number(record.get("tokens_per_row"), 1)
-    score, low, high = (_number(record.get(key)) for key in ("score", "score_low", "score_high"))
-    return Entry("unmeasured", None, None, None, *rates) if score is None else Entry("ok", score, low, high, *rates)
+    status = "unmeasured" if row["score"] is None else "ok"
+    return Entry(status, row["score"], row["low"], row["high"], row["tokens_per_step"], row["tokens_per_row"])
 
 
 def _mean(entries: tuple[Entry, ...]) -> Entry:
@@ -260,7 +245,3 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
 
 def _rate(rate: float | None) -> str:
     return NOT_MEASURED if rate is None else fixed(rate)
-
-
-def _number(value: Any, factor: float = 100) -> float | None:
-    return None if value is None or pd.isna(value) else factor * float(value)

@@ -23,8 +23,7 @@ PERCENTILES = ("p50", "p90", "p99")
 class Roof:
     """Seconds of an answer at B at a time, A / B + C: `fixed` A are shared by all that run together (reading weights,
     starting kernels), `each` C are an answer's own. So no more than B / A and 1 / C answers come a second, and the two
-    lines meet at `bend` = A / C.
-    """
+    lines meet at `bend` = A / C."""
 
     fixed: float
     each: float
@@ -41,8 +40,7 @@ class Roof:
 
 def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:
     """The least-squares fit of A and C, neither below 0, to answers per second (B,), in relative errors; None for fewer
-    than three levels.
-    """
+    than three levels."""
     if len(at_once) < 3:
         return None
     (fixed, each), _ = nnls(np.column_stack([rates / at_once, rates]), np.ones(len(rates)))
@@ -52,8 +50,7 @@ def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:
 def levels(cells: pd.DataFrame) -> pd.DataFrame:
     """A row per model, sampler and number at a time, over the tasks that the model has at each of its numbers: answers
     and tokens per second of all, means of score (in %), seconds to the first token and percentiles of an answer's
-    seconds. Empty without cells that say how many at a time.
-    """
+    seconds. Empty without cells that say how many at a time."""
     rows = []
     ran = real(cells[cells["at_once"].notna()] if "at_once" in cells else cells[:0])
     ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0)]
@@ -70,21 +67,18 @@ def levels(cells: pd.DataFrame) -> pd.DataFrame:
 def _rates(level: pd.DataFrame) -> dict[str, Any]:
     seconds = level["seconds"].sum()
     told = [one if isinstance(one, Mapping) else {} for one in level["served"]]
-    first = [one.get("first_token") for one in told]
-    asked = [one.get("requests") or {} for one in told]
+    waits = pd.DataFrame(
+        [{"first token": one.get("first_token")} | (one.get("requests") or {}) for one in told],
+        columns=["first token", *PERCENTILES],
+        dtype="float64",
+    ).mean(skipna=False)
     return {
         "tasks": len(level),
         "answers/s": (level["samples_per_second"] * level["seconds"]).sum() / seconds,
         "tokens/s": (level["tokens_per_second"] * level["seconds"]).sum(min_count=len(level)) / seconds,
-        "first token s": _mean(first),
-        **{f"{name} s": _mean([one.get(name) for one in asked]) for name in PERCENTILES},
-        "score %": 100 * level["score"].mean() if level["score"].notna().all() else np.nan,
+        **{f"{name} s": value for name, value in waits.items()},
+        "score %": 100 * level["score"].mean(skipna=False),
     }
-
-
-def _mean(values: list[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else np.nan
 
 
 def bends(table: pd.DataFrame) -> list[str]:
@@ -103,8 +97,7 @@ def bends(table: pd.DataFrame) -> list[str]:
 
 def under_load_figure(table: pd.DataFrame) -> Figure:
     """Answers per second over the number at a time, with roofline (dotted); score over answers per second, each point
-    with its number; and where a server told them, median (line) and p90 (bar) of an answer's seconds.
-    """
+    with its number; and where a server told them, median (line) and p90 (bar) of an answer's seconds."""
     timed = table["p50 s"].notna().any()
     drawn = Figure(figsize=(PANEL[0] * (3 if timed else 2) + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])

@@ -17,7 +17,6 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.text import show
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is there at once.
 
@@ -55,7 +54,7 @@ def run_view(args: argparse.Namespace) -> int:
             return 0
     with serve(runs, args.port) as server:
         _open(f"http://{HOST}:{server.server_port}/", args.no_open)
-        show("Ctrl-C ends it")
+        print("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
@@ -87,8 +86,7 @@ def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
     """A server of one page for these runs, on this machine alone; the page asks it for the answers of a cell.
 
     A run's own report.html is served as it is, if it names all cells of the run. Raises the errors of `results.load`,
-    and InputError for a port that can't be had.
-    """
+    and InputError for a port that can't be had."""
     page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
     try:
         server = ThreadingHTTPServer((HOST, port), partial(Handler, page, cell))
@@ -183,6 +181,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _open(address: str, silent: bool) -> None:
-    show(address)
+    print(address)
     if not silent:
         webbrowser.open(address)

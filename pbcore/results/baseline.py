@@ -29,17 +29,13 @@ from pbcore.results.check import LoadError, read_json, refuse, shape, validated
 from pbcore.results.json_values import dump_json
 from pbcore.results.load import load_stored
 from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
-from pbcore.results.rundir import RunDirError, StoredCell, write_atomic
+from pbcore.results.rundir import StoredCell, write_atomic
 
 SCHEMA = 1  # of baseline files; records have their own
 MOST = 1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "adapter")
-
-
-class BaselineError(InputError):
-    """A baseline can't be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,29 +119,23 @@ def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRe
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells that the
+    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the
     baseline lacks would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
-        raise BaselineError(
-            f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
-        )
+        raise InputError(f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}")
     lines = [f"{json.dumps(e.cell.id)}: {dump_json(dict(sorted(_packed(baseline_cell(e)).items())))}" for e in entries]
     return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises BaselineError, which names the file, for a missing or
-    empty one, another schema, damaged lines, and cells of a run that can't be read."""
+    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, for a missing or empty
+    one, another schema and damaged lines; the errors of `load_stored`, and LoadError for a run without a finished cell.
+    """
     source = Path(path)
-    try:
-        return run_rows(load_stored(source, refuse), source) if source.is_dir() else _read_file(source)
-    except (RunDirError, LoadError) as error:
-        raise BaselineError(str(error)) from error
-
-
-def _read_file(source: Path) -> dict[str, BaselineCell]:
+    if source.is_dir():
+        return run_rows(load_stored(source, refuse), source)
     if not source.exists():
         raise LoadError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
     try:
@@ -153,21 +143,15 @@ def _read_file(source: Path) -> dict[str, BaselineCell]:
     except LoadError as error:
         raise LoadError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
-        raise LoadError(
-            f"{source} is not a baseline file (it has no fields schema and cells); give one written by "
-            "--update-baseline"
-        )
-    schema, rows = data["schema"], data["cells"]
-    if type(schema) is not int or schema != SCHEMA:
-        raise LoadError(
-            f"{source} has schema {shown(schema)}, this version reads {SCHEMA}; rewrite it with --update-baseline"
-        )
-    if not isinstance(rows, dict) or not rows:
-        raise LoadError(
-            f"{source}: field cells is {shown(rows)}; it should be a mapping from cell ids to rows, at least one: "
-            "rewrite it with --update-baseline"
-        )
-    return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
+        told = "it has no fields schema and cells"
+    elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
+        told = f"it has schema {shown(data['schema'])}, this version reads {SCHEMA}"
+    elif not isinstance(data["cells"], dict) or not data["cells"]:
+        told = f"field cells is {shown(data['cells'])}; it should be a mapping from cell ids to rows, at least one"
+    else:
+        rows = data["cells"].items()
+        return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows}
+    raise LoadError(f"{source} is not a baseline file ({told}); give one written by --update-baseline")
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
@@ -181,10 +165,10 @@ def _read_row(where: str, name: str, row: Any) -> BaselineCell:
 
 
 def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
-    """id → row of the finished cells of a run that was read from `source`. Raises BaselineError if it has none."""
+    """id → row of the finished cells of a run that was read from `source`. Raises LoadError if it has none."""
     cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok" and entry.samples}
     if not cells:
-        raise BaselineError(
+        raise LoadError(
             f"{source} has no finished cell with samples; give a finished run (results.json alone has no samples)"
         )
     return cells

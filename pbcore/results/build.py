@@ -154,14 +154,13 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     of the model that drafted; empty for other models.
     """
     told = [answer.extra for answer in answers]
-    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
-    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
-    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
-    return {
-        **({"finish": dict(sorted(ends.items()))} if ends else {}),
-        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
-        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
+    names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
+    counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
+    found: dict[str, Any] = {
+        key: {str(value): number for value, number in sorted(of.items())} for key, of in counts.items() if of
     }
+    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
+    return found | ({"draft_forwards": sum(drafted) / len(told)} if drafted else {})
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
@@ -198,8 +197,7 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and tokens per forward (both
-    summed over samples first); empty if the model doesn't report its forwards.
-    """
+    summed over samples first); empty if the model doesn't report its forwards."""
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
         return {}
@@ -237,12 +235,11 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
-    return {
-        "seconds": seconds,
-        "rounds": [float(value) for value in rounds],
-        "samples_per_second": len(samples) / seconds if seconds > 0 else None,
-        "tokens_per_second": sum(tokens) / seconds if seconds > 0 and tokens else None,
-    }
+    timed = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
+    if seconds <= 0:
+        return timed
+    rate = sum(tokens) / seconds if tokens else None
+    return {**timed, "samples_per_second": len(samples) / seconds, "tokens_per_second": rate}
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:

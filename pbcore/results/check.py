@@ -110,14 +110,12 @@ def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise LoadError(f"{where} holds {shown(data)}; it should be a mapping with a field schema")
     schema = data.get("schema")
-    if type(schema) is int and schema == known:
-        return data
-    if type(schema) is int and schema > known:
-        raise NewerSchemaError(
-            f"{where} has schema {schema}, written by a newer version of pbcore; this version reads {known}: update "
-            "pbcore"
-        )
-    raise LoadError(f"{where}: field schema is {shown(schema)}; this version reads {known}")
+    if type(schema) is not int or schema < known:
+        raise LoadError(f"{where}: field schema is {shown(schema)}; this version reads {known}")
+    if schema > known:
+        newer = f"written by a newer version of pbcore; this version reads {known}: update pbcore"
+        raise NewerSchemaError(f"{where} has schema {schema}, {newer}")
+    return data
 
 
 def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built: bool = True, **types: Any) -> Any:

@@ -12,11 +12,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths.
-
-    pytest-xdist ends the run with an internal error where a report holds a numpy float or a str-enum. Raises TypeError
-    for other types, ValueError for a number that is not finite; both name the place (`where`).
-    """
+    """`value` as exact builtins, which pytest-xdist's reports need: converts numpy scalars, enums, tuples, sets,
+    mappings and paths. Raises TypeError for other types, ValueError for a number that is not finite; both name the
+    place (`where`)."""
     if value is None or type(value) in (bool, int):
         return value
     if isinstance(value, Enum):
@@ -47,10 +45,8 @@ def plain(value: Any, where: str = "value") -> Any:
 
 
 def dump_json(data: Any, indent: int | None = None) -> str:
-    """JSON that is readable and can be written as UTF-8 whatever the texts hold: lone surrogates are escaped.
-
-    Raises ValueError for NaN.
-    """
+    """JSON that can be written as UTF-8 whatever the texts hold: lone surrogates are escaped. Raises ValueError for
+    NaN."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -61,9 +57,8 @@ def encodable(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """`text` with surrogate pairs as the characters they stand for, since JSON can't tell the two apart; lone ones
-    stay.
-    """
+    """`text` with surrogate pairs as the characters they stand for, as JSON can't tell the two apart; lone ones
+    stay."""
     if _SURROGATES.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

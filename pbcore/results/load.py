@@ -37,14 +37,14 @@ def load(path: str | Path) -> pd.DataFrame:
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
     """The rows of several results, concatenated, with a column `run` that holds each row's path."""
+    import pandas as pd
+
     tables = [load(path).assign(run=str(path)) for path in paths]
     if not tables:
         raise LoadError("no path given; give at least one run directory or results file")
-    import pandas as pd
-
-    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True).reindex(
-        columns=list(dict.fromkeys(column for table in tables for column in table.columns))
-    )
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    filled = [table.dropna(axis="columns", how="all") for table in tables]
+    return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
@@ -66,10 +66,8 @@ def load_cells(path: str | Path) -> list[CellRecord]:
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed.
-
-    Raises LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples).
-    """
+    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed. Raises
+    LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples)."""
     source = Path(run_dir)
     stored = load_stored(source) if source.is_dir() else []
     if not stored or not ((source / "samples.jsonl").exists() or any(source.glob("cells/*.json"))):
@@ -100,13 +98,13 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
 
 
 def _from_directory(source: Path) -> list[CellRecord]:
-    has_cells = (source / "cells").is_dir()
-    if has_cells and (stored := open_run(source).read_cells()):
-        return [entry.cell for entry in stored]
+    cells = open_run(source).read_cells() if (source / "cells").is_dir() else None
+    if cells:
+        return [entry.cell for entry in cells]
     for name in ("results.json", "junit.xml"):
         if (source / name).exists():
             return load_cells(source / name)
-    if has_cells:
+    if cells is not None:
         return []
     runs = sorted((path.parent for path in source.glob("*/cells")), key=lambda path: path.name)
     below = f"; it holds runs, the last one {runs[-1]}" if runs else ""

@@ -139,8 +139,7 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:
-    """A success before an error, a record with a time before one without, then the faster one; ties by content, so that
-    merging is commutative.
-    """
+    """A success before an error, one with a time before one without, then the faster; ties by content, so that merging
+    is commutative."""
     seconds = entry.cell.seconds
     return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def read(path: Path) -> pd.DataFrame | None:
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
-            return _rewrite_table(table)
+            return _rows(table.to_dict("records"))
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
         raise InputError(
@@ -89,17 +90,14 @@ def figures() -> pd.DataFrame:
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
     setting = "dLLMs: k=2, no semi-AR"
     of_lists = paper["task"].str.startswith("waiting_line/").map({True: f"n=15; {setting}", False: setting})
-    tables = [_paper_tables(paper.assign(setting=of_lists)), _rewrite_table(runs.assign(grammar=grammar))]
+    tables = [_paper_tables(paper.assign(setting=of_lists)), _rows(runs.assign(grammar=grammar).to_dict("records"))]
     return pd.concat(tables, ignore_index=True)
 
 
 def sampler_name(method: str, param: str) -> str:
-    """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) →
-    `threshold-0.7`.
-
+    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`;
     `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a
-    counterpart keep their own name, joined with the parameter so that it can be part of a node id.
-    """
+    counterpart keep their name, joined with the parameter so that it can be part of a node id."""
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":
@@ -112,38 +110,27 @@ def sampler_name(method: str, param: str) -> str:
 
 
 def _run_folder(file: Path) -> pd.DataFrame:
-    import pandas as pd
-
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
-    results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    rows = []
-    for name, values in results.items():
-        task = TASKS.get(name.removeprefix("parallelbench_"))
-        if task is not None:
-            plain = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
-            rows.append(_row(model, method, param, task, plain) | {"run": file.parent.name})
-    return pd.DataFrame(rows)
+    entries = []
+    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
+        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        names = {"model": model, "method": method, "param": param, "task": name.removeprefix("parallelbench_")}
+        entries.append({**known, **names, "run": file.parent.name})
+    return _rows(entries)
 
 
-def _rewrite_table(table: pd.DataFrame) -> pd.DataFrame:
+def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """The rows of entries with model, method, param, task and scores, those of tasks that we have."""
     import pandas as pd
 
-    entries = [{str(key): value for key, value in entry.items()} for entry in table.to_dict("records")]
-    known = [(task, entry) for entry in entries if (task := TASKS.get(str(entry["task"]))) is not None]
-    rows = [
-        _row(entry["model"], entry["method"], entry["param"], task, entry) | {"run": entry.get("run", "")}
-        for task, entry in known
-    ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_row(entry) | {"run": entry.get("run", "")} for entry in entries if entry["task"] in TASKS])
 
 
-def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
-    """One row in our columns.
-
-    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text.
-    """
+def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text."""
+    task = TASKS[values["task"]]
     headline = _headline(task)
-    sampler, short = sampler_name(method, param), model.replace("__", "/")
+    sampler, short = sampler_name(values["method"], values["param"]), values["model"].replace("__", "/")
     scores = {SCORES[key]: _number(value) / 100 for key, value in values.items() if key in SCORES}
     scores[headline] = _number(values.get("score")) / 100
     return {
@@ -164,8 +151,8 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, a column per metric; headline as for the rewrite. The tables
-    have one setting per model (column `setting`), so the sampler is called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task, a column per metric. They have one setting per model (column
+    `setting`), so the sampler is called `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

@@ -1,13 +1,12 @@
 """A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
-from that data, checked by their digest, to score a cell again.
+from that data, checked by their digest, to score a cell again. One file per task and data, written once by whichever
+process comes first:
 
     RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
-
-One file per task and data, written once by whichever process comes first.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -94,19 +93,14 @@ def key(cell: CellRecord) -> Key:
 
 def gather(sources: Iterable[RunDir], target: RunDir) -> None:
     """Copies the questions of runs into one that was merged from them."""
-    for source in sources:
-        for path in sorted((source.path / FOLDER).glob("*.json")):
-            copy = target.path / FOLDER / path.name
-            if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, copy)
+    for path in (path for source in sources for path in sorted((source.path / FOLDER).glob("*.json"))):
+        copy = target.path / FOLDER / path.name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
 
 DATA = "data"  # of a run directory: questions that came with an imported run
-
-
-class QuestionsError(InputError):
-    """A cell's questions can't be loaded: its data or tasks file is missing or has changed."""
 
 
 class Questions:
@@ -125,28 +119,31 @@ class Questions:
             add_tasks_file(file)
 
     def of(self, cell: CellRecord) -> Task:
-        """The cell's task with the samples that it answered. Raises QuestionsError, saying what to give."""
+        """The cell's task with the samples that it answered. Raises InputError, saying what to give."""
         if key(cell) not in self._loaded:
             try:
                 self._loaded[key(cell)] = self._load(cell)
-            except QuestionsError as error:
-                raise QuestionsError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+            except InputError as error:
+                raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
         return self._loaded[key(cell)]
 
     def _load(self, cell: CellRecord) -> Task:
         digest, options = cell.conditions.data_hash, cell.conditions.options
         other = asked_by(cell.task)
         if other is not None:  # a task's files can hold code, so a record's path doesn't load them
-            raise QuestionsError(f"{other.name} asked and scored; measure the cell again")
+            raise InputError(f"{other.name} asked and scored; measure the cell again")
         if cell.task not in all_task_names():
-            raise QuestionsError(f"no task named {printable(cell.task)}; give its file with --tasks")
+            raise InputError(f"no task named {printable(cell.task)}; give its file with --tasks")
         if not digest:
-            raise QuestionsError("its record has no digest of its data")
+            raise InputError("its record has no digest of its data")
         folder = self._folder(cell, digest)
         seed = options.get("data_seed", self._facts.get("data_seed")) or 0
         asked = task_spec(cell.task).asked(options)
+        # The task's default n, then those requested for the run, then those of the record.
+        requested = self._settings.get("n")
+        known = tuple(requested) if isinstance(requested, list) and all(type(n) is int for n in requested) else ()
         errors: list[str] = []
-        for lengths, limit in product(self._lengths(cell), (cell.n_samples, None)):
+        for lengths, limit in product((None, *filter(None, (known, lengths_of(cell.length)))), (cell.n_samples, None)):
             try:
                 task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
             except (ValueError, OSError) as error:
@@ -156,7 +153,7 @@ class Questions:
                 return task
         source = f"in {folder}" if folder else f"made with --data-seed {seed}"
         why = errors[0] if errors else f"those {source} are other ones (digest {digest[:8]} is recorded)"
-        raise QuestionsError(f"{why}; give the folder that the run had with --data-dir")
+        raise InputError(f"{why}; give the folder that the run had with --data-dir")
 
     def _folder(self, cell: CellRecord, digest: str) -> Path | None:
         """The folder of the data: as given, inside the run, or as the run had it; None for generated data."""
@@ -167,29 +164,20 @@ class Questions:
             return self._data_dir or inside
         named = cell.conditions.options.get("data_dir") or self._facts.get("data_dir")
         if not isinstance(named, str):
-            raise QuestionsError(
+            raise InputError(
                 f"they are {cell.conditions.data_source} data, and the run doesn't say from where; give the folder "
                 "with --data-dir"
             )
         return Path(named)
 
-    def _lengths(self, cell: CellRecord) -> Iterator[tuple[int, ...] | None]:
-        """The task's default n, then those requested for the run, then those of the record."""
-        yield None
-        asked = self._settings.get("n")
-        if isinstance(asked, list) and all(type(n) is int for n in asked):
-            yield tuple(asked)
-        if recorded := lengths_of(cell.length):
-            yield recorded
-
 
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
-    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises InputError for an
     answer to a sample that the task lacks."""
     known = {sample.index: sample for sample in task.samples}
     missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
     if missing is not None:
-        raise QuestionsError(f"{task.name} has no sample {missing}, which an answer names")
+        raise InputError(f"{task.name} has no sample {missing}, which an answer names")
     official = bool(stored.cell.conditions.options.get("official_text"))
     texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
     scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])

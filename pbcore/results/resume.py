@@ -1,10 +1,8 @@
-"""A digest of everything that determines a cell's outcome: a resumed run reuses a finished cell only if its key is the
-same.
-"""
+"""A digest of everything that determines a cell's outcome: a resumed run reuses a cell only if its key is the same."""
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,13 +33,12 @@ def cell_key(
     task_identity: str = "",
     own_code: Mapping[str, str] | None = None,
 ) -> str:
-    """A digest over everything that determines a cell's outcome.
+    """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
 
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity`, `own_code`
-    that of `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every
-    machine. Raises TypeError or ValueError for values that are not plain JSON values.
-    """
+    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
+    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
+    plain."""
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -75,9 +72,8 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, by their path in the package, so that it is
-    the same wherever that is installed. Raises ModuleNotFoundError for an unknown package.
-    """
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever the package is installed.
+    Raises ModuleNotFoundError for an unknown package."""
     roots = {}
     for package in packages:
         spec = find_spec(package)
@@ -87,18 +83,11 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
     return source_digest(roots)
 
 
-def finished(
-    run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
-) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win); a resumed
-    run repeats the others. Damaged files are left as they are and reported through `say` (default: a warning).
-
-        done = finished("reports/20260102-030405-ab12")
-        if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
-    """
-    paths = [run_dir] if isinstance(run_dir, (str, Path)) else list(run_dir)
-    stored = [entry for path in paths for entry in open_run(path).read_cells(say)]
-    return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored if entry.cell.status == "ok"}
+def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
+    """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the others. Damaged files
+    are left as they are and reported through `say` (default: a warning)."""
+    stored = [entry for entry in open_run(run_dir).read_cells(say) if entry.cell.status == "ok"]
+    return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

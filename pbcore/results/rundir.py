@@ -79,9 +79,7 @@ class RunDir:
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
         """Writes one finished cell atomically, in place of an earlier record of its id; returns when it is on disk.
-
-        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError.
-        """
+        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError."""
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
         return write_json(self.cells_dir / cell_file(cell.id), plain(data, f"record of {cell.id}"))
 
@@ -92,10 +90,9 @@ class RunDir:
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
         """All finished cells in the order of `id_order`.
 
-        A damaged file is named through `say` (default: a warning) and left as it is; its cell counts as not run. A run
-        that is resumed passes `set_aside`: the file is renamed to `*.corrupt`, so that the cell can be written anew.
-        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
-        """
+        A damaged file is named through `say` (default: a warning); its cell counts as not run. With `set_aside`, as a
+        resumed run needs it, the file is renamed to `*.corrupt`. Raises NewerSchemaError for a record that a newer
+        version wrote, LoadError if two files hold the same cell."""
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
@@ -144,10 +141,8 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates a new run directory `root/name` (default: `new_name`) and its cells/.
-
-    Raises RunDirError if it exists and is not empty: a run never overwrites an earlier one.
-    """
+    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises RunDirError if it exists and
+    is not empty: a run never overwrites an earlier one."""
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
@@ -172,10 +167,8 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text`: after a crash at any moment `path` holds either the whole old or the whole new text.
-
-    Raises OSError, which names `path`.
-    """
+    """Writes `text`: after a crash at any moment `path` holds either the whole old or the whole new text. Raises
+    OSError, which names `path`."""
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,18 +43,23 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
     """The 95 % interval of the mean of values in [least, most]; of paired differences with least = −1.
 
-    Student's t interval, lengthened on the skewed side (`_students`) and clipped to the bounds. Where more than half of
-    the values are the same and at most `FEW` differ, the spread says too little about the values that weren't drawn:
-    there the interval also holds the means that go with Wilson's upper limit of the share that differs, whose mean
-    distance from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's interval,
-    and a single value has [least, most]. `python benches/check_statistics.py` shows what it covers. Raises ValueError
-    without values."""
+    Student's t interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the Edgeworth
+    expansion of the studentized mean (Hall 1983), with the sample's skewness γ, and clipped to the bounds. Where more
+    than half of the values are the same and at most `FEW` differ, the spread says too little about the values that
+    weren't drawn: there the interval also holds the means that go with Wilson's upper limit of the share that differs,
+    whose mean distance from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's
+    interval, and a single value has [least, most]. `python benches/check_statistics.py` shows what it covers. Raises
+    ValueError without values."""
+    from scipy.special import stdtrit  # at first use, as in `wilson`
+
     data, n = np.asarray(values, dtype=np.float64), len(values)
     if n == 0:
         raise ValueError("an interval needs at least one value")
     if n == 1:
         return least, most
-    low, high = _students(data)
+    mean, spread, t = float(data.mean()), float(data.std(ddof=1)), float(stdtrit(n - 1, 0.975))
+    half, shift = t * spread / math.sqrt(n), spread * skewness(data) * (1 + 2 * t**2) / (6 * n)
+    low, high = mean - half + min(0.0, shift), mean + half + max(0.0, shift)
     common, count = Counter(data.tolist()).most_common(1)[0]
     others = n - count
     if others < count and others <= FEW:
@@ -64,17 +69,6 @@ def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1
         low = min(low, common - share * below / (others + 0.5))
         high = max(high, common + share * above / (others + 0.5))
     return max(least, float(low)), min(most, float(high))
-
-
-def _students(data: np.ndarray) -> tuple[float, float]:
-    """Student's t interval of a mean, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the
-    Edgeworth expansion of the studentized mean (Hall 1983), with the sample's skewness γ."""
-    from scipy.special import stdtrit
-
-    n, mean, spread = len(data), float(data.mean()), float(data.std(ddof=1))
-    t = float(stdtrit(n - 1, 0.975))
-    half, shift = t * spread / math.sqrt(n), spread * skewness(data) * (1 + 2 * t**2) / (6 * n)
-    return mean - half + min(0.0, shift), mean + half + max(0.0, shift)
 
 
 def skewness(data: np.ndarray) -> float:

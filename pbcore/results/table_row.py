@@ -84,7 +84,7 @@ def theory(cell: CellRecord) -> dict[str, Any]:
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
-    are written out (`\\udc80`): pandas can't hold them where pyarrow is installed."""
+    are written out (`\\udc80`): pandas can't hold them."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]

@@ -109,19 +109,15 @@ def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
     if id(node) not in counts:
         counts[id(node)] = MOST_VALUES  # found again below itself: a cycle
         if isinstance(node, yaml.MappingNode):
-            _check_keys([key for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+            seen: set[tuple[str, str]] = set()
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if (key.tag, key.value) in seen and key.value != "<<":
+                    problem = f"{shown(key.value)} is given twice; remove one or rename it"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add((key.tag, key.value))
         parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
         counts[id(node)] = 1 + sum(_check_node(part, counts) for part in parts)
     if counts[id(node)] > MOST_VALUES:
         problem = f"more than {MOST_VALUES} values, counting every alias; write fewer"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
     return counts[id(node)]
-
-
-def _check_keys(keys: list[yaml.ScalarNode]) -> None:
-    seen: set[tuple[str, str]] = set()
-    for key in keys:
-        if (key.tag, key.value) in seen and key.value != "<<":
-            problem = f"{shown(key.value)} is given twice; remove one or rename it"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-        seen.add((key.tag, key.value))

@@ -19,16 +19,8 @@ MOST_QUESTIONS = 16
 SETTINGS: dict[str, Any] = {"items": "people", "word": None, "identity": False, "infill": False}
 
 OPERATIONS = (
-    "copy",
-    "sort",
-    "reverse",
-    "shuffle",
-    "insert_index",
-    "insert_random",
-    "remove_index",
-    "remove_random",
-    "replace_index",
-    "replace_random",
+    *("copy", "sort", "reverse", "shuffle"),
+    *(f"{verb}_{where}" for verb in ("insert", "remove", "replace") for where in ("index", "random")),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import printable
-from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong
+from pbcore.tasks.files import UnreadableFile, check_value, read_json_lines, wrong
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
@@ -21,26 +21,20 @@ Row = tuple[int, Asked]
 MOST_LENGTH = 10_000  # of rows of tasks without an n of their own
 # The parts of a label that each scorer needs; none: the label is one text.
 LABELS: Mapping[str, tuple[str, ...]] = {
-    "list_match": (),
-    "list_sort": (),
-    "list_shuffle": ("input",),
-    "list_permutation": ("input",),
-    "list_insert_random": ("input", "word"),
-    "list_remove_random": ("input",),
-    "list_replace_random": ("input", "word"),
+    **dict.fromkeys(("list_match", "list_sort", "sudoku"), ()),
+    **dict.fromkeys(("list_shuffle", "list_permutation", "list_remove_random"), ("input",)),
+    **dict.fromkeys(("list_insert_random", "list_replace_random"), ("input", "word")),
     "latin_square": ("symbols",),
-    "sudoku": (),
     "words_to_sentence": ("words",),
     "summarization": ("summary",),
     "paraphrasing": ("text",),
 }
+TEXT, TEXTS = "a text", "a list of texts"
 FIELDS = {
-    **dict.fromkeys(("input", "symbols", "words"), "texts"),
-    **dict.fromkeys(("word", "example", "summary", "text"), "text"),
-    "examples": "either",
+    **dict.fromkeys(("input", "symbols", "words"), TEXTS),
+    **dict.fromkeys(("word", "example", "summary", "text"), TEXT),
+    "examples": f"{TEXT} or {TEXTS}",
 }
-
-
 _SUDOKU = re.compile(r"([1-4]{4}\n){3}[1-4]{4}\n?")
 
 
@@ -158,8 +152,8 @@ def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int |
     if isinstance(label, dict) and isinstance(label.get("words"), list):
         name, length = "the number of words", len(label["words"])
     allowed = spec.generator.lengths if spec.generator and spec.generator.lengths else range(MOST_LENGTH + 1)
-    if length is not None and (type(length) is not int or length not in allowed):
-        raise wrong(name, length, f"an integer from {allowed[0]} to {allowed[-1]}")
+    if length is not None:
+        check_value(name, length, allowed)
     return length
 
 
@@ -172,10 +166,9 @@ def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
             raise wrong(f"input.{name}", value, "a text or a number")
         if spec.generator is None:
             continue
-        if name in ("index", "size") and type(value) is not int:
-            raise wrong(f"input.{name}", value, "an integer")
-        if name not in ("index", "size") and not isinstance(value, str):
-            raise wrong(f"input.{name}", value, "a text")
+        number = name in ("index", "size")
+        if type(value) is not (int if number else str):
+            raise wrong(f"input.{name}", value, "an integer" if number else "a text")
         if name == "context" and not _is_list(value):
             raise wrong("input.context", value, 'a list of texts as text, such as ["A B", "C D"]')
         if name == "sudoku" and not re.fullmatch(r"([0-4]{4}\n){3}[0-4]{4}\n?", value):
@@ -207,10 +200,9 @@ def _check_parts(label: Any, spec: TaskSpec) -> None:
     if not isinstance(label, dict) or spec.scorer not in LABELS:
         return
     for key in FIELDS.keys() & label.keys():
-        value, kind = label[key], FIELDS[key]
+        value, allowed = label[key], FIELDS[key]
         texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
-        if not (isinstance(value, str) and kind != "texts") and not (texts and kind != "text"):
-            allowed = {"text": "a text", "texts": "a list of texts", "either": "a text or a list of texts"}[kind]
+        if not (isinstance(value, str) and allowed != TEXTS) and not (texts and allowed != TEXT):
             raise wrong(f"answer.{key}", value, allowed)
 
 

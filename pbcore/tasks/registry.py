@@ -17,7 +17,7 @@ from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
-from pbcore.tasks.scoring import score_all, scorers
+from pbcore.tasks.scoring import SCORERS, score_all
 from pbcore.tasks.sources import asked_by, folders_of
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_headline
 
@@ -104,7 +104,7 @@ def _probe(spec: TaskSpec, where: str) -> None:
         raise InputError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
     except ValueError as error:
         raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
-    if "accuracy" not in scorers()[spec.scorer].metrics:
+    if "accuracy" not in SCORERS[spec.scorer].metrics:
         return
     for sample in samples:
         if sample.answer is None:
@@ -209,7 +209,7 @@ def identity(spec: TaskSpec) -> str:
     not part of it."""
     left_out = {"rows", "count", "official", "canvas", "asked_by", *(() if spec.cot else ("cot", "cot_answer"))}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
-    chosen = scorers()[spec.scorer]
+    chosen = SCORERS[spec.scorer]
     facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 

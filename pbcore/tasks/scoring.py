@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
@@ -74,8 +74,3 @@ def score_all(
                     "be measured is left out, with the reason in details['absent']"
                 )
     return list(scored)
-
-
-def scorers() -> Mapping[str, Scorer]:
-    """All registered scorers by name."""
-    return SCORERS.all()

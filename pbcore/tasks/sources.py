@@ -1,6 +1,5 @@
 """Where questions come from beside a generator, a file of ours or the official folder: tasks that an integration asks
-and scores in its own way, and folders that it reads.
-"""
+and scores in its own way, and folders that it reads."""
 
 from __future__ import annotations
 
@@ -17,26 +16,22 @@ if TYPE_CHECKING:
 
 
 class TaskSource(Protocol):
-    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names."""
+    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names. `load` gives
+    a task with its first `limit` samples; `refuses` says why a sampler can't answer its questions, or None."""
 
     name: str
     prefix: str
 
-    def load(self, spec: TaskSpec, limit: int | None) -> Task:
-        """A task with its first `limit` samples."""
-
-    def refuses(self, task: Task, sampler: SamplerName) -> str | None:
-        """Why a sampler can't answer the task's questions as they ask for it; None if it can."""
+    def load(self, spec: TaskSpec, limit: int | None) -> Task: ...
+    def refuses(self, task: Task, sampler: SamplerName) -> str | None: ...
 
 
 class Folders(Protocol):
-    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`)."""
+    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`). `samples` gives the
+    questions of a task, those of these lengths, and raises InputError, RowError or FileNotFoundError."""
 
-    def reads(self, folder: Path) -> bool:
-        """Whether a folder is of this layout."""
-
-    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-        """The questions of a task, those of these lengths. Raises InputError, RowError or FileNotFoundError."""
+    def reads(self, folder: Path) -> bool: ...
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]: ...
 
 
 def folders_of(folder: Path) -> Folders | None:

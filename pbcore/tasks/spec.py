@@ -16,11 +16,12 @@ from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scenes import TEXT_GENERATORS
-from pbcore.tasks.scoring import scorers
+from pbcore.tasks.scoring import SCORERS
 from pbcore.tasks.walks import WALK_GENERATORS
 
 MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
+ROWS = Generator(lambda order: iter(()), {})  # of questions from a file
 WITH_SHOTS = (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
 WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
@@ -190,13 +191,16 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
     if given.get("official", "/").count("/") != 1:
         raise InputError(f"{where}: official {shown(given['official'])}; give `folder/file`, such as waiting_line/copy")
     kind = "rows" if rows is not None else entry["generator"]
+    generator = GENERATORS.get(kind, ROWS)
+    if generator.lengths is not None and "lengths" not in entry:
+        raise InputError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
     return TaskSpec(
         name=name,
         kind=kind,
         headline=given.pop("headline", ""),
         count=given.pop("samples", DEFAULT_SAMPLES) if rows is None else 0,
         settings=_settings(where, kind, entry.get("settings", {})),
-        lengths=_lengths(where, kind, entry),
+        lengths=check_lengths(f"{where}, lengths", kind, entry["lengths"]) if "lengths" in entry else None,
         rows=None if rows is None else (folder or Path()) / rows,
         **given,
     )
@@ -205,8 +209,8 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
 def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
     """The task with its headline score filled in, by default the scorer's first. Raises ValueError if the scorer is not
     registered or lacks that score."""
-    check_value(f"{where}: scorer", spec.scorer, known := scorers())
-    metrics = known[spec.scorer].metrics
+    check_value(f"{where}: scorer", spec.scorer, SCORERS.all())
+    metrics = SCORERS[spec.scorer].metrics
     check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
     return replace(spec, headline=headline)
 
@@ -214,8 +218,8 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator
     doesn't support."""
-    generator = GENERATORS.get(kind)
-    if generator is None or generator.lengths is None:
+    generator = GENERATORS.get(kind, ROWS)
+    if generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
     one = given[0] if isinstance(given, tuple) and len(given) == 1 else given  # of a command line
@@ -225,27 +229,16 @@ def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     return tuple(sorted(set(values)))
 
 
-def _lengths(where: str, kind: str, entry: Mapping[str, Any]) -> tuple[int, ...] | None:
-    generator = GENERATORS.get(kind)
-    if "lengths" in entry:
-        return check_lengths(f"{where}, lengths", kind, entry["lengths"])
-    if generator is not None and generator.lengths is not None:
-        raise InputError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
-    return None
-
-
 def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
-    generator = GENERATORS.get(kind)
-    known = generator.settings if generator else {}
-    if not isinstance(given, dict) or set(given) - set(known):
-        listed = ", ".join(sorted(known)) or "none"
+    generator = GENERATORS.get(kind, ROWS)
+    if not isinstance(given, dict) or set(given) - set(generator.settings):
+        listed = ", ".join(sorted(generator.settings)) or "none"
         raise InputError(f"{where}: settings {shown(given)}; the settings of {kind} are: {listed}")
-    settings = {**known, **given}
-    if generator:
-        try:
-            generator.check(settings)
-        except ValueError as error:
-            raise InputError(f"{where}, {error}") from None
+    settings = {**generator.settings, **given}
+    try:
+        generator.check(settings)
+    except ValueError as error:
+        raise InputError(f"{where}, {error}") from None
     return settings
 
 

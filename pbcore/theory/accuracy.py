@@ -203,7 +203,10 @@ def _factor(name: SamplerName) -> Reveals:
             start = above - members
             for n in range(above, start, -1):
                 cost = (n + 1) * (1 - Fraction(numerator, denominator))
-                holds = 1.0 if cost < f else _at_least(n - start, members, lift) if cost == f else 0.0
+                holds = 1.0 if cost < f else 0.0
+                if cost == f:  # the probability that at least n − start of the members are lifted
+                    lifted = range(n - start, members + 1)
+                    holds = sum(comb(members, k) * lift**k * (1 - lift) ** (members - k) for k in lifted)
                 if holds:
                     yield n, remaining * holds
                     remaining *= 1 - holds
@@ -213,11 +216,6 @@ def _factor(name: SamplerName) -> Reveals:
         yield 1, remaining
 
     return reveals
-
-
-def _at_least(least: int, members: int, chance: float) -> float:
-    """The probability that at least `least` of `members` independent events happen."""
-    return sum(comb(members, k) * chance**k * (1 - chance) ** (members - k) for k in range(least, members + 1))
 
 
 def _parameter(name: SamplerName, word: str) -> Fraction:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
+from math import factorial
 from typing import TypeVar
 
 import numpy as np
@@ -99,7 +100,4 @@ def count_latin_squares(n: int) -> int:
     """The number of Latin squares of side n (n ≤ 9). Raises InputError for larger n."""
     if not 1 <= n <= len(REDUCED_SQUARES):
         raise InputError(f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
-    count = REDUCED_SQUARES[n - 1] * n
-    for factor in range(2, n):
-        count *= factor * factor
-    return count
+    return REDUCED_SQUARES[n - 1] * factorial(n) * factorial(n - 1)

@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.answers import (
-    DETERMINISTIC,
-    answer_table,
-    check_operation,
-    count_latin_squares,
-    positions,
-)
+from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation, count_latin_squares, positions
 
 # Operations with interchangeable positions: the bound depends on step sizes only. For the others it depends on the
 # positions per step.

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import factorial
-from typing import Any
 
 import numpy as np
 
@@ -58,9 +57,17 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     """
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
-    kind, label = _kind(sample), sample.label
+    label = sample.label
     if isinstance(label, Mapping) and "answers" in label:
         return listed([tokens(text) for text in label["answers"]], size, given)
+    scorer = task_spec(sample.task).scorer
+    if scorer not in SCORERS:
+        raise NoDistribution(
+            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for "
+            f"{', '.join(SCORERS)}, "
+            'and for labels {"answers": [texts]}'
+        )
+    kind = SCORERS[scorer]
     if kind is None:
         if not isinstance(label, str):
             raise NoDistribution(
@@ -72,39 +79,22 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if kind == "walk":
         laws = kernel(label["edges"], len(label["nodes"]))
         return Chain(label["nodes"], laws, label["start"], label["length"], size, given)
-    if kind == "questions":
-        parts = [_part(one, sample) for one in label["questions"]]
+    if kind == "questions":  # each on a canvas of just its answers' length
+        parts = [
+            answer_distribution(
+                replace(sample, task=question["task"], label=question["label"], canvas=None),
+                len(tokens(question["example"])),
+            )
+            for question in label["questions"]
+        ]
         return Product(parts, "\n", size, given)
-    return _lists(kind, label, size, given)
-
-
-def _part(question: Mapping[str, Any], sample: Sample) -> AnswerDistribution:
-    """The answers to one of several questions, on a canvas of just their length."""
-    part = replace(sample, task=question["task"], label=question["label"], canvas=None)
-    return answer_distribution(part, len(tokens(question["example"])))
-
-
-def _lists(kind: str, label: Mapping[str, Any], size: int, given: Sequence[str | None] | None) -> AnswerDistribution:
-    """The answers of a list operation that has several."""
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
-    word = label.get("word")
-    if kind.startswith("shuffle") and _all_distinct(people):
+    # By counting where all people have equally many names and each single name identifies its person.
+    distinct = all(len(set(part)) == len(people) for part in zip(*people, strict=False))
+    if kind.startswith("shuffle") and distinct and len(set(map(len, people))) == 1:
         return Shuffled(people, size, given, identity=kind == "shuffle")
-    new = None if word is None else tuple(tokens(f'["{word}"]')[1:-1])
-    return listed([list_tokens(answer) for answer in valid_lists(kind, people, new)], size, given)
-
-
-def _all_distinct(people: Sequence[Sequence[str]]) -> bool:
-    """Whether all people have equally many names and each single name identifies its person."""
-    return len(set(map(len, people))) == 1 and all(len(set(part)) == len(people) for part in zip(*people, strict=True))
-
-
-def list_tokens(items: Sequence[Sequence[str]]) -> list[str]:
-    """The tokens of a formatted list, from the tokens of its items."""
-    if not items:
-        return tokens(formatted([]))
-    inner = [token for item in items for token in ('", "', *item)]
-    return ['["', *inner[1:], '"]']
+    answers = valid_lists(kind, label["input"], label.get("word"))
+    return listed([tokens(formatted(answer)) for answer in answers], size, given)
 
 
 class Listed:
@@ -121,14 +111,14 @@ class Listed:
     def marginals(self, canvas: Ids) -> Probabilities:
         if len(self.rows) == 1:
             return self._fixed.copy()
-        answers = self._consistent(canvas)[:, self._varying]  # (a, W)
+        answers = self.consistent(canvas)[:, self._varying]  # (a, W)
         v, width = len(self.vocabulary), len(self._varying)
         counts = np.bincount((answers + np.arange(width) * v).ravel(), minlength=width * v)
         result = self._fixed.copy()
         result[self._varying] = counts.reshape(width, v) / len(answers)
         return result
 
-    def _consistent(self, canvas: Ids) -> Ids:
+    def consistent(self, canvas: Ids) -> Ids:
         """The answers (a, L), at least one, that agree with the revealed tokens."""
         revealed = self._varying[canvas[self._varying] != MASKED]
         agree = (self.rows[:, revealed] == canvas[revealed]).all(-1)  # (A,)
@@ -153,7 +143,8 @@ class Shuffled:
     def __init__(
         self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool
     ) -> None:
-        answer = list_tokens(people)
+        joined = [token for person in people for token in ('", "', *person)]
+        answer = ['["', *joined[1:], '"]']
         self.length = length
         self.vocabulary = _vocabulary([answer])
         self.identity = identity
@@ -174,11 +165,11 @@ class Shuffled:
 
     def marginals(self, canvas: Ids) -> Probabilities:
         result = self._fixed.copy()
-        people = self._people(self._assigned(canvas.tolist()))  # (n, n)
+        people = self.people_given(self.assigned(canvas.tolist()))  # (n, n)
         result[self.slots.T] = people @ self._names  # (w, n, v)
         return result
 
-    def _assigned(self, canvas: list[int]) -> dict[int, int]:
+    def assigned(self, canvas: list[int]) -> dict[int, int]:
         """Slot → person, from the revealed names; names that contradict those before them are skipped."""
         assigned: dict[int, int] = {}
         taken: set[int] = set()
@@ -194,7 +185,7 @@ class Shuffled:
             excluded = excluded and slot == person
         return assigned
 
-    def _people(self, assigned: Mapping[int, int]) -> Probabilities:
+    def people_given(self, assigned: Mapping[int, int]) -> Probabilities:
         """p(person in slot), (n, n): uniform over the orders of the free people, without the excluded order."""
         n, free = len(self.slots), len(self.slots) - len(assigned)
         matrix = np.zeros((n, n))
@@ -211,30 +202,12 @@ class Shuffled:
         return matrix
 
 
-def _kind(sample: Sample) -> str | None:
-    """The operation whose answers the sample's task accepts; None: the label's only. Raises NoDistribution for other
-    tasks."""
-    if isinstance(sample.label, Mapping) and "answers" in sample.label:
-        return None
-    scorer = task_spec(sample.task).scorer
-    if scorer not in SCORERS:
-        raise NoDistribution(
-            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for "
-            f"{', '.join(SCORERS)}, "
-            'and for labels {"answers": [texts]}'
-        )
-    return SCORERS[scorer]
-
-
 def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:
     """The uniform distribution over answers given as tokens; repeated answers count once."""
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
-    rows = [
-        [ids[token] for token in answer]
-        for answer in dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)
-    ]
-    return Listed(vocabulary, np.array(rows, dtype=np.int64), given)
+    padded = dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)
+    return Listed(vocabulary, np.array([[ids[token] for token in answer] for answer in padded], dtype=np.int64), given)
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:

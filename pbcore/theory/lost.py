@@ -40,7 +40,7 @@ def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
     assert isinstance(distribution, Listed)
     if len(np.unique(when[masked])) == int(masked.sum()):
         return 0.0  # one at a time
-    rows = distribution.rows[(distribution.rows[:, ~masked] == distribution.canvas[~masked]).all(-1)]
+    rows = distribution.consistent(distribution.canvas)
     varying = (rows != rows[0]).any(0)
     return rows_lost(rows[:, varying], when[varying])
 

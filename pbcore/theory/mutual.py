@@ -31,7 +31,7 @@ def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
 
 def _listed(distribution: Listed, canvas: Ids) -> Matrix:
     """By counting pairs of tokens among the answers that agree with the canvas."""
-    answers = distribution._consistent(canvas)  # (a, L)
+    answers = distribution.consistent(canvas)  # (a, L)
     result = np.zeros((distribution.length, distribution.length))
     open_ = ((answers != answers[0]).any(0) & (canvas == MASKED)).nonzero()[0]  # (W,)
     if len(open_):
@@ -49,16 +49,16 @@ def _listed(distribution: Listed, canvas: Ids) -> Matrix:
 def _shuffled(distribution: Shuffled, canvas: Ids) -> Matrix:
     """By counting orders: names of one slot tell each other all, those of two slots whatever the orders allow."""
     n, width = distribution.slots.shape
-    assigned = distribution._assigned(canvas.tolist())
-    people = distribution._people(assigned)  # (n, n)
+    assigned = distribution.assigned(canvas.tolist())
+    people = distribution.people_given(assigned)  # (n, n)
     own = _entropy(people)  # (n,)
-    slots = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            if i != j and i not in assigned and j not in assigned:
-                slots[i, j] = own[i] + own[j] - float(_entropy(_pair(distribution, assigned, people, i, j).ravel()))
-            elif i == j and i not in assigned:
-                slots[i, i] = own[i]
+    slots, free = np.zeros((n, n)), [slot for slot in range(n) if slot not in assigned]
+    for i in free:
+        joint = np.zeros((n, n, n))  # (j, person in slot i, person in slot j)
+        for person in people[i].nonzero()[0].tolist():
+            joint[:, person] = people[i, person] * distribution.people_given({**assigned, i: person})
+        slots[i, free] = own[i] + own[free] - _entropy(joint.reshape(n, -1))[free]
+        slots[i, i] = own[i]
     result = np.zeros((distribution.length, distribution.length))
     places = distribution.slots.ravel()
     result[np.ix_(places, places)] = np.kron(slots, np.ones((width, width)))
@@ -66,16 +66,6 @@ def _shuffled(distribution: Shuffled, canvas: Ids) -> Matrix:
     result[known], result[:, known] = 0.0, 0.0
     np.fill_diagonal(result, 0.0)
     return result.clip(0)
-
-
-def _pair(distribution: Shuffled, assigned: dict[int, int], people: Matrix, i: int, j: int) -> Matrix:
-    """p(person in slot i, person in slot j), (n, n)."""
-    n = len(distribution.slots)
-    joint = np.zeros((n, n))
-    for person in range(n):
-        if people[i, person] > 0:
-            joint[person] = people[i, person] * distribution._people({**assigned, i: person})[j]
-    return joint
 
 
 def _entropy(probs: Matrix) -> Matrix:

@@ -1,13 +1,16 @@
-"""The answers of a sample as states of knowledge: what the revealed tokens leave open, and what a step makes of it.
+"""The exact expected accuracy of the ideal model on a sample, under a sampler that treats open positions alike: the
+answers as states of knowledge, what a step makes of one, and the recursion over them.
 
 A position is open while its token differs between the answers that are left. A revealed position never is, so an open
 one is masked. Positions are taken in parts, which are decoded one after the other: the blocks of a sampler, or the
-steps of a fixed partition. W open positions, A answers.
+steps of a fixed partition. A step reveals, of each group of positions with the same probabilities, some number drawn at
+random, since only noise distinguishes them. A token that contradicts every answer left makes the final answer wrong. W
+open positions, A answers.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from math import comb
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +24,7 @@ from pbcore.theory.distributions import Listed, Shuffled
 MOST_WORK = 1_000_000  # outcomes that are followed, some microseconds each
 FEW = 64  # answers
 MANY = 2000  # outcomes of a step
+MOST_STATES = 60_000
 
 
 class NotExact(InputError):
@@ -50,10 +54,16 @@ class Problem(Protocol):
         """The open positions of a part."""
         ...
 
-    def moves(self, state: Any, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[Any, float]:
+    def moves(self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[Any, float]:
         """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
         number, so many of all open positions. What contradicts every answer is left out."""
         ...
+
+
+# (groups, settled positions, steps done in the part, positions of the part) → (probability, positions revealed of each
+# group, or of all open ones together; settled positions revealed)
+Outcome = tuple[float, Sequence[int] | int, int]
+Counts = Callable[[tuple[Group, ...], int, int, int], Sequence[Outcome]]
 
 
 def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
@@ -64,20 +74,16 @@ def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
 
 def structure(distribution: AnswerDistribution) -> Hashable:
     """A key: distributions with equal keys differ in their tokens' names alone, EOS excepted."""
+    from pandas import factorize
+
     masked = (distribution.canvas == MASKED).tobytes()
     if isinstance(distribution, Shuffled):
         slots = distribution.slots
         return "shuffled", slots.shape, slots.tobytes(), distribution.identity, distribution.length, masked
     if not isinstance(distribution, Listed):
         raise NotExact(f"no ceiling is known for a {type(distribution).__name__.lower()} of answers")
-    end = distribution.vocabulary.index(EOS)
-    rows = distribution.rows
-    named = np.empty_like(rows)
-    for column in range(rows.shape[1]):
-        _, first, labels = np.unique(rows[:, column], return_index=True, return_inverse=True)
-        order = np.empty(len(first), dtype=np.int64)
-        order[first.argsort()] = np.arange(len(first))
-        named[:, column] = order[labels]
+    rows, end = distribution.rows, distribution.vocabulary.index(EOS)
+    named = np.stack([factorize(column)[0] for column in rows.T], axis=1)  # tokens by their first appearance
     named[rows == end] = -1
     return "listed", named.shape, named.tobytes(), _consistent(distribution), masked
 
@@ -141,7 +147,7 @@ class ListedProblem:
     def groups(self, state: int, part: int) -> tuple[Group, ...]:
         return tuple(Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items())
 
-    def moves(self, state: int, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[int, float]:
+    def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
         if isinstance(counts, int):
@@ -154,7 +160,7 @@ class ListedProblem:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)
         for answers, weight in reached.items():
-            merged[self._first_alike(answers)] += weight
+            merged[self._seen.setdefault(self._alike(answers), answers)] += weight  # the first state seen of its like
         return merged
 
     def _merged(
@@ -172,10 +178,6 @@ class ListedProblem:
             key = used, first.setdefault((later, self._alike(answers)), answers)
             merged[key] = merged.get(key, 0.0) + weight
         return merged
-
-    def _first_alike(self, state: int) -> int:
-        """The first state seen that differs from this one in nothing that matters."""
-        return self._seen.setdefault(self._alike(state), state)
 
     @lru_cache(maxsize=1 << 16)  # noqa: B019  # lives as long as the problem
     def _alike(self, state: int) -> Hashable:
@@ -227,3 +229,51 @@ class ListedProblem:
 def _members(state: int) -> list[int]:
     """The answers of a state."""
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
+
+
+def expected_accuracy(problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False) -> float:
+    """The probability that decoding reveals an answer. `counts` is the sampler; with `scheduled` it reads the number of
+    steps done. Raises NotExact for too many states or outcomes, and what `counts` raises."""
+    counted = cache(counts)
+    seen = 0
+
+    @cache
+    def value(state: Any, part: int, settled: int, step: int) -> float:
+        nonlocal seen
+        if problem.solved(state):
+            return 1.0
+        seen += 1
+        if seen > MOST_STATES:
+            raise NotExact(f"more than {MOST_STATES} states")
+        groups = problem.groups(state, part)
+        free = sum(group.positions for group in groups)
+        if not free + settled:
+            after = problem.groups(state, part + 1)
+            return value(state, part + 1, problem.sizes[part + 1] - sum(group.positions for group in after), 0)
+        total = 0.0
+        for chance, revealed, known in counted(groups, settled, step, problem.sizes[part]):
+            used = revealed if isinstance(revealed, int) else sum(revealed)
+            moved = problem.moves(state, part, revealed if isinstance(revealed, int) else tuple(revealed), temperature)
+            for next_state, probability in moved.items():
+                left = 0 if problem.solved(next_state) else sum(g.positions for g in problem.groups(next_state, part))
+                rest = settled - known + free - used - left
+                total += chance * probability * value(next_state, part, rest, step + 1 if scheduled else 0)
+        return total
+
+    first = sum(group.positions for group in problem.groups(problem.start, 0)) if problem.sizes else 0
+    return min(1.0, value(problem.start, 0, problem.sizes[0] - first, 0)) if problem.sizes else 1.0
+
+
+def everything(groups: tuple[Group, ...], settled: int, step: int, size: int) -> Iterator[Outcome]:
+    """The rule of a fixed partition, whose parts are its steps: all positions at once."""
+    yield 1.0, tuple(group.positions for group in groups), settled
+
+
+def at_random(count: int, groups: Sequence[Group], settled: int) -> list[Outcome]:
+    """`count` of all masked positions, each choice equally likely."""
+    free = sum(group.positions for group in groups)
+    ways = comb(free + settled, count)
+    return [
+        (comb(free, used) * comb(settled, count - used) / ways, used, count - used)
+        for used in range(max(0, count - settled), min(count, free) + 1)
+    ]

@@ -14,11 +14,7 @@ class Product:
     questions need the steps of one: the ideal speed-up is k."""
 
     def __init__(
-        self,
-        parts: Sequence[AnswerDistribution],
-        between: str,
-        length: int,
-        given: Sequence[str | None] | None = None,
+        self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None
     ) -> None:
         joint = tokens(between)
         self.parts, self.length = tuple(parts), length

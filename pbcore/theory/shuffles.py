@@ -1,7 +1,7 @@
 """Shuffles as states of knowledge, by counting free slots, and the problem of any distribution."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
 from math import comb, factorial, perm
 
@@ -38,10 +38,7 @@ class ShuffledProblem:
 
     def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
         self.sizes = sizes
-        kinds: dict[tuple[int, ...], int] = {}
-        for slot in distribution.slots:
-            kind = tuple(sorted(parts[slot].tolist()))
-            kinds[kind] = kinds.get(kind, 0) + 1
+        kinds = Counter(tuple(sorted(parts[slot].tolist())) for slot in distribution.slots)
         self._kinds = tuple(kinds)
         self.start: State = (tuple(kinds.values()), not distribution.identity)
 
@@ -50,13 +47,18 @@ class ShuffledProblem:
         return sum(free) <= (2 if excluded else 1)
 
     def groups(self, state: State, part: int) -> tuple[Group, ...]:
-        free, _ = state
+        free, excluded = state
         count = sum(one * kind.count(part) for one, kind in zip(free, self._kinds, strict=True))
-        return () if self.solved(state) or not count else (Group(_people(*_facts(state)), count),)
+        return () if self.solved(state) or not count else (Group(_people(sum(free), excluded), count),)
 
     @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
-    def _moves(self, state: State, part: int, count: int, temperature: float) -> Mapping[State, float]:
-        n, excluded = _facts(state)
+    def moves(
+        self, state: State, part: int, counts: tuple[int, ...] | int, temperature: float
+    ) -> Mapping[State, float]:
+        count = counts if isinstance(counts, int) else sum(counts)
+        if not count:
+            return {state: 1.0}
+        n, excluded = sum(state[0]), state[1]
         positions = self.groups(state, part)[0].positions
         predicted = chosen(_people(n, excluded), temperature)
         other, home = predicted[0], predicted[-1]
@@ -81,14 +83,6 @@ class ShuffledProblem:
             if assigned and chance:
                 result[left, excluded and not go] += ways * assigned * chance / comb(positions, count)
         return result
-
-    def moves(self, state: State, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[State, float]:
-        count = counts if isinstance(counts, int) else sum(counts)
-        return self._moves(state, part, count, temperature) if count else {state: 1.0}
-
-
-def _facts(state: State) -> tuple[int, bool]:
-    return sum(state[0]), state[1]
 
 
 def _people(n: int, excluded: bool) -> tuple[float, ...]:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
-from pbcore.models.sedd.config import GRAPHS
+from pbcore.models.families import SEDD_GRAPHS
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 
@@ -39,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.scores_table(_progress(folder, options.samples or SAMPLES, options.device)))
+        results = evaluate.evaluate(folder, samples=options.samples or SAMPLES, device=options.device)
+        print(evaluate.scores_table(results))
         return 0
     return _train(options)
 
@@ -76,7 +76,7 @@ def _train(options: argparse.Namespace) -> int:
         )
         return 0
     samples = options.samples or SAMPLES
-    results = _progress(folder, samples, options.device, recipe.tasks)
+    results = evaluate.evaluate(folder, samples=samples, tasks=recipe.tasks, device=options.device)
     (folder / "README.md").write_text(card.card(run, results, samples), encoding="utf-8")
     print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
@@ -100,14 +100,6 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     return run
 
 
-def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | None = None) -> list[evaluate.Result]:
-    results = []
-    for result in evaluate.evaluate(folder, samples=samples, tasks=tasks, device=device):
-        print(f"  {result.task} {result.measure}: {result.scores}", file=sys.stderr, flush=True)
-        results.append(result)
-    return results
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -115,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--adapt", metavar="MODEL", help=adapt)
     trained = "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
     add("--objective", choices=get_args(Objective), help=f"{trained} scores")
-    add("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
+    add("--graph", choices=SEDD_GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
     add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
     out = "folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
     add("--out", type=Path, help=out)

@@ -39,7 +39,7 @@ inverse BLEU.
 
 - Objective: {objective}
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
-- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {last:.3f}. Loss curve: `loss.csv`,
   `loss.png`.
 """
 SEDD_CARD = """# {name}: a small SEDD model with {graph} noise
@@ -64,7 +64,7 @@ Printed by `python -m pbcore.train --evaluate DIR`.
 
 - Objective: score entropy (arXiv 2310.16834) times σ′(t)·t, log-linear noise, {graph} graph.
 - Muon for the blocks' matrices, AdamW for the rest, one learning rate, gradients clipped at norm {clip:g}.
-- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {last:.3f}.
 """
 END = """- Seed {recipe.seed}; a row depends on seed and step alone.
 {notes}
@@ -76,9 +76,10 @@ The recipe (`pbcore/train/{file}`):
 ![loss](loss.png)
 """
 
-# What differs between tiny and tiny-ar.
+# What differs between the models.
 _WORDS = {
     "diffusion": {
+        "loss": "cross-entropy of masked tokens (nats)",
         "kind": "masked diffusion",
         "attention": "full",
         "ends": "answers padded with EOS to the canvas",
@@ -89,6 +90,7 @@ _WORDS = {
         "one have weight 0.1.",
     },
     "causal": {
+        "loss": "cross-entropy of answers' tokens (nats)",
         "kind": "autoregressive",
         "attention": "causal",
         "ends": "answers ended by one EOS",
@@ -96,12 +98,7 @@ _WORDS = {
         "objective": "next-token prediction, cross-entropy over the tokens of the answer and its EOS and, in a share of "
         "rows (`masked_shots`), of\n  the solved example in the prompt.",
     },
-    "sedd": {},
-}
-_LOSSES = {
-    "diffusion": "cross-entropy of masked tokens (nats)",
-    "causal": "cross-entropy of answers' tokens (nats)",
-    "sedd": "score entropy × σ′(t)·t",
+    "sedd": {"loss": "score entropy × σ′(t)·t"},
 }
 
 
@@ -131,7 +128,7 @@ def plot(run: Run, path: Path) -> None:
         points = [(row["step"], row[name]) for row in run.log if name in row]
         axes.plot(*zip(*points, strict=True), linewidth=0.5, alpha=0.5)
     axes.plot([row["step"] for row in run.log], [row["loss"] for row in run.log], color="black", label="all tasks")
-    axes.set(xlabel="step", ylabel=_LOSSES[run.recipe.objective], yscale="log")
+    axes.set(xlabel="step", ylabel=_WORDS[run.recipe.objective]["loss"], yscale="log")
     axes.legend()
     figure.savefig(path)
 
@@ -166,7 +163,7 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
         rows=rows,
         hours=f"{run.seconds / 60:.0f} minutes",
         seconds_per_step=run.seconds / run.step,
-        loss=run.log[-1]["loss"],
+        last=run.log[-1]["loss"],
         notes="".join(f"- {note}\n" for note in recipe.notes),
         settings=yaml.safe_dump(asdict(recipe), sort_keys=False, width=110),
     )

@@ -1,6 +1,7 @@
 """Evaluates a checkpoint: its score on every task's test split for several numbers of tokens per step."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -26,13 +27,15 @@ class Result:
 
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
-) -> Iterator[Result]:
-    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data), under the
-    samplers of the checkpoint's family. `tasks`: by default the paper's, for SEDD list operations on symbols.
+) -> list[Result]:
+    """Results on the first `samples` samples of each test split (seed 0, own data), under the samplers of the
+    checkpoint's family; each goes to stderr at once. `tasks`: by default the paper's, for SEDD list operations on
+    symbols.
     """
     model = load_model(str(folder), device=device, dtype="float32")
     causal, scores = model.info.get("autoregressive", False), model.info.get("family") == "sedd"
     samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
+    results: list[Result] = []
     symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
     for name in tasks or (symbols if scores else task_names()):
         task, measures = load_task(name, limit=samples), _measures(name)
@@ -45,7 +48,10 @@ def evaluate(
             for measure in measures:
                 complete = all(measure in one for one in scored)
                 means[measure][sampler] = fmean(one[measure] for one in scored) if complete else None
-        yield from (Result(name, measure, of_sampler) for measure, of_sampler in means.items())
+        for measure, of_sampler in means.items():
+            print(f"  {name} {measure}: {of_sampler}", file=sys.stderr, flush=True)
+            results.append(Result(name, measure, of_sampler))
+    return results
 
 
 def _measures(name: str) -> tuple[str, ...]:

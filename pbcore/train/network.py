@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pbcore.models.network import Columns, NativeNetwork
-from pbcore.models.sedd.config import SeddConfig
-from pbcore.models.sedd.network import SeddNetwork
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork
 from pbcore.train.recipe import Recipe
 
 

@@ -17,6 +17,7 @@ STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuatio
 
 # What a position of a batch holds; from GIVEN on it is the canvas, from ANSWER on it is decoded.
 PAD, PROMPT, SHOT, GIVEN, ANSWER, EOS, TAIL = range(7)
+WEIGHTS = torch.tensor([1.0] * TAIL + [PADDING_WEIGHT])  # in the loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def masked_batch(
     lowest = noise.masked_fill(~answer, 2.0)  # (R, T)
     masked |= answer & (lowest == lowest.amin(1, keepdim=True))
     tasks = tuple(row.task for row in rows)
-    noisy, weights = ids.masked_fill(masked, words.mask_id), weights_of(kinds[masked])
+    noisy, weights = ids.masked_fill(masked, words.mask_id), WEIGHTS[kinds[masked]]
     return Batch(noisy, kinds > PAD, masked, ids[masked], weights, tasks)
 
 
@@ -148,11 +149,6 @@ def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor
     ids = [torch.tensor([*row.prompt, *row.canvas]) for row in rows]
     kinds = [torch.tensor(row.kinds()) for row in rows]
     return pad_sequence(ids, True, padding, side), pad_sequence(kinds, True, PAD, side)
-
-
-def weights_of(kinds: Tensor) -> Tensor:
-    """The weight of each target in the loss."""
-    return torch.where(kinds == TAIL, PADDING_WEIGHT, 1.0)
 
 
 def _paired(

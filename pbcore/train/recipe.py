@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import yaml
 
 from pbcore.errors import InputError
-from pbcore.models.sedd.config import GRAPHS
+from pbcore.models.families import SEDD_GRAPHS
 from pbcore.tasks.registry import all_task_names, task_names
 
 Objective = Literal["diffusion", "causal", "sedd"]
@@ -91,7 +91,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _known("objective", [self.objective], get_args(Objective))
-        _known("graph", [self.graph], GRAPHS)
+        _known("graph", [self.graph], SEDD_GRAPHS)
         _known("tasks", self.tasks or (), all_task_names())
 
     @property

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.noise import ANSWER, PAD, Batch, Row, padded, weights_of
+from pbcore.train.noise import ANSWER, PAD, WEIGHTS, Batch, Row, padded
 
 
 def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
@@ -32,7 +32,7 @@ def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rn
     else:
         ids = clean.masked_fill(hit, graph.mask_id)
     judged = answer & graph.open(ids)
-    weights, tasks = weights_of(kinds[judged]), tuple(row.task for row in rows)
+    weights, tasks = WEIGHTS[kinds[judged]], tuple(row.task for row in rows)
     return Batch(ids, kinds > PAD, judged, clean[judged], weights, tasks, time)
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pbcore.ceilings.ceiling import ceiling
-from pbcore.ceilings.cells import Ceilings, answers_of, mean_bits_lost
+from pbcore.ceilings.ceiling import Ceilings, answers_of, ceiling, mean_bits_lost
 from pbcore.decoding.run import decode
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model

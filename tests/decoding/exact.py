@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding import denoise
-from pbcore.decoding.policies import speculative
+from pbcore.decoding.policies import drafts
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.models.base import Query, Request
 from pbcore.names import parse
 from pbcore.theory.canvas import AnswerDistribution
 
-PATCHED = ("pbcore.decoding.prediction.categorical", "pbcore.decoding.policies.speculative.categorical")
+PATCHED = ("pbcore.decoding.prediction.categorical", "pbcore.decoding.policies.drafts.categorical")
 
 
 class ExactTable(Table):
@@ -82,7 +82,7 @@ def law(
     for tape in runs():
         for place in PATCHED:
             monkeypatch.setattr(place, tape.categorical)
-        monkeypatch.setattr(speculative, "bernoulli", tape.bernoulli)
+        monkeypatch.setattr(drafts, "bernoulli", tape.bernoulli)
         [answer] = denoise(table, [Request((), table.canvas, 0)], policy(name), name)
         result[answer.token_ids] += math.prod(chance for _, _, chance in tape.choices[: tape.at])
     return dict(result)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, register_policy
-from pbcore.decoding.policies.speculative import ACCEPT, RESIDUAL
+from pbcore.decoding.policies.drafts import ACCEPT, RESIDUAL
 from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns

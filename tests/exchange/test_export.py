@@ -92,7 +92,7 @@ class TestCsv:
         record, answers = factory.cell(task=task.name, n=2, data_hash=task.data_hash)
         run = factory.write(create(tmp_path, "run"), [(record, answers)])
         questions.keep(run, task)
-        made = tables(run.path).samples
+        made = tables(run.path)["samples"]
         assert made["prompt"] == [sample.prompt for sample in task.samples]
         assert made["answer"] == [sample.label for sample in task.samples]
 
@@ -101,7 +101,7 @@ class TestCsv:
         record, samples = factory.cell(n=2, right=1.0)
         named = [replace(one, scores={"accuracy": 1.0, "text": 0.5}) for one in samples]
         run = factory.write(create(tmp_path, "run"), [(record, named)])
-        made = tables(run.path).samples
+        made = tables(run.path)["samples"]
         assert made["text"] == ["an answer"] * 2
         assert made["score_text"] == [0.5, 0.5]
 

@@ -1,4 +1,4 @@
-"""Floors: valid, or a FloorError in one line; a valid one prints as it reads, to the last digit."""
+"""Floors: valid, or an InputError in one line; a valid one prints as it reads, to the last digit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
+from pbcore.errors import InputError
+from pbcore.gates.floors import Floor, broken_floors, parse_floor
 from pbcore.results.table_row import row
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz
@@ -86,7 +87,7 @@ def meets(value: float, floor: Floor) -> bool:
 @pytest.mark.parametrize("count", COUNTS)
 def test_floors(count: int) -> None:
     """Damaged floors against a few cells, with a second reading of number and sign."""
-    fuzz("floors", count, floor, check, FloorError)
+    fuzz("floors", count, floor, check, InputError)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +107,5 @@ def test_every_digit_is_printed(text: str, printed: str) -> None:
 @pytest.mark.parametrize("number", ["٣", "9" * 400, "0." + "0" * 400 + "1"])
 def test_odd_numbers(number: str) -> None:
     """Digits of other scripts, and more of them than a number holds."""
-    with pytest.raises(FloorError, match="can't be parsed"):
+    with pytest.raises(InputError, match="can't be parsed"):
         parse_floor(f"* nfe<={number}")

@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.tasks import Sample, Task, load_task
 from pbcore.tasks.lists import OPERATIONS
-from pbcore.tasks.scoring import scorer, scorers
+from pbcore.tasks.scoring import SCORERS, scorer
 from tests.fuzz.damage import SIGNS, damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, fuzz
 from tests.metrics.hostile import hostile_answer
@@ -79,4 +79,4 @@ def test_scorers(count: int) -> None:
 
 def test_every_scorer_is_drawn() -> None:
     """The tasks above use every scorer but those that users register, and one that list_ops alone uses."""
-    assert {task(name).scorer for name in TASKS} == set(scorers())
+    assert {task(name).scorer for name in TASKS} == set(SCORERS.all())

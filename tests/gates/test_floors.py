@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.gates.floors import FloorError, broken_floors, parse_floor
+from pbcore.errors import InputError
+from pbcore.gates.floors import broken_floors, parse_floor
 from pbcore.gates.text import gate_text
 from tests.gates.test_judge import gate
 from tests.results import factory
@@ -75,7 +76,7 @@ def test_any_text(count: int) -> None:
         try:
             floor = parse_floor(text)
             broken = broken_floors([floor], cells)
-        except FloorError as error:
+        except InputError as error:
             outcomes["told" if "\n" not in str(error) and len(str(error)) < 400 else "unclear"] += 1
         except Exception as error:  # noqa: BLE001 - the count of these is what the test asserts
             outcomes[f"traceback {type(error).__name__}: {error}"] += 1
@@ -102,7 +103,7 @@ class TestFloors:
     @pytest.mark.parametrize("text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"])
     def test_unreadable(self, text: str) -> None:
         """A floor that can't be read shows the form."""
-        with pytest.raises(FloorError, match="tiny/copy"):
+        with pytest.raises(InputError, match="tiny/copy"):
             parse_floor(text)
 
     @settings(max_examples=30)

@@ -192,13 +192,12 @@ class TestNowMeasurable:
     ) -> None:
         """A record is worth another scoring if one of the tools that it lacked is here, its own or a composite's."""
         monkeypatch.setattr(text, "_TOOLS", {name: lambda n=name: n in here for name in ("grammar", "bertscore")})
-        assert now_measurable(SimpleNamespace(scores={}, absent=absent)) is again
+        assert now_measurable(absent, {}) is again
 
     def test_one_text_without_a_verdict_is_no_missing_tool(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where other answers have the score, another scoring would find the same."""
         monkeypatch.setattr(text, "_TOOLS", {"grammar": lambda: True})
-        cell = SimpleNamespace(scores={"grammar": 0.5}, absent={"grammar": "LanguageTool answered 500"})
-        assert not now_measurable(cell)
+        assert not now_measurable({"grammar": "LanguageTool answered 500"}, {"grammar": 0.5})
 
 
 class TestFailureKind:

@@ -105,7 +105,8 @@ class TestProcessors:
     @needs_onednn
     def test_by_maker(self, monkeypatch: pytest.MonkeyPatch, vendor: str, faster: bool) -> None:
         """MKL is fast on Intel's processors, so they keep it."""
-        monkeypatch.setattr(onednn, "_processor", lambda: f"vendor_id : {vendor}")
+        monkeypatch.setattr(onednn.Path, "is_file", lambda path: True)
+        monkeypatch.setattr(onednn.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}")
         monkeypatch.setattr(onednn.platform, "machine", lambda: "x86_64")
         assert onednn.faster.__wrapped__() is faster
 

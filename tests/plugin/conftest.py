@@ -74,6 +74,7 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # a tenth of a small run's time, for power cuts alone
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
     for name in ("write_plots",):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])

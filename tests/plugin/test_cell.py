@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import drilldown, options, recording, rundir, sharing
+from pbcore.plugin import options, recording, rundir, sharing
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.sharing import Shared, Spent
 from pbcore.results.rundir import StoredCell
@@ -56,7 +56,7 @@ class TestShared:
 
 class TestRerun:
     def rerun(self, config: Config, *more: Any) -> str:
-        return drilldown.rerun(config, *more)  # type: ignore[arg-type]
+        return options.rerun(config, *more)  # type: ignore[arg-type]
 
     def test_options_that_decide_the_answer(self, tmp_path: Path) -> None:
         """As they were given; those that select, judge or write are left out, and one seed stands for all."""
@@ -85,7 +85,7 @@ class TestRerun:
             self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar/7]", 7) == "pytest 't.py::test_cell[m/copy/ar/7]'"
         )
         stock = self.rerun(Config(tmp_path), "x/test_puzzles.py::test_cell[m/copy/ar]", 7)
-        assert f"{drilldown.STOCK / 'test_puzzles.py'}::test_cell[m/copy/ar/7]" in stock
+        assert f"{options.STOCK / 'test_puzzles.py'}::test_cell[m/copy/ar/7]" in stock
 
 
 class TestCell:
@@ -142,7 +142,7 @@ class TestRescored:
         monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
 
         def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
-            monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda cell: here)
+            monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda absent, scores: here)
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
             stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import pbcore.benches
-from pbcore.plugin.drilldown import rerun
+from pbcore.plugin.options import rerun
 from tests.plugin.conftest import Run
 
 

@@ -12,7 +12,7 @@ import pytest
 from pbcore.analysis.tradeoff import beside_ceilings, curves
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.report.ceilings import ceiling_section, ceiling_text, with_ceilings
-from pbcore.report.commands.report import add_parser
+from pbcore.report.commands import add_parsers
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
 from pbcore.theory.ceiling import Ceiling
@@ -123,7 +123,7 @@ class TestOldRuns:
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         run = factory.write(create(tmp_path, "a"), shuffles())
         parser = argparse.ArgumentParser()
-        add_parser(parser.add_subparsers(required=True))
+        add_parsers(parser.add_subparsers(required=True))
         args = parser.parse_args(["report", str(run.path), "--ceilings"])
         assert args.run(args) == 0
         out = capsys.readouterr().out

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.cli import main
-from pbcore.gates.floors import FloorError, parse_floor
+from pbcore.errors import InputError
+from pbcore.gates.floors import parse_floor
 from pbcore.gates.judge import judge
 from pbcore.gates.text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
@@ -114,7 +115,7 @@ class TestGates:
     )
     def test_floors_that_are_none(self, text: str) -> None:
         """One short line says so."""
-        with pytest.raises(FloorError) as raised:
+        with pytest.raises(InputError) as raised:
             parse_floor(text)
         assert len(str(raised.value)) < 400
         assert not HIDDEN.search(str(raised.value))

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.errors import InputError
 from pbcore.results import RunDir, create, load, load_samples
-from pbcore.results.baseline import BaselineError, read_baseline, write_baseline
+from pbcore.results.baseline import read_baseline, write_baseline
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord
@@ -54,7 +55,7 @@ class TestAggregates:
         assert str(file) in str(caught.value)
         assert f"cell {CELL}: field {field} is" in str(caught.value)
         assert "its samples give" in str(caught.value)
-        with pytest.raises(BaselineError, match="edited or damaged"):
+        with pytest.raises(InputError, match="edited or damaged"):
             read_baseline(run.path)
 
     def test_what_a_record_does_not_tell_is_not_checked(self, run: RunDir) -> None:
@@ -103,13 +104,13 @@ class TestTwice:
         (line,) = [line for line in text.splitlines() if line.startswith(f'"{CELL}"')]
         other = line.replace('"16x20"', '"99x20"')
         file.write_text(text.replace(line, f"{line},\n{other}"))
-        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL} is there twice"):
+        with pytest.raises(InputError, match=rf"b\.json: cell {CELL} is there twice"):
             read_baseline(file)
 
     def test_a_field_of_a_baseline(self, run: RunDir, tmp_path: Path) -> None:
         file = write_baseline(tmp_path / "b.json", run.read_cells())
         file.write_text(file.read_text().replace('"seeds":', '"nfe": "99x20", "seeds":'))
-        with pytest.raises(BaselineError, match=f"cell {CELL}: field nfe is there twice"):
+        with pytest.raises(InputError, match=f"cell {CELL}: field nfe is there twice"):
             read_baseline(file)
 
     def test_fields_of_a_record(self, run: RunDir) -> None:

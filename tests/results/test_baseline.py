@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.errors import InputError
 from pbcore.results import create, error_cell
-from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
+from pbcore.results.baseline import baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
 from tests.results.files import run_command
@@ -73,20 +74,20 @@ class TestBaseline:
         shutil.rmtree(run.cells_dir)
         assert list(read_baseline(run.path)) == [CELL]
         (run.path / "samples.jsonl").unlink()
-        with pytest.raises(BaselineError, match="no finished cell with samples"):
+        with pytest.raises(InputError, match="no finished cell with samples"):
             read_baseline(run.path)
 
     def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
         """No baseline from failed cells; broken or foreign files are named."""
         failed = StoredCell(error_cell(factory.cell()[0], "boom"), ())
         for cells in ([failed], []):
-            with pytest.raises(BaselineError, match="no baseline written"):
+            with pytest.raises(InputError, match="no baseline written"):
                 write_baseline(tmp_path / "b.json", cells)
         for text in ("{", '{"schema": 9, "cells": {}}', '{"schema": 1, "cells": {"a": {"nfe": "1"}}}', "[]"):
             (tmp_path / "b.json").write_text(text)
-            with pytest.raises(BaselineError, match=r"b\.json"):
+            with pytest.raises(InputError, match=r"b\.json"):
                 read_baseline(tmp_path / "b.json")
-        with pytest.raises(BaselineError, match="no baseline at"):
+        with pytest.raises(InputError, match="no baseline at"):
             read_baseline(tmp_path / "none.json")
 
     @given(st.lists(st.integers(0, 5), max_size=50))
@@ -150,7 +151,7 @@ class TestAbsurdFiles:
         file.write_text(json.dumps({"schema": 1, "cells": {CELL: self.ROW}}))
         assert list(read_baseline(file)) == [CELL]
         file.write_text(json.dumps({"schema": 1, "cells": {CELL: {**self.ROW, **change}}}))
-        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL}") as raised:
+        with pytest.raises(InputError, match=rf"b\.json: cell {CELL}") as raised:
             read_baseline(file)
         assert "\n" not in str(raised.value)
 

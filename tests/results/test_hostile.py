@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbcore.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.results import create, load, load_samples, properties
-from pbcore.results.baseline import BaselineError, read_baseline
+from pbcore.results.baseline import read_baseline
 from pbcore.results.check import LoadError, NewerSchemaError
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.load import load_cells, load_stored
@@ -102,7 +103,7 @@ class TestReadingChangesNothing:
             assert told.count("\n") == 1
         with pytest.raises(LoadError, match=broken.name):
             merge([run.path], tmp_path / "m")
-        with pytest.raises(BaselineError, match=broken.name):
+        with pytest.raises(InputError, match=broken.name):
             read_baseline(run.path)
         assert fingerprint(tmp_path) == before
 

@@ -12,7 +12,7 @@ import pytest
 from pbcore.metrics.lists import ListScorer, one_answer
 from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names, task_spec
 from pbcore.tasks.registry import identity
-from pbcore.tasks.scoring import SCORERS, register_scorer, scorers
+from pbcore.tasks.scoring import SCORERS, register_scorer
 from pbcore.tasks.spec import GENERATORS, KEYS
 from tests.fuzz.outcomes import one_line
 
@@ -287,4 +287,4 @@ class TestDocs:
         """docs/tasks.md names every generator, scorer, setting and key there is."""
         docs = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
         settings = {name for generator in GENERATORS.values() for name in generator.settings}
-        assert [word for word in [*GENERATORS, *scorers(), *settings, *KEYS] if f"`{word}" not in docs] == []
+        assert [word for word in [*GENERATORS, *SCORERS.all(), *settings, *KEYS] if f"`{word}" not in docs] == []

@@ -1,6 +1,7 @@
 """Attention read as a graph of dependence. R rows, C slots."""
 
 from dataclasses import dataclass
+from itertools import permutations
 
 from pbcore.decoding.policies.registry import Chance, Ranged, register_policy
 from pbcore.decoding.step import Step
@@ -19,15 +20,9 @@ def symmetric(step: Step) -> Tensor:
     return both.masked_fill(~pairs, 0.0) * ~torch.eye(both.shape[-1], dtype=torch.bool, device=both.device)
 
 
-def among_slots(step: Step) -> tuple[Tensor, Tensor]:
-    """Weights (R, C, C) between the slots, of a policy that reads the prompt's columns, too, and what each slot
-    receives on average (R, C).
-    """
-    assert step.attention is not None
-    assert step.attention.sinks is not None
-    own = step.column + step.attention.prompt  # (R, C): the slots' columns
-    weights = step.attention.weights
-    return weights.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1)), step.attention.sinks.gather(-1, own)
+def between(matrix: Tensor, own: Tensor) -> Tensor:
+    """Of a matrix from slots to all columns (R, C, T) what goes to the slots' own columns (R, C): (R, C, C)."""
+    return matrix.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1))
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
@@ -152,32 +147,21 @@ class Clad(Ranged):
         reveal = step.at_least_best(step.confidence >= self.gamma, step.confidence)
         weights = step.attention.weights.maximum(step.attention.weights.transpose(1, 2))  # (R, C, C)
         for row, slots in enumerate(step.slots.tolist()):
-            runs = _runs(reveal[row], step.column[row])
+            chosen = reveal[row].nonzero().squeeze(-1)
+            gaps = (step.column[row, chosen].diff() != 1).nonzero().squeeze(-1) + 1
+            runs = [part.tolist() for part in chosen.tensor_split(gaps.tolist())]  # of neighbouring columns
             if len(runs) > 1:
                 for run in _waiting(runs, weights[row], slots):
                     reveal[row, run] = False
         return reveal
 
 
-def _runs(chosen: Tensor, column: Tensor) -> list[list[int]]:
-    """The chosen slots (C,) of a row in runs of neighbouring canvas columns."""
-    runs: list[list[int]] = []
-    for slot in chosen.nonzero().squeeze(-1).tolist():
-        if runs and int(column[slot]) == int(column[runs[-1][-1]]) + 1:
-            runs[-1].append(slot)
-        else:
-            runs.append([slot])
-    return runs
-
-
 def _waiting(runs: list[list[int]], weights: Tensor, slots: int) -> list[list[int]]:
     """The runs that wait for their partner; `weights` (C, C)."""
     count = len(runs)
     related = torch.zeros(count, count, dtype=torch.double)
-    for a in range(count):
-        for b in range(count):
-            if a != b:
-                related[a, b] = weights[runs[a]][:, runs[b]].double().mean(-1).max()
+    for a, b in permutations(range(count), 2):
+        related[a, b] = weights[runs[a]][:, runs[b]].double().mean(-1).max()
     related = related.maximum(related.T)
     mean = related.sum(-1) / (count - 1)
     partner = related.argmax(-1).tolist()

@@ -1,6 +1,6 @@
 """Anchors and induced slots in the graph of attention."""
 
-from pbcore.decoding.policies.attention import NEEDS, among_slots, at_columns, independent
+from pbcore.decoding.policies.attention import NEEDS, at_columns, between, independent
 from pbcore.decoding.policies.registry import Ranged, Whole, register_policy
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
@@ -46,10 +46,10 @@ class Dawn:
         anchors[unsure.nonzero()[:, 0], own[unsure]] = False
         sure = step.masked & (step.confidence >= self.gamma)
         induced = (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
-        between = edges.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1))  # (R, C, C): i attends to j
-        tied = (between & (sure & induced)[:, None, :]).any(-1)
+        attends = between(edges, own)  # (R, C, C): i to j
+        tied = (attends & (sure & induced)[:, None, :]).any(-1)
         rest = step.masked & (step.confidence >= self.least) & ~sure & ~induced & ~tied
-        chosen = independent(between | between.transpose(1, 2), rest, step.order(step.confidence, rest))
+        chosen = independent(attends | attends.transpose(1, 2), rest, step.order(step.confidence, rest))
         return step.at_least_best(sure | induced | chosen, step.confidence)
 
 
@@ -85,7 +85,10 @@ class Axon(Ranged):
     def select(self, step: Step) -> Tensor:
         base = Dawn(self.gamma, self.edge, self.induce, self.least, self.sink).select(step)
         used = step.state("axon times", per="row")  # (R,)
-        weights, sinks = among_slots(step)  # (R, C, C), (R, C)
+        assert step.attention is not None
+        assert step.attention.sinks is not None
+        own = step.column + step.attention.prompt  # (R, C): the slots' columns
+        weights, sinks = between(step.attention.weights, own), step.attention.sinks.gather(-1, own)
         rest, confidence = step.masked & ~base, step.confidence.double()
         unsure = (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights  # (R, C, C)
         itself = torch.eye(step.masked.shape[1], dtype=torch.bool, device=used.device)

@@ -1,6 +1,5 @@
-"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, interleaved with the
-base's code. Fails a slow-down only between comparable measurements, and otherwise says why it did not judge.
-"""
+"""--gate-time: seconds judged against a run of the same machine, or, with --against, interleaved with the base's code.
+Fails a slow-down only between comparable measurements, and otherwise says why it did not judge."""
 
 from __future__ import annotations
 
@@ -58,18 +57,15 @@ class Timings:
             return
         ratios = [verdict.ratio for verdict in self.verdicts.values() if verdict.ratio is not None]
         if ratios:
-            change = f"median change {100 * (median(ratios) - 1):+.1f} %"
-            outcome = "FAILED" if self.slower else "passed"
-            counts = f"{counted(len(ratios), 'cell')} judged, {len(self.slower)} slower"
-            yield f"timing {outcome} against {self.base}: {counts}, {change}"
+            change = f"{len(self.slower)} slower, median change {100 * (median(ratios) - 1):+.1f} %"
+            outcome = f"{'FAILED' if self.slower else 'passed'} against {self.base}"
+            yield f"timing {outcome}: {counted(len(ratios), 'cell')} judged, {change}"
         else:
             yield f"timing against {self.base}:"
         yield from listed([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
-        reasons: dict[str, list[str]] = {}
-        for name, verdict in self.verdicts.items():
-            if not verdict.judged:
-                reasons.setdefault(verdict.reason, []).append(name)
-        for reason, cells in reasons.items():
+        unjudged = [(name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.judged]
+        for reason in dict.fromkeys(reason for _, reason in unjudged):
+            cells = [name for name, why in unjudged if why == reason]
             yield f"  {counted(len(cells), 'cell')} ({cells[0]}{' …' if len(cells) > 1 else ''}): {reason}"
 
     def markdown(self) -> str:
@@ -147,8 +143,7 @@ def _finished(run: RunDir) -> list[CellRecord]:
 
 def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
     """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with
-    nothing else running. The rounds of the run itself don't count: they were not interleaved.
-    """
+    nothing else running. The rounds of the run itself don't count: they were not interleaved."""
     settings, timings = plan.settings, Timings(f"{plan.settings.against}, interleaved")
     cells = [cell for cell in _finished(run) if gated is None or cell.id in gated]
     machine = run.read_run().get("machine", {})

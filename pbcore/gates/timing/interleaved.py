@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -104,12 +104,8 @@ class Side:
 @contextmanager
 def sides(base: Path) -> Iterator[tuple[Side, Side]]:
     """The code under test and the code in the folder `base`; their processes end with the context."""
-    head, other = Side("head", HEAD), Side("base", base)
-    try:
+    with closing(Side("head", HEAD)) as head, closing(Side("base", base)) as other:
         yield head, other
-    finally:
-        head.close()
-        other.close()
 
 
 def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:

@@ -1,6 +1,6 @@
-"""Times the decoding of one checkout. A script of its own that calls nothing but pbcore's public functions, so that any
-revision runs it. It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says
-which pbcore it has imported. `gates.timing.interleaved` starts it for the code under test and for the base."""
+"""Times the decoding of one checkout: a script that calls nothing but pbcore's public functions, so that any revision
+runs it. It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which
+pbcore it has imported."""
 
 import json
 import os

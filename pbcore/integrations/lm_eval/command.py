@@ -17,7 +17,6 @@ from pbcore.integrations.lm_eval.records import results_files, write_run
 from pbcore.integrations.lm_eval.tasks import MISSING
 from pbcore.results.load import load_cells
 from pbcore.results.rundir import create, new_name
-from pbcore.text import show
 
 USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
        pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples
@@ -102,8 +101,8 @@ def _show(folder: Path) -> None:
             [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
         )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
-    show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
-    show(f"run: {folder}")
+    print(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
+    print(f"run: {folder}")
 
 
 def _harness(arguments: Sequence[str]) -> int:

@@ -1,19 +1,20 @@
 """The options of `--ray`."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import CommonOptions, OptionGroup, Role, option
-from pbcore.grid.values import form, positive
+from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.grid.values import Kind, positive
 from pbcore.links import docs
 
 # Where a cluster is; `auto` is the running one (else a local one).
-address = form(
+address = Kind(
     r"(auto|local|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})",
     str,
     "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths before --ray",
 )
-number_of_gpus = form(
+number_of_gpus = Kind(
     r"([0-9]{1,3}(?:\.[0-9]{1,4})?)",
     lambda text: None if float(text) > 1 and float(text) % 1 else float(text),
     "is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5",
@@ -44,7 +45,7 @@ class RayOptions(OptionGroup):
     def elsewhere(self) -> bool:
         return self.ray is not None
 
-    def check(self, settings: CommonOptions) -> None:
+    def check(self, settings: Any) -> None:
         if self.ray is None and (self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers):
             raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
         if self.ray is not None and settings.estimate:

@@ -38,7 +38,6 @@ from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
-from pbcore.text import show
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
@@ -241,8 +240,8 @@ def imported_text(results: Sequence[Imported]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
-    show(imported_text(results))
-    show(
+    print(imported_text(results))
+    print(
         f"{counted(len(results), 'cell')} with {counted(sum(len(one.stored.samples) for one in results), 'answer')}: "
         f"{made.path}"
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
-from pbcore.grid.values import form, levels
+from pbcore.grid.values import Kind, levels
 from pbcore.links import docs
 
-dollars = form(
+dollars = Kind(
     r"(\d{1,9}(?:\.\d{1,9})?)", lambda text: float(text) or None, "is no amount in USD; write e.g. 5 or 0.50"
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.exchange.export import Tables, tables
+from pbcore.exchange.export import Table, tables
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
@@ -21,11 +21,11 @@ FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json"
 _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
 
 
-def metrics(made: Tables) -> dict[str, float]:
+def metrics(made: dict[str, Table]) -> dict[str, float]:
     """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, parts
     of a path that stand for a folder (empty, `.`, `..`) are left out, and a name that occurs twice gets a number."""
     named: dict[str, float] = {}
-    for row in _rows(made.cells, ("id", *METRICS)):
+    for row in _rows(made["cells"], ("id", *METRICS)):
         plain = "/".join(part for part in _ODD.sub("_", row["id"]).split("/") if part not in ("", ".", ".."))
         prefix, number = plain, 1
         while any(f"{prefix}/{metric}" in named for metric in METRICS):
@@ -65,7 +65,7 @@ def to_wandb(path: Path, project: str) -> str:
     try:
         with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
             session.summary.update(metrics(made))
-            rows: list[Iterable[Any]] = [list(row.values()) for row in _rows(made.cells, COLUMNS)]
+            rows: list[Iterable[Any]] = [list(row.values()) for row in _rows(made["cells"], COLUMNS)]
             session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
             artifact = wandb.Artifact(artifact_name, type="pbcore-run")
             for file in _attachments(run):
@@ -87,7 +87,7 @@ def to_mlflow(path: Path, uri: str, experiment: str) -> str:
         raise InputError("MLflow is not installed: pip install 'pbcore[mlflow]'") from None
     run, made = RunDir(path), tables(path)
     named = list(metrics(made).items())
-    rows = [list(row.values()) for row in _rows(made.cells, COLUMNS)]
+    rows = [list(row.values()) for row in _rows(made["cells"], COLUMNS)]
     try:
         mlflow.set_tracking_uri(uri)
         mlflow.set_experiment(experiment)

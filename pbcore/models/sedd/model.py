@@ -26,9 +26,8 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.sedd.config import SeddConfig, read, to_json
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
-from pbcore.models.sedd.network import SeddNetwork
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
 from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, encoded, end_of, past_eos, read_tokenizer
 from pbcore.names import SamplerName
 
@@ -181,11 +180,11 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
     tokenizer: Tokenizer
     own_eos: int | None
     if entry.dummy:
-        config = read(entry.shape or {}, entry.name)
+        config = read_sedd(entry.shape or {}, entry.name)
         network, tokenizer, own_eos = _random(config, entry.layers), HashTokenizer(config.tokens), config.tokens - 1
     else:
         folder = locate(entry, options)
-        network = _filled(read(read_config(folder), str(folder)), folder)
+        network = _filled(read_sedd(read_config(folder), str(folder)), folder)
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
             words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())

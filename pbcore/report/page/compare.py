@@ -10,7 +10,7 @@ from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
 from pbcore.printable import counted, fixed, signed
 from pbcore.report.cells import ROWS_NOTE
-from pbcore.report.comparison import joined, mean_text, rates_shown
+from pbcore.report.comparison import RATES, joined, mean_text, rates_shown
 from pbcore.report.page.html import text
 from pbcore.report.page.samples import Answers
 from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
@@ -21,13 +21,6 @@ from pbcore.results.rundir import RunDir, StoredCell
 SIDES = ("A", "B")
 Place = tuple[str, str]  # a side and the id of a cell there
 Entries = Sequence[StoredCell]
-RATES = {
-    "nfe": ("NFE", 1),
-    "rows": ("rows", 1),
-    "tokens_per_step": ("tokens/step", 2),
-    "tokens_per_row": ("tokens/row", 2),
-    "samples_per_second": ("samples/s", 1),
-}
 
 
 def comparison_page(comparison: Comparison, head: Entries, base: Entries, runs: tuple[Path, Path]) -> str:
@@ -85,7 +78,7 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     ]
     if compared:
         rates = rates_shown(comparison)
-        columns = [*COMPARED, *(_rate(name, *RATES[name]) for name in rates), DIFFERS]
+        columns = [*COMPARED, *map(_rate, rates), DIFFERS]
         caption = f"A − B in points; each cell opens its answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
         parts.append(html_table(columns, compared, caption, "compared cells"))
     if others:
@@ -122,7 +115,9 @@ def _change(row: Row) -> str:
     return f"{signed(row['change'])}{interval}".replace("-", "−")
 
 
-def _rate(name: str, head: str, places: int) -> Column:
+def _rate(name: str) -> Column:
+    _, head, places = RATES[name]
+
     def shown(row: Row) -> str:
         before, after = (NONE if value is None else fixed(value, places) for value in row[name])
         return before if before == after else f"{before} → {after}"

@@ -17,8 +17,7 @@ AROUND = 70  # bytes of the element around a cell's answers
 
 def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tuple[dict[str, Any], list[list[Any]]]:
     """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in about `room` bytes
-    of JSON, but at least `LEAST` of them for answers.
-    """
+    of JSON, but at least `LEAST` of them for answers."""
     pools, numbers = _pools(cells)
     data: dict[str, Any] = {
         "run": printable(run, NAME),
@@ -100,8 +99,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
 def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1 without questions.
 
-    Cells share a pool if their questions agree wherever they have the same index.
-    """
+    Cells share a pool if their questions agree wherever they have the same index."""
     pools: list[dict[int, Question]] = []
     of_task: dict[str, list[int]] = {}
     numbers = []

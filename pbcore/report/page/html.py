@@ -34,8 +34,7 @@ def document(
     title: str, content: str, data: str, holds: tuple[int, int], remote: bool = False, sections: Sequence[str] = ()
 ) -> str:
     """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how many; with `remote` it
-    may ask the server that it came from; `sections` are the headings that its navigation names.
-    """
+    may ask the server that it came from; `sections` are the headings that its navigation names."""
     style = asset("page.css") + "".join(
         f".s{i} {{ color: light-dark({light}, {dark}); }}\n"
         for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))

@@ -2,8 +2,7 @@
 
 An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps, confidences, why it is
 wrong, grammar matches, former tokens, the length of a text that was cut, what a server told, and kinds of failure.
-Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62.
-"""
+Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,7 @@ Tokens = dict[str, int]  # the text of every token on a page → its number, in 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """A cell as the page shows it, under its `id` and `model` there, with its answers and their questions. In a
-    comparison also the run's letter (`side`), the number of the other run's cell and the samples that flipped.
-    """
+    comparison also the run's letter (`side`), the number of the other run's cell and the samples that flipped."""
 
     id: str
     model: str
@@ -147,8 +145,7 @@ def _matches(found: Iterable[Any], text: str, checked: str) -> list[list[Any]]:
 def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[str]]:
     """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of their tokens: flips,
     then wrong ones, then the others, in turn from all cells and by index, so that cells of one task have the same
-    samples.
-    """
+    samples."""
     tokens: Tokens = {}
     order = sorted((*place[:2], number, place[2]) for number, one in enumerate(cells) for place in one.order())
     kept: list[list[tuple[int, Any]]] = [[] for _ in cells]

@@ -11,19 +11,9 @@ from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
+from pbcore.report.page import tables
 from pbcore.report.page.html import text
 from pbcore.report.page.samples import Answers
-from pbcore.report.page.tables import (
-    MODEL,
-    NONE,
-    SAMPLER,
-    Column,
-    decimals,
-    html_table,
-    markdown_table,
-    scored,
-    words,
-)
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
@@ -37,7 +27,7 @@ class Section:
     title: str
     short: str
     note: str
-    columns: Sequence[Column]
+    columns: Sequence[tables.Column]
     rows: Sequence[Row]
     heads: Sequence[str] = ()
     caption: str = ""
@@ -46,13 +36,13 @@ class Section:
         """The section of report.md; empty without rows."""
         if not self.rows:
             return ""
-        return f"## {self.title}\n\n{markdown_table(self.columns, self.rows, self.heads)}\n\n{self.note}\n"
+        return f"## {self.title}\n\n{tables.markdown_table(self.columns, self.rows, self.heads)}\n\n{self.note}\n"
 
     def html(self) -> str:
         """The section of the page; empty without rows."""
         if not self.rows:
             return ""
-        table = html_table(self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:])
+        table = tables.html_table(self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:])
         return f'<section><h2>{self.short}</h2>{table}<p class="note">{text(self.note, 1000)}</p></section>'
 
 
@@ -85,8 +75,8 @@ def _share(share: Score) -> str:
     return f"{fixed(100 * share.mean)} [{fixed(100 * share.low)}–{fixed(100 * share.high)}]"
 
 
-def _columns(rows: Sequence[Mapping[str, str]]) -> list[Column]:
-    return [words(head, head) for head in rows[0]] if rows else []
+def _columns(rows: Sequence[Mapping[str, str]]) -> list[tables.Column]:
+    return [tables.words(head, head) for head in rows[0]] if rows else []
 
 
 def exploration_section(cells: pd.DataFrame) -> Section:
@@ -99,7 +89,7 @@ def exploration_section(cells: pd.DataFrame) -> Section:
         for one in told
         if isinstance(one["decoding"], Mapping) and any(name in one["decoding"] for name in own)
     ]
-    columns = [column for column in _columns(rows) if any(row[column.head] != NONE for row in rows)]
+    columns = [column for column in _columns(rows) if any(row[column.head] != tables.NONE for row in rows)]
     note = (
         "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and the share after which "
         "the same token came back (2602.06161). Texts / seed: different answers to a question over its seeds; pass@k: "
@@ -121,7 +111,7 @@ def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str
         "remasks": _number(told.get("remasks"), ".2f"),
         "same token again": _number(told.get("flip_flops"), ".0%"),
         "texts / seed": _number(told.get("distinct"), ".2f"),
-        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or NONE,
+        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or tables.NONE,
         "TV of transitions": _beside(law.get("kernel"), law.get("kernel_by_chance"), ".3f"),
         "TV of places or visits": _beside(law.get("places", law.get("stationary")), law.get("places_by_chance"), ".3f"),
         "bits (exact)": _beside(law.get("entropy"), law.get("entropy_exact"), ".2f"),
@@ -129,7 +119,7 @@ def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str
 
 
 def _number(value: float | None, form: str) -> str:
-    return NONE if value is None else format(value, form)
+    return tables.NONE if value is None else format(value, form)
 
 
 def _beside(value: float | None, exact: float | None, form: str) -> str:
@@ -145,19 +135,19 @@ KINDS = {
     "unknown": "not declared",
 }
 FRONTIER = (
-    MODEL,
-    SAMPLER,
-    words("task", "task"),
-    scored("score %"),
-    decimals("steps", "steps", 2, "mean forwards per answer"),
-    words("chooses", "chooses", "which frontier binds the sampler, if one does"),
-    Column(
+    tables.MODEL,
+    tables.SAMPLER,
+    tables.words("task", "task"),
+    tables.scored("score %"),
+    tables.decimals("steps", "steps", 2, "mean forwards per answer"),
+    tables.words("chooses", "chooses", "which frontier binds the sampler, if one does"),
+    tables.Column(
         "best %",
         lambda row: "unbounded" if row["best"] is None else fixed(row["best"]),
         lambda row: row["best"],
         "the best accuracy of samplers of its kind in as many steps",
     ),
-    decimals("gap", "gap, points", 1, "best less score", none=""),
+    tables.decimals("gap", "gap, points", 1, "best less score", none=""),
 )
 
 

@@ -24,26 +24,23 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
     xs = [dot.x for one in series for dot in one.dots]
     if not xs and not any(one.level for one in series):
         return Markup()
-    axis = _Axis(*_range(xs or [1.0]), width)
+    low, high = math.floor(math.log2(min(xs, default=1)) + 1e-9), math.ceil(math.log2(max(xs, default=1)) - 1e-9)
+    axis = _Axis(low, max(high, low + 1), width)
     bands = [
         f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
         for model, front in fronts(series)
         if len(front) > 1
     ]
-    body = [_axes(axis), *bands, *(_series(i, one, axis) for i, one in enumerate(series))]
-    label = attribute(_told(series, title))
-    drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
-    led = "".join(_key(i, one) for i, one in enumerate(series) if one.leads)
-    rest = [_key(i, one) for i, one in enumerate(series) if not one.leads]
-    more = (
-        f"<details><summary>{counted(len(rest), 'more curve')}</summary>"
-        f'<ul class="legend">{"".join(rest)}</ul></details>'
-        if rest
-        else ""
-    )
+    body = "".join([_axes(axis), *bands, *(_series(i, one, axis) for i, one in enumerate(series))])
+    names = ", ".join(printable(one.name, 60) for one in series)
+    told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
+    drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{attribute(told)}">{body}</svg>'
+    led, rest = ([_key(i, one) for i, one in enumerate(series) if one.leads is leads] for leads in (True, False))
+    more = f'<summary>{counted(len(rest), "more curve")}</summary><ul class="legend">{"".join(rest)}</ul>'
+    keys = f'<ul class="legend">{"".join(led)}</ul>{f"<details>{more}</details>" if rest else ""}'
     facts = f'data-low="{axis.low:g}" data-high="{axis.high:g}" data-width="{width}" data-title="{attribute(title)}"'
     wide = " wideplot" if width == WIDE else ""
-    return Markup(f'<figure class="plot{wide}" {facts}>{drawn}<ul class="legend">{led}</ul>{more}</figure>')
+    return Markup(f'<figure class="plot{wide}" {facts}>{drawn}{keys}</figure>')
 
 
 def _key(number: int, one: Series) -> str:
@@ -70,24 +67,12 @@ def marker(look: Look, x: float, y: float) -> str:
     return f'<path d="{paths[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
 
 
-def _told(series: Sequence[Series], title: str) -> str:
-    """The plot's text for screen readers; the table beside it has the figures."""
-    names = ", ".join(printable(one.name, 60) for one in series)
-    return f"{title}: score in % over tokens per step; {names}. The figures are in the table."
-
-
-def _range(xs: Sequence[float]) -> tuple[float, float]:
-    """The powers of two, as exponents, that hold all rates."""
-    low, high = math.floor(math.log2(min(xs)) + 1e-9), math.ceil(math.log2(max(xs)) - 1e-9)
-    return float(low), float(max(high, low + 1))
-
-
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """Rates from 2**low to 2**high over a plot's width."""
 
-    low: float
-    high: float
+    low: int
+    high: int
     width: int
 
     def x(self, rate: float) -> float:
@@ -100,23 +85,18 @@ def _y(score: float) -> float:
 
 
 def _axes(axis: _Axis) -> str:
-    lines = []
-    for score in (0, 20, 40, 60, 80, 100):
-        y = _y(score)
-        lines.append(
-            f'<path class="grid" d="M{LEFT},{y}H{axis.width - RIGHT}"/><text x="{LEFT - 6}" y="{y + 4}">{score}</text>'
-        )
-    stride = max(1, math.ceil((axis.high - axis.low) / 8))
-    for power in range(int(axis.low), int(axis.high) + 1, stride):
+    right, bottom = axis.width - RIGHT, HEIGHT - BOTTOM
+    lines = [
+        f'<path class="grid" d="M{LEFT},{_y(score)}H{right}"/><text x="{LEFT - 6}" y="{_y(score) + 4}">{score}</text>'
+        for score in (0, 20, 40, 60, 80, 100)
+    ]
+    for power in range(axis.low, axis.high + 1, max(1, math.ceil((axis.high - axis.low) / 8))):
         lines.append(
             f'<g class="tick" data-x="{2.0**power:g}" transform="translate({axis.x(2.0**power)} 0)">'
-            f'<path class="grid" d="M0,{TOP}V{HEIGHT - BOTTOM}"/>'
-            f'<text class="mid" y="{HEIGHT - BOTTOM + 16}">{2.0**power:g}</text></g>'
+            f'<path class="grid" d="M0,{TOP}V{bottom}"/><text class="mid" y="{bottom + 16}">{2.0**power:g}</text></g>'
         )
-    middle = (LEFT + axis.width - RIGHT) / 2
-    up = (TOP + HEIGHT - BOTTOM) / 2
-    lines.append(f'<text class="mid axis" x="{middle}" y="{HEIGHT - 6}">tokens per step</text>')
-    lines.append(f'<text class="mid" transform="translate(11 {up}) rotate(-90)">score (%)</text>')
+    lines.append(f'<text class="mid axis" x="{(LEFT + right) / 2}" y="{HEIGHT - 6}">tokens per step</text>')
+    lines.append(f'<text class="mid" transform="translate(11 {(TOP + bottom) / 2}) rotate(-90)">score (%)</text>')
     return "".join(lines)
 
 

@@ -87,51 +87,37 @@ MODEL = words("model", "model")
 SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
 _SILENT = "not reported by the model's server, or the cell has no forwards"
 _UNLISTED = "the task's right answers can't be listed"
+_UNTIMED = "the cells have no time of their own, or were not all run"
+_UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
+_PER_STEP = "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean"
+_PER_ROW = f"mean over samples of canvas tokens / rows; {ROWS_NOTE}"
+_PER_FORWARD = (
+    "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the plain mean"
+)
+_CEILING = (
+    "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by parallel decoding"
+)
+_BITS = (
+    "what drawing tokens together loses, in bits: the total correlation between the tokens that one step reveals, "
+    "summed over steps, mean over answers; 0 is lossless"
+)
+_AUP = "accuracy under parallelism: the area under score over tokens per forward, where lost score counts e^(−3·loss)"
+_LEVEL = "the largest tokens per step at which the mean score is at least {} %; measured points only"
 STEPS = (
-    decimals(
-        "tokens_per_step",
-        "tokens/step",
-        2,
-        "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean",
-        none=_SILENT,
-    ),
-    decimals(
-        "tokens_per_row", "tokens/row", 2, f"mean over samples of canvas tokens / rows; {ROWS_NOTE}", optional=True
-    ),
+    decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT),
+    decimals("tokens_per_row", "tokens/row", 2, _PER_ROW, optional=True),
 )
 RATES = (
     *STEPS,
-    decimals(
-        "tokens_per_forward",
-        "tokens/forward",
-        2,
-        "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the plain mean",
-        none=_SILENT,
-    ),
+    decimals("tokens_per_forward", "tokens/forward", 2, _PER_FORWARD, none=_SILENT),
     decimals("nfe", "NFE", 1, "forwards (network function evaluations) per sample", none=_SILENT),
     decimals("rows", "rows", 1, f"canvases forwarded per sample; {ROWS_NOTE}", optional=True),
-    decimals("samples_per_second", "samples/s", 1, none="the cells have no time of their own, or were not all run"),
+    decimals("samples_per_second", "samples/s", 1, none=_UNTIMED),
 )
 THEORY = (
-    decimals(
-        "ceiling",
-        "ceiling %",
-        1,
-        "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by parallel decoding",
-        optional=True,
-        none=f"{_UNLISTED}, or the sampler has no ceiling",
-    ),
-    decimals(
-        "bits_lost",
-        "bits lost",
-        2,
-        "what drawing tokens together loses, in bits: the total correlation between the tokens that one step reveals, "
-        "summed over steps, mean over answers; 0 is lossless",
-        optional=True,
-        none=_UNLISTED,
-    ),
+    decimals("ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"),
+    decimals("bits_lost", "bits lost", 2, _BITS, True, _UNLISTED),
 )
-_UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
 OVERVIEW = (
     MODEL,
     SAMPLER,
@@ -147,21 +133,11 @@ POLICIES = (
     decimals("points", "points", 0, "samplers of this policy that were measured on all tasks"),
     *(
         decimals(
-            f"PB{level}",
-            f"PB{level}",
-            2,
-            f"the largest tokens per step at which the mean score is at least {level} %; measured points only",
-            none="no sampler of the policy reached that score",
+            f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none="no sampler of the policy reached that score"
         )
         for level in LEVELS
     ),
-    decimals(
-        "AUP",
-        "AUP",
-        1,
-        "accuracy under parallelism: the area under score over tokens per forward, where lost score counts e^(−3·loss)",
-        none="an area needs two points at least",
-    ),
+    decimals("AUP", "AUP", 1, _AUP, none="an area needs two points at least"),
 )
 
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,7 @@ MEANS = "means over each model's own tasks"
 def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> Path:
     """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before.
 
-    Raises the errors of `results.load`.
-    """
+    Raises the errors of `results.load`."""
     path = Path(run_dir)
     cells, answers = found or read(path)
     return rebuild(cells, [path], path, answers)
@@ -49,11 +49,8 @@ def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | 
 def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
     """A result's rows and answers, read once. Raises the errors of `results.load`."""
     stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
-    if not stored:
-        cells = load(path)
-        return cells, answers_of(cells, [path])
-    cells = frame(entry.cell for entry in stored)
-    return cells, answers_of(cells, [path], {path: stored})
+    cells = frame(entry.cell for entry in stored) if stored else load(path)
+    return cells, answers_of(cells, [path], stored)
 
 
 def read_all(paths: Sequence[Path], with_answers: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
@@ -90,18 +87,19 @@ def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
     return ", ".join(path.name for path in sources), RunDir(sources[0]).read_run() if alone else {}
 
 
-def answers_of(
-    cells: pd.DataFrame, sources: Sequence[Path], known: Mapping[Path, Sequence[StoredCell]] | None = None
-) -> list[Answers]:
+def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()) -> list[Answers]:
     """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
-    `known`: what was read of a source before.
+    `known`: what was read of the one source before.
 
-    In a frame of several runs a model may be named with its run ("tiny of a").
-    """
+    In a frame of several runs a model may be named with its run ("tiny of a")."""
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))
-        for entry in (known or {}).get(path) or _stored(path):
+        entries = known
+        if not known and path.is_dir():
+            with suppress(InputError):  # a folder of published results
+                entries = load_stored(path, lambda damaged: None)
+        for entry in entries:
             cell = entry.cell
             names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
@@ -123,29 +121,13 @@ def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
 
     def asked(cell: CellRecord) -> Mapping[int, Question]:
         if key(cell) not in known:
-            known[key(cell)] = _loaded(run, cell)
+            known[key(cell)] = {}
+            with suppress(InputError, OSError):
+                task = Questions(run.path, run.read_run()).of(cell)
+                known[key(cell)] = {sample.index: question(sample) for sample in task.samples}
         return known[key(cell)]
 
     return asked
-
-
-def _loaded(run: RunDir, cell: CellRecord) -> dict[int, Question]:
-    """A cell's questions by their digest; none where they can't be had."""
-    try:
-        task = Questions(run.path, run.read_run()).of(cell)
-    except (InputError, OSError):
-        return {}
-    return {sample.index: question(sample) for sample in task.samples}
-
-
-def _stored(path: Path) -> list[StoredCell]:
-    """The cells of a run directory with their answers; none of other sources."""
-    if not path.is_dir():
-        return []
-    try:
-        return load_stored(path, lambda damaged: None)
-    except InputError:
-        return []  # a folder of published results
 
 
 def page(
@@ -159,8 +141,7 @@ def page(
     where: str = ".",
 ) -> str:
     """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no
-    answers and asks its server for them. `where`: the run, as seen from the page's folder.
-    """
+    answers and asks its server for them. `where`: the run, as seen from the page's folder."""
     content, sections = _content(cells, answers, run)
     return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
 

@@ -204,7 +204,7 @@ class TestTalk:
         head, base = both.__enter__()
         assert (head.folder, base.folder) == (module.HEAD, tmp_path)
         assert not both.__exit__(KeyError, KeyError(), None)
-        assert closed == ["head", "base"]
+        assert sorted(closed) == ["base", "head"]
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from tests.integrations.servers.fake import FakeServer
 from tests.integrations.servers.served import MINE, declare, stored
 from tests.plugin.conftest import Run
 
+EVERY_KIND = [(kind, *asked) for kind in sorted(KINDS) for asked in (("", 1024), ("--max-new-tokens 16", 16))]
+
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
-    [("", 1024), ("--max-new-tokens 16", 16), ("--max-new-tokens 2000", 2000), ("--cot", 1024)],
+    ("kind", "asked", "sent"), [*EVERY_KIND, ("vllm", "--max-new-tokens 2000", 2000), ("vllm", "--cot", 1024)]
 )
-@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_servers_are_sent_the_length_that_is_asked_for(
     kind: str, asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer, monkeypatch: Any
 ) -> None:

@@ -15,6 +15,8 @@ import pytest
 import pbcore
 from pbcore.cli import main
 from pbcore.integrations.servers.record import served as part_of
+from pbcore.report import markdown
+from pbcore.report.plots import write_plots
 from pbcore.results import SampleRecord
 from tests.integrations.servers.fake import Act, FakeServer, serving
 from tests.integrations.servers.served import FIVE, MINE, declare, right, stored
@@ -107,8 +109,11 @@ def stored_answers(project: pytest.Pytester) -> list[str]:
 
 
 class TestSideBySide:
-    def test_local_served_and_autoregressive(self, project: pytest.Pytester, run: Run) -> None:
+    def test_local_served_and_autoregressive(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """One page with a local model by rows, a diffusion server and an autoregressive one by requests at a time."""
+        monkeypatch.setattr(markdown, "write_plots", write_plots)
 
         def script(number: int, body: dict[str, Any]) -> Act:
             time.sleep(0.002)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.exchange.export import Tables, tables
+from pbcore.exchange.export import tables
 from pbcore.integrations.trackers.send import METRICS, metrics
 from pbcore.results import RunDir, create, error_cell
 from tests.results import factory
@@ -35,7 +35,7 @@ class TestMetrics:
     def test_two_names_that_become_one(self) -> None:
         """Both are kept."""
         columns: dict[str, list[Any]] = {name: [0.5, 0.25] if name == "score" else [None, None] for name in METRICS}
-        made = Tables({"id": ["m/t/a+b", "m/t/a_b"], **columns}, {})
+        made = {"cells": {"id": ["m/t/a+b", "m/t/a_b"], **columns}}
         named = metrics(made)
         assert (named["m/t/a_b/score"], named["m/t/a_b_2/score"]) == (0.5, 0.25)
         assert "m/t/a_b/tokens_per_second" not in named
@@ -44,7 +44,7 @@ class TestMetrics:
         """MLflow refuses names that a path would be written otherwise: `/data/m`, `./m` and `../m`."""
         ids = ["/data//m/t/a", "./m/t/a", "../m/t/a"]
         columns: dict[str, list[Any]] = {name: [0.5, 0.25, 1.0] if name == "score" else [None] * 3 for name in METRICS}
-        named = metrics(Tables({"id": ids, **columns}, {}))
+        named = metrics({"cells": {"id": ids, **columns}})
         assert named == {"data/m/t/a/score": 0.5, "m/t/a/score": 0.25, "m/t/a_2/score": 1.0}
 
 

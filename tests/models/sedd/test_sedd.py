@@ -17,10 +17,9 @@ from pbcore.grid.capabilities import no_infilling, own_samplers, why_not
 from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
-from pbcore.models.sedd.config import SeddConfig, read, to_json
 from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
 from pbcore.models.sedd.model import OPEN, Sedd, save, times
-from pbcore.models.sedd.network import SeddNetwork
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
 from pbcore.names import SamplerNameError, parse
 from pbcore.train.noise import Row
 from pbcore.train.sedd import noisy_batch, ratios, score_entropy
@@ -135,13 +134,13 @@ class TestRows:
 class TestCheckpoint:
     def test_round_trip(self) -> None:
         for graph in KINDS:
-            assert read(to_json(config(graph)), "x") == config(graph)
+            assert read_sedd(to_json(config(graph)), "x") == config(graph)
 
     def test_all_problems_of_a_config_at_once(self) -> None:
         raw = to_json(config())
         raw["tokens"], raw["graph"], raw["model"]["n_heads"] = "many", {"type": "masked"}, 0
         with pytest.raises(ModelError) as error:
-            read(raw, "here")
+            read_sedd(raw, "here")
         for part in ("here", "tokens is 'many'", "graph.type is 'masked', not absorb or uniform", "model.n_heads is 0"):
             assert part in str(error.value)
 

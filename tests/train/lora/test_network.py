@@ -12,7 +12,7 @@ import torch
 from pbcore.errors import InputError
 from pbcore.models.base import Query
 from pbcore.tasks.registry import load_task
-from pbcore.train.lora.network import adapted
+from pbcore.train.lora.run import adapted
 from tests.models.block_models import block_checkpoint
 from tests.train.lora.shapes import SHAPES, checkpoint, toy
 

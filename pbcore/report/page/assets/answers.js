@@ -27,28 +27,19 @@ const filtered = (where) => page.cells.map((cell, number) => [cell, number]).fil
 
 function answersView() {
   const rows = [];
-  const body = el("tbody");
   const count = el("p", { class: "note", "aria-live": "polite" });
-  const more = el("button", { type: "button", hidden: true, onclick: () => show() });
   const question = el("div");
   const heads = ["question", "model", "sampler", "verdict", "score %", "NFE", "kind", "answer beside the label", "what is wrong"];
-  const table = el("table", { class: "sortable" }, el("caption", {}, "answers; struck out: only in the label, underlined: only in the answer"),
-    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))), body);
   const line = ({ cell, answer, label, beside }) => el("tr", {},
     el("td", { "data-v": answer.index }, el("a", { href: address({ task: cell.task, index: answer.index, right: null, wrong: null, q: null, sampler: null, only: null, kind: null }), title: "this question under all samplers" }, plain(`${cell.task.split("/").pop()} ${answer.index}`))),
     el("td", {}, plain(cell.model)),
     el("td", {}, el("a", { href: address({ cell: cell.id, sample: answer.index, seed: answer.seed || null, with: beside, answers: null, index: null, only: null }) }, el("code", {}, plain(cell.sampler)))),
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
-    el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
-    el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe)),
+    ...scoreCells(answer),
     el("td", {}, short(answer.kinds.join(", "), 60)),
     el("td", { class: "text" }, ...(answer.wrong && label !== null && answer.text.length < 400 && label.length < 400 ? difference(label, answer.text.trim()) : [short(answer.text, 200)])),
     el("td", { class: "text" }, short(answer.why, 160)));
-  const show = () => {
-    body.append(...rows.slice(body.children.length, body.children.length + PAGE).map(line));
-    more.hidden = body.children.length >= rows.length;
-    more.textContent = `show more (${(rows.length - body.children.length).toLocaleString("en")} left)`;
-  };
+  const { body, show, table, nodes } = paged("answers; struck out: only in the label, underlined: only in the answer", heads, rows, line);
   let turn = 0;
   const fill = async () => {
     const [mine, where] = [++turn, place()];
@@ -108,9 +99,7 @@ function answersView() {
     choice("kind", "kind of failure", unique(page.cells.flatMap((cell) => cell.kinds)).sort().map((kind) => [kind, kind])),
     choice("right", "right under", samplers, "–"), choice("wrong", "wrong under", samplers, "–"),
     where.index === undefined ? null : el("a", { href: address({ index: null }) }, "all questions"));
-  sortable(table, "v", () => { while (body.children.length < rows.length) show(); });
   const started = fill();
   const title = where.index === undefined ? "All answers" : `Question ${where.index} under all samplers`;
-  return [title, [backLink(), el("h2", { tabindex: -1 }, plain(title)), controls, question, count,
-    el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table)], started];
+  return [title, [backLink(), el("h2", { tabindex: -1 }, plain(title)), controls, question, count, ...nodes], started];
 }

@@ -75,30 +75,38 @@ function choices(cell, answers, where) {
 
 const flip = (cell, answer) => (!cell.flips ? "" : cell.flips.worse.includes(answer.index) ? "↓ got worse" : cell.flips.better.includes(answer.index) ? "↑ got better" : "");
 
-function answerTable(cell, data, where) {
-  const rows = listed(cell, data.answers, where.only);
-  const seeds = new Set(data.answers.map((answer) => answer.seed)).size > 1;
+/** A table of answers that shows `PAGE` of its `rows` at a time; `show` adds the next, after rows have come. */
+function paged(caption, heads, rows, line) {
   const body = el("tbody");
-  const more = el("button", { type: "button", onclick: () => fill() });
-  const fill = () => {
-    const from = body.children.length;
-    body.append(...rows.slice(from, from + PAGE).map((answer) => el("tr", {},
-      el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sort: null, sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
-      el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
-      ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
-      el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
-      el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe)),
-      el("td", { class: "text" }, short(answer.text, 120) ),
-      el("td", { class: "text" }, short(answer.why, 160)))));
+  const more = el("button", { type: "button", hidden: true, onclick: () => show() });
+  const show = () => {
+    body.append(...rows.slice(body.children.length, body.children.length + PAGE).map(line));
     more.hidden = body.children.length >= rows.length;
-    more.textContent = `show more (${rows.length - body.children.length} left)`;
+    more.textContent = `show more (${(rows.length - body.children.length).toLocaleString("en")} left)`;
   };
-  const heads = ["sample", "verdict", ...(cell.flips ? ["A against B"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
-  const table = el("table", { class: "sortable" }, el("caption", {}, "answers"),
+  const table = el("table", { class: "sortable" }, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
-  fill();
-  sortable(table, "v", () => { while (body.children.length < rows.length) fill(); });
-  return el("div", {}, choices(cell, data.answers, where), el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table));
+  sortable(table, "v", () => { while (body.children.length < rows.length) show(); });
+  return { body, show, table, nodes: [el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table)] };
+}
+
+const scoreCells = (answer) => [
+  el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
+  el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe))];
+
+function answerTable(cell, data, where) {
+  const seeds = new Set(data.answers.map((answer) => answer.seed)).size > 1;
+  const line = (answer) => el("tr", {},
+    el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sort: null, sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
+    el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
+    ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
+    ...scoreCells(answer),
+    el("td", { class: "text" }, short(answer.text, 120)),
+    el("td", { class: "text" }, short(answer.why, 160)));
+  const heads = ["sample", "verdict", ...(cell.flips ? ["A against B"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
+  const { show, nodes } = paged("answers", heads, listed(cell, data.answers, where.only), line);
+  show();
+  return el("div", {}, choices(cell, data.answers, where), ...nodes);
 }
 
 /** Cells whose answers to the same sample can stand beside this one's. */

@@ -51,6 +51,13 @@ function takeTable(table) {
   ]);
 }
 
+function withAttributes(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+const svgNode = (tag, attributes) => withAttributes(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
+
 /** The plot alone, with its colours and fonts written into it. */
 function drawing(figure, svg) {
   const copy = svg.cloneNode(true);
@@ -69,8 +76,7 @@ function drawing(figure, svg) {
   const base = getComputedStyle(document.body);
   keys.forEach((key, i) => {
     const sign = key.querySelector("svg");
-    const part = document.createElementNS(copy.namespaceURI, "g");
-    part.setAttribute("transform", `translate(60 ${height + 12 + 18 * i})`);
+    const part = svgNode("g", { transform: `translate(60 ${height + 12 + 18 * i})` });
     for (const path of sign.querySelectorAll("path")) {
       const line = path.cloneNode();
       const style = getComputedStyle(path);
@@ -78,20 +84,14 @@ function drawing(figure, svg) {
       line.removeAttribute("class");
       part.append(line);
     }
-    const text = document.createElementNS(copy.namespaceURI, "text");
-    text.setAttribute("x", "20");
-    text.setAttribute("y", "4");
-    text.setAttribute("fill", base.color);
-    text.setAttribute("font-size", "12px");
+    const text = svgNode("text", { x: 20, y: 4, fill: base.color, "font-size": "12px" });
     text.textContent = key.textContent.trim();
     part.append(text);
     copy.append(part);
   });
   const full = height + 18 * keys.length + 8;
-  for (const [name, value] of Object.entries({ xmlns: copy.namespaceURI, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif" })) copy.setAttribute(name, value);
-  const ground = document.createElementNS(copy.namespaceURI, "rect");
-  for (const [name, value] of Object.entries({ width, height: full, fill: base.backgroundColor })) ground.setAttribute(name, value);
-  copy.prepend(ground);
+  withAttributes(copy, { xmlns: copy.namespaceURI, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif" });
+  copy.prepend(svgNode("rect", { width, height: full, fill: base.backgroundColor }));
   return { text: new XMLSerializer().serializeToString(copy), width, height: full };
 }
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.plan import shard_of
+from pbcore.plugin.collection import shard_of
 
 cells = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 30)), unique=True, max_size=60).map(
     lambda pairs: [CellName(model, "waiting_line/copy", f"random-k{k}") for model, k in pairs]

@@ -12,8 +12,16 @@ from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
 from pbcore.theory.distributions import Listed, Shuffled
-from pbcore.theory.problems import Group, NotExact, Problem, structure
-from pbcore.theory.recursion import Outcome, at_random, everything, expected_accuracy
+from pbcore.theory.problems import (
+    Group,
+    NotExact,
+    Outcome,
+    Problem,
+    at_random,
+    everything,
+    expected_accuracy,
+    structure,
+)
 from pbcore.theory.shuffles import problem
 from tests.theory import twins
 

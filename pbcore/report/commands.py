@@ -1,0 +1,234 @@
+"""The commands `pbcore report`, `vary`, `merge` and `compare`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from pbcore.analysis.against import Beside
+from pbcore.analysis.compare import compare_runs
+from pbcore.analysis.factors import factor_changes
+from pbcore.errors import InputError
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_text
+from pbcore.printable import counted, printable
+from pbcore.report.against import against_markdown, against_text, beside_published
+from pbcore.report.ceilings import ceiling_text, with_ceilings
+from pbcore.report.comparison import comparison_markdown, comparison_text, joined
+from pbcore.report.junit import write_junit
+from pbcore.report.markdown import write_markdown, write_report
+from pbcore.report.page import rebuild, write_page
+from pbcore.report.page.compare import comparison_page
+from pbcore.report.page.sections import factor_section
+from pbcore.report.page.write import read_all
+from pbcore.report.rerun import rerun_of
+from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
+from pbcore.results.check import refuse
+from pbcore.results.load import load_stored
+from pbcore.results.merge import merge
+from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
+from pbcore.text import ascii_only
+
+OPTIONS = ("seed", "batch-size", "concurrency")  # factors that the benchmark takes as lists of their own
+EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
+
+
+def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the four commands."""
+    parser = subparsers.add_parser("report", help="tables and curves from the results of runs")
+    add = parser.add_argument
+    about = "run directory, results.json, junit.xml, benchmark JSON, or CSV"
+    add("paths", nargs="+", type=Path, metavar="PATH", help=about)
+    about = "folder for report.md, report.html and curves (default: tables on the terminal only)"
+    add("-o", "--out", type=Path, metavar="DIR", help=about)
+    about = "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
+    add("--ceilings", action="store_true", help=about)
+    add("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
+    about = "also show published figures of the same cells: the paper's Tables 5-7 and the 2026 rewrite's runs"
+    add("--against-published", action="store_true", help=about)
+    about = "with --against-published: other figures than the package's, as CSV or run folder (repeatable)"
+    add("--published", type=Path, action="append", default=[], metavar="FILE", help=about)
+    about = "with --against-published: the published name of one of these models (repeatable)"
+    add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
+    parser.set_defaults(run=run_report)
+    parser = subparsers.add_parser(
+        "vary",
+        help="run cells at the levels of factors (batch size, dtype, threads, seed) and show which answers change",
+        description="Runs cells at every level of the factors and shows, by task and sampler, how many answers and "
+        "scores each factor changes. All other options are those of the benchmark: --model, --task, --sampler, --limit "
+        "… (`pytest --pyargs pbcore.benches -h`).",
+        epilog="example: pbcore vary --factor batch-size=1,8,32 --factor seed=0-4 --model tiny --task shuffle",
+        allow_abbrev=False,
+    )
+    about = "batch-size=1,8,32, dtype=float32,bfloat16, threads=1,2 or seed=0-4 (repeatable: all combinations)"
+    parser.add_argument("--factor", action="append", default=[], metavar="NAME=LEVELS", help=about)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="run directory to write (default: reports/<date-time>)")
+    parser.add_argument("--of", type=Path, metavar="RUN", help="report a finished run with factors; run nothing")
+    parser.set_defaults(run=run_vary, more=[])
+    about = "merge run directories, e.g. of shards, into one with its own report and JUnit file"
+    parser = subparsers.add_parser("merge", help=about)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
+    parser.add_argument("-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory")
+    about = "merge although shards of a divided run are missing"
+    parser.add_argument("--allow-missing-shards", action="store_true", help=about)
+    parser.set_defaults(run=run_merge)
+    about = "judge run A against run (or baseline file) B, sample by sample, and show what changed"
+    parser = subparsers.add_parser("compare", help=about)
+    add = parser.add_argument
+    add("head", type=Path, metavar="A", help="run directory to judge")
+    add("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
+    for kind, example in EXAMPLES.items():
+        about = f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B "
+        about += f"may be the same run): {example}"
+        add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
+    add("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
+    about = "also write the comparison for a pull request; - for the terminal"
+    add("--markdown", type=Path, metavar="FILE", help=about)
+    about = "also write a page with the flipped answers of both side by side"
+    add("--html", type=Path, metavar="FILE", help=about)
+    add("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
+    parser.set_defaults(run=run_compare)
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for unusable input."""
+    with _damage_told():
+        cells, answers = read_all(args.paths, with_answers=args.out is not None)
+    cells = with_ceilings(cells) if args.ceilings else cells
+    width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
+    plain = ascii_only(sys.stdout.encoding)
+    for table in trade_off_tables(cells):
+        print(terminal(table, width, plain), end="\n\n")
+    if args.ceilings:
+        print(ceiling_text(cells, plain) or "no ceilings: no task has listed answers")
+    rows, unmatched = _beside(cells, args)
+    if args.against_published:
+        print(against_text(rows, unmatched), end="\n\n")
+    section = against_markdown(rows, unmatched) if args.against_published else ""
+    if args.out is not None:
+        before = set(args.out.glob("*"))
+        markdown, *plots = write_markdown(cells, answers, args.paths, args.out, section)
+        for path in (markdown, rebuild(cells, args.paths, args.out, answers), *plots):
+            print(f"{path} (rewritten)" if path in before else str(path))
+    return 0
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Cell files that can't be read are named in a line each on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CorruptCellWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, CorruptCellWarning):
+            print(f"pbcore report: {printable(str(one.message), 1000)}", file=sys.stderr)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:
+    """The rows beside published figures, if they are asked for. Raises InputError for `--as` without `=`."""
+    if not args.against_published:
+        if args.published or args.same:
+            raise InputError("--published and --as go with --against-published; add it")
+        return [], ""
+    same = dict(text.partition("=")[::2] for text in args.same)
+    odd = next((text for text in args.same if not all(text.partition("="))), None)
+    if odd is not None:
+        raise InputError(f"--as {odd}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+    return beside_published(cells, args.published, same)
+
+
+def run_vary(args: argparse.Namespace) -> int:
+    """Runs the cells, unless `--of` names a run that has them, and prints the table. Exit status: pytest's, if it is
+    not 0."""
+    path, status = args.of, 0
+    if path is None:
+        if not args.factor:
+            raise InputError("--factor: name what is varied, e.g. --factor batch-size=1,8,32 --factor seed=0-4")
+        path = args.out or Path("reports") / new_name()
+        status = subprocess.run([*_pytest(args.factor), "--out", str(path), *args.more], check=False).returncode
+        if not (path / "cells").is_dir():
+            return status
+    section = factor_section(factor_changes(load_stored(path))).markdown()
+    if not section:
+        raise InputError(f"{path} has no cell that ran at several levels of a factor, or with several seeds")
+    print(section)
+    return status
+
+
+def _pytest(factors: list[str]) -> list[str]:
+    """The command that runs the stock cells at these levels; some factors are options of their own."""
+    words = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
+    for factor in factors:
+        name, _, values = factor.partition("=")
+        words += [f"--{name}", values] if name in OPTIONS else ["--factor", factor]
+    return words
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
+    merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
+    stored = merged.read_cells()
+    write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
+    write_report(merged.path)
+    write_page(merged.path)
+    print(f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}: {merged.path / 'report.md'}")
+    return 0
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
+    head = load_stored(args.head, refuse)
+    base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
+    if args.base != args.head:  # a run's own records have rates that the rows of a baseline file lack
+        base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
+    judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
+    sides = [entry.cell for entry in head], judged_by.values()
+    models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
+    samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
+    verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
+    comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
+    if args.html:
+        answers = [] if isinstance(base, Mapping) else base
+        write_atomic(args.html, comparison_page(comparison, head, answers, (args.head, args.base)))
+    runs = args.head.name or str(args.head), args.base.name or str(args.base)
+    page = comparison_markdown(comparison, *runs, verdict) if args.markdown else ""
+    if str(args.markdown) == "-":
+        print(page, end="")
+        return 0 if verdict.ok else 1
+    by_scores = ["by scores alone"] if any(cell.pair.renamed for cell in comparison.cells) else []
+    judged = ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))
+    print(gate_text(verdict, judged, rerun_of(head, RunDir(args.head).read_run(), Path())))
+    width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
+    print(f"\n{comparison_text(comparison, *runs, width)}")
+    if args.markdown:
+        print(write_atomic(args.markdown, page))
+    if args.html:
+        print(args.html)
+    return 0 if verdict.ok else 1
+
+
+def joined_names(kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]) -> dict[str, str]:
+    """NEW → OLD of the values of `--model` or `--sampler` (`kind`). A name may hold `=`, as in `step=1000`: of all ways
+    to divide a value the first that gives a name of each run is taken. Raises InputError for a value without `=`, and
+    for a NEW with two OLDs."""
+    names: dict[str, str] = {}
+    for text in texts:
+        ways = [(text[:i], text[i + 1 :]) for i in range(1, len(text) - 1) if text[i] == "="]
+        if not ways:
+            raise InputError(f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}")
+        new, old = next((way for way in ways if way[0] in news and way[1] in olds), ways[0])
+        if names.get(new, old) != old:
+            raise InputError(f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for each NEW")
+        names[new] = old
+    return names
