@@ -1,31 +1,24 @@
 """The options of `--ray`."""
 
-import argparse
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
-from pbcore.grid.values import positive
+from pbcore.grid.values import Kind, positive
 from pbcore.links import docs
 
-
-def address(text: str) -> str:
-    """Where a Ray cluster is: `HOST:PORT`, `auto` for the running one (else a local one), or `local`."""
-    if text not in ("auto", "local") and not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths "
-            "before --ray"
-        )
-    return text
-
-
-def number_of_gpus(text: str) -> float:
-    """A number of GPUs: a whole number, or a part of one."""
-    if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", text, re.ASCII) or (float(text) > 1 and float(text) % 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5")
-    return float(text)
+# Where a cluster is; `auto` is the running one (else a local one).
+address = Kind(
+    r"(auto|local|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})",
+    str,
+    "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths before --ray",
+)
+number_of_gpus = Kind(
+    r"([0-9]{1,3}(?:\.[0-9]{1,4})?)",
+    lambda text: None if float(text) > 1 and float(text) % 1 else float(text),
+    "is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pbcore.plugin.state import cell_of, plan, settings
 class Remote:
     """A worker with xdist's interface, for the scheduler and for pytest's reporters, and what it is doing."""
 
-    name: str
+    id: str
     pool: Pool
     actor: Any
     config: pytest.Config
@@ -34,13 +34,9 @@ class Remote:
         return self
 
     @property
-    def id(self) -> str:
-        return self.name
-
-    @property
     def workerinfo(self) -> dict[str, Any]:
         """What pytest prints above a failure. Python is the same on all nodes."""
-        where = {"id": self.name, "sysplatform": sys.platform, "executable": f"on {self.node}"}
+        where = {"id": self.id, "sysplatform": sys.platform, "executable": f"on {self.node}"}
         return {**where, "version_info": sys.version_info}
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:

@@ -111,7 +111,7 @@ class Cluster:
         others = (other for other, _ in self._calls.values())
         shared = worker.pool.gpus % 1 > 0 if worker.pool.gpus else crowded(worker, others, self._room[worker.node])
         worker.running = node_id
-        self._places[node_id] = f"{worker.name}@{worker.node} ({worker.cells}) "
+        self._places[node_id] = f"{worker.id}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
         stored = None if name is None else self._before.get(name.cell_id)
         self._call(worker, node_id, stored, shared, stage="run")
@@ -178,7 +178,7 @@ class Cluster:
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:
             raise pytest.UsageError(
-                f"--ray: {worker.name} on {worker.node} lacks {min(missing)} "
+                f"--ray: {worker.id} on {worker.node} lacks {min(missing)} "
                 f"({counted(len(missing), 'missing test')}); do all nodes read the same files?"
             )
         run = run_dir(self._config)
@@ -234,7 +234,7 @@ class Cluster:
         cause = cause_of(error)
         if stage == "begin":
             self._stillborn += 1
-            self._notes.append(f"{worker.name} could not begin: {cause}")
+            self._notes.append(f"{worker.id} could not begin: {cause}")
             others = any(other.node and other.pool is worker.pool for other, _ in self._calls.values())
             refused = isinstance(error, Refused)
             if (refused and not others) or self._stillborn > self._patience:
@@ -254,7 +254,7 @@ class Cluster:
             self._add_worker(worker.pool)
 
     def _run_again(self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool) -> None:
-        what = f"{node_id}: {worker.name} on {worker.node} {'died' if killed else 'went away with its node'}"
+        what = f"{node_id}: {worker.id} on {worker.node} {'died' if killed else 'went away with its node'}"
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
             times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
             self._give_up(worker, node_id, f"its worker died {times}, last on {worker.node}: {cause}")

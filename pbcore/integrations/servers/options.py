@@ -1,22 +1,17 @@
 """The options of a run with models behind servers."""
 
-import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
-from pbcore.grid.values import levels
+from pbcore.grid.values import Kind, levels
 from pbcore.links import docs
 
-
-def dollars(text: str) -> float:
-    """An amount of money above 0."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD; write e.g. 5 or 0.50")
-    return float(text)
+dollars = Kind(
+    r"(\d{1,9}(?:\.\d{1,9})?)", lambda text: float(text) or None, "is no amount in USD; write e.g. 5 or 0.50"
+)
 
 
 @dataclass(frozen=True, slots=True)
