@@ -74,8 +74,6 @@ def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
 
 def structure(distribution: AnswerDistribution) -> Hashable:
     """A key: distributions with equal keys differ in their tokens' names alone, EOS excepted."""
-    from pandas import factorize
-
     masked = (distribution.canvas == MASKED).tobytes()
     if isinstance(distribution, Shuffled):
         slots = distribution.slots
@@ -83,9 +81,16 @@ def structure(distribution: AnswerDistribution) -> Hashable:
     if not isinstance(distribution, Listed):
         raise NotExact(f"no ceiling is known for a {type(distribution).__name__.lower()} of answers")
     rows, end = distribution.rows, distribution.vocabulary.index(EOS)
-    named = np.stack([factorize(column)[0] for column in rows.T], axis=1)  # tokens by their first appearance
+    named = np.stack([_by_appearance(column) for column in rows.T], axis=1)
     named[rows == end] = -1
     return "listed", named.shape, named.tobytes(), _consistent(distribution), masked
+
+
+def _by_appearance(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tokens (R,) numbered by their first appearance, as `pandas.factorize` does, which a cell would import late."""
+    _, first, number = np.unique(tokens, return_index=True, return_inverse=True)
+    ranks: NDArray[np.int64] = first.argsort().argsort()[number]
+    return ranks
 
 
 def _consistent(distribution: Listed) -> int:
