@@ -151,10 +151,8 @@ class Context(Protocol):
         """
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with these rows: `rows` (R',) are indices into the current rows, in a shallow copy that runs one
-        what-if forward perhaps several times the same.
-
-        It must rebind its tensors, not change them in place: the loop narrows a shallow copy where only some rows run.
+        """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if forwards one may stand
+        there several times. It must rebind its tensors, not change them in place: the loop narrows shallow copies.
         """
 
 
