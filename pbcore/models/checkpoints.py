@@ -88,7 +88,9 @@ def random_weights(
 def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
-    """Loads through `from_pretrained`, for quantization and for models spread over devices (`device_map`)."""
+    """Loads through `from_pretrained`, for quantization and for models spread over devices (`device_map`). Raises
+    ModelError naming the package to install, or the missing and unexpected keys.
+    """
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         raise ModelError(
