@@ -143,15 +143,15 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     except LoadError as error:
         raise LoadError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
-        told = "it has no fields schema and cells"
+        told = "is not a baseline file (it has no fields schema and cells)"
     elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
-        told = f"it has schema {shown(data['schema'])}, this version reads {SCHEMA}"
+        told = f"has schema {shown(data['schema'])}, this version reads {SCHEMA}"
     elif not isinstance(data["cells"], dict) or not data["cells"]:
-        told = f"field cells is {shown(data['cells'])}; it should be a mapping from cell ids to rows, at least one"
+        told = f"has {shown(data['cells'])} as cells, which should be a mapping from ids to rows, at least one"
     else:
         rows = data["cells"].items()
         return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows}
-    raise LoadError(f"{source} is not a baseline file ({told}); give one written by --update-baseline")
+    raise LoadError(f"{source} {told}; give one written by --update-baseline")
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:

@@ -89,6 +89,9 @@ class TestBaseline:
                 read_baseline(tmp_path / "b.json")
         with pytest.raises(InputError, match="no baseline at"):
             read_baseline(tmp_path / "none.json")
+        (tmp_path / "b.json").write_text('{"schema": 9, "cells": {}}')
+        with pytest.raises(InputError, match=r"b\.json has schema 9, this version reads 1"):
+            read_baseline(tmp_path / "b.json")
 
     @given(st.lists(st.integers(0, 5), max_size=50))
     def test_runs_round_trip(self, values: list[int]) -> None:
