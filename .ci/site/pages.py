@@ -45,7 +45,7 @@ def example(name: str) -> str:
     return f"{name}-k2" if any(field.name == "k" and field.init for field in fields(cls)) else name
 
 
-def picture(sampler: str, model: pbcore.models.Model, sample: Sample) -> str:
+def picture(sampler: str, model: MaskedModel, sample: Sample) -> str:
     """One answer as SVG: a row per step, each token from the step on that revealed it; struck: later taken back."""
     answer = pbcore.decode(model, [sample], sampler)[0]
     text, shown = pieces(model) or str, range((answer.answer_tokens or 0) + 1)
