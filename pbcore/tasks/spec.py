@@ -179,9 +179,7 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
     rows = entry["samples"] if isinstance(entry.get("samples"), str) else None
     if (rows is None) == ("generator" not in entry):
         raise InputError(f"{where}: give either a generator or samples: FILE with rows, not both")
-    given: dict[str, Any] = {
-        key: value for key, value in entry.items() if key in VALUES and (key, value) != ("samples", rows)
-    }
+    given = {key: value for key, value in entry.items() if key in VALUES and (key != "samples" or rows is None)}
     if rows is None:
         check_value(f"{where}: generator", entry["generator"], GENERATORS)
     for key, value in given.items():
@@ -250,6 +248,5 @@ def _check_prompt(prompt: str, where: str) -> None:
         raise InputError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
     for name in names:
         if not name.isidentifier():
-            raise InputError(
-                f"{where}: {shown('{' + name + '}')} is not the name of a value; write a literal brace twice: {{ or }}"
-            )
+            given = shown("{" + name + "}")
+            raise InputError(f"{where}: {given} is not the name of a value; write a literal brace twice: {{{{ or }}}}")

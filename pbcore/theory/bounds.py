@@ -69,16 +69,17 @@ def step_bound(
 def optimal_bound(op: str, n: int, T: int) -> float:
     """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to
     0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable."""
-    return least_bound(_entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE)
+    where = f"{op}, n = {n}: "
+    return least_bound(_entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE, where=where)
 
 
-def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = False) -> float:
+def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = False, where: str = "") -> float:
     """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over the revealed
-    positions: over their number alone if positions are exchangeable. Errors as above."""
+    positions: over their number alone if positions are exchangeable. Errors as above; `where` begins them."""
     if type(T) is not int or not 1 <= T <= count:
-        raise InputError(f"T is the number of steps, 1 to {count}, not {T!r}")
+        raise InputError(f"{where}T is the number of steps, 1 to {count}, not {T!r}")
     if not exchangeable and count > MOST_POSITIONS:
-        raise InputError(f"{count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
+        raise InputError(f"{where}{count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
     everything = frozenset(range(count))
     by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
 
@@ -123,7 +124,9 @@ def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = Non
     if weights is not None and (
         weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9
     ):
-        raise InputError(f"{len(answers)} answers need as many probabilities that add up to 1, not {chances}")
+        raise InputError(
+            f"{len(answers)} answers need as many probabilities that add up to 1, not {weights[:8].tolist()}"
+        )
 
     @lru_cache(maxsize=1 << 16)
     def entropy(subset: frozenset[int]) -> float:

@@ -188,6 +188,19 @@ class TestRegister:
         with pytest.raises(FrozenInstanceError):
             Plain(3).k = 4  # type: ignore[misc]
 
+    def test_a_class_with_an_init_of_its_own(self, own_policies: None) -> None:
+        """It can't be made a dataclass, whose fields are a policy's parameters."""
+
+        class Own:
+            def __init__(self, k: int = 1) -> None:
+                self.k = k
+
+            def select(self, step: Step) -> None:
+                raise NotImplementedError
+
+        with pytest.raises(TypeError, match="Own must be a dataclass"):
+            register_policy("own_for_a_test")(Own)
+
     def test_refusals(self) -> None:
         """A taken name, an odd name and a class that can't be a policy are refused."""
         with pytest.raises(ValueError, match="already"):

@@ -1,4 +1,4 @@
-"""pbcore.report.speed_sections: what report.md says of time."""
+"""What report.md says of time."""
 
 from __future__ import annotations
 

@@ -159,7 +159,11 @@ class TestOptimalBound:
 
     @pytest.mark.parametrize(
         ("op", "n", "T", "said"),
-        [("shuffle", 4, 0, "1 to 4"), ("shuffle", 4, 5, "1 to 4"), ("latin_square", 4, 2, "at most 10")],
+        [
+            ("shuffle", 4, 0, "shuffle, n = 4: T .* 1 to 4"),
+            ("shuffle", 4, 5, "1 to 4"),
+            ("latin_square", 4, 2, "latin_square, n = 4: .* at most 10"),
+        ],
     )
     def test_bad_steps_are_refused(self, op: str, n: int, T: int, said: str) -> None:
         """T outside its range, or too many partitions."""

@@ -30,11 +30,13 @@ def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass unless it is one.
 
     Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
-    for a class that has no `select`, ValueError for a name that is taken or can't be parsed.
+    for a class without `select`, or with an `__init__` of its own, ValueError for a name that is taken or can't be
+    parsed.
     """
 
     def register(cls: P) -> P:
-        plain = callable(getattr(cls, "select", None)) and not is_dataclass(cls)
+        plain = isinstance(cls, type) and callable(getattr(cls, "select", None)) and not is_dataclass(cls)
+        plain = plain and vars(cls).get("__init__") is None  # one of its own sets the fields in its own way
         policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
         POLICIES.register(name, policy)
         return cast(P, policy)
