@@ -56,18 +56,21 @@ class FactorChange:
 def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
     """The changes of every cell by every factor of a run (`--factor`), and by the seed where each sample was answered
     with several (the first against each of the others); by cell, then factor. Cells that failed, or lack scores, are
-    left out. Where the dtype varies, the other factors stand by dtype: `batch-size in float32`."""
-    rows: list[dict[str, Any]] = []
+    left out; of runs side by side the last counts. Where the dtype varies, the other factors stand by dtype:
+    `batch-size in float32`."""
+    found_at: dict[tuple[Any, ...], tuple[dict[str, Any], Entry]] = {}
     for entry in cells:
         cell, metric = entry.cell, entry.cell.headline
         if cell.status == "ok" and metric in cell.scores:
             sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
             names = {"model": cell.model, "task": cell.task, "sampler": sampler, "metric": metric, **_level(cell)}
-            rows += [
-                {**names, SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[metric]}
-                for one in entry.samples
-                if metric in one.scores
-            ]
+            found_at[tuple(names.items())] = names, entry  # runs side by side may differ in more than the factors
+    rows = [
+        {**names, SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[names["metric"]]}
+        for names, entry in found_at.values()
+        for one in entry.samples
+        if names["metric"] in one.scores
+    ]
     answers = pd.DataFrame(rows, dtype=object)
     factors = [*(str(name) for name in answers if name not in (*CELL, SEED, "sample", "text", "score")), SEED]
     found = [change for factor in factors if rows for change in _by_factor(answers, factor, factors)]

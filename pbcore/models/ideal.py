@@ -125,7 +125,8 @@ class Ideal:
         local[columns] = np.arange(len(columns))
         local[self.mask_id] = MASKED
         hashes = np.array([crc32(token.encode()) for token in distribution.vocabulary])
-        return _Row(distribution, columns, local, hashes, int(mixed(mixed(torch.tensor(seed)) ^ request.key)))
+        low = torch.tensor((seed + (1 << 63)) % (1 << 64) - (1 << 63))  # the seed's lower 64 bits
+        return _Row(distribution, columns, local, hashes, int(mixed(mixed(low) ^ request.key)))
 
     def _intern(self, words: Sequence[str]) -> None:
         for word in words:

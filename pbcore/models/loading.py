@@ -95,7 +95,7 @@ def _native(
     adapter: Adapter | None,
 ) -> nn.Module:
     """transformers' module with a folder's weights, or random ones, and the adapter merged into them."""
-    quantized = options.quantization or "quantization_config" in raw
+    quantized = folder is not None and (options.quantization or "quantization_config" in raw)
     if adapter is not None and quantized:
         raise ModelError(f"{folder}: an adapter can't be merged into quantized weights; load them in full")
     by_transformers = folder is not None and bool(quantized or options.device_map)

@@ -160,14 +160,14 @@ def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
         .reset_index()
         .rename_axis(columns=None)
     )
-    headline = wide["task"].map(_headline)
+    headline, scores = wide["task"].map(_headline), wide.reindex(columns=["accuracy", "grammar"])
     return wide.assign(
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
         category=wide["task"].map(category),
         sampler="as-published",
         prompts="v1",
         headline=headline,
-        score=wide["grammar"].where(headline == "grammar", wide["accuracy"]),
+        score=scores["grammar"].where(headline == "grammar", scores["accuracy"]),
         **_ALL,
     )
 

@@ -68,3 +68,12 @@ def test_seeds_are_a_factor_of_one_record() -> None:
 def test_a_level_without_a_partner_has_no_row() -> None:
     """What ran at one level only can't be compared."""
     assert not factor_changes([stored([1, 0], threads=1)])
+
+
+def test_runs_side_by_side_are_no_seeds_of_one_cell() -> None:
+    """Runs that differ in more than the seed aren't paired by it: the last one counts, by itself."""
+    first, other = stored([1, 0]), stored([0, 1])
+    seeded = replace(other, samples=tuple(replace(one, seed=1) for one in other.samples))
+    assert not factor_changes([first, seeded])
+    (one,) = factor_changes([stored([1, 1, 0, 0], seeds=2), stored([1, 0, 1, 0], seeds=2)])
+    assert (one.answers.n, one.answers.mean) == (2, 0)

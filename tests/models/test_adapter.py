@@ -15,8 +15,10 @@ from pbcore.models.adapter import CONFIG, WEIGHTS, merge, read_adapter
 from pbcore.models.architecture import architecture
 from pbcore.models.base import Query
 from pbcore.models.checkpoints import random_weights
+from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
+from pbcore.models.loading import load_masked
 from tests.models.causal import causal_checkpoint
 from tests.train.lora.shapes import SHAPES, checkpoint, llada_name
 
@@ -89,6 +91,13 @@ class TestMerged:
         assert named.name == given.name == "model+adapter"
         with pytest.raises(ModelError, match=r"in its name and .*give one"):
             load_model(f"{folder}+{adapter}", adapter=str(adapter))
+
+    def test_random_weights(self, tmp_path: Path) -> None:
+        """They are never quantized, so an adapter is merged into them whatever the option says."""
+        raw = read_config(checkpoint(tmp_path / "model", "llada"))
+        entry = ModelEntry("x", family="masked", shape=raw, dummy=True, mask_id=3, eos_id=4)
+        options = LoadOptions(adapter=str(write(tmp_path / "adapter")), quantization="quanto-int8")
+        assert load_masked(entry, "cpu", None, options).name == "x+adapter"
 
     def test_the_adapter_of_another_model(self, tmp_path: Path) -> None:
         """It is named with the matrix that doesn't fit."""

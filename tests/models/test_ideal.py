@@ -179,6 +179,12 @@ class TestNoise:
         fresh = self.logits(Ideal(), samples[1:2])
         assert (fresh == alone[:, : fresh.shape[1]]).all()
 
+    def test_any_whole_number_is_a_seed(self, model: Ideal) -> None:
+        """Of a large one the lower 64 bits count."""
+        samples = copies("waiting_line/shuffle", 3, 1)
+        for seed, same in ((2**63, -(2**63)), (2**64 + 3, 3), (-1, 2**64 - 1)):
+            assert (self.logits(model, samples, seed) == self.logits(model, samples, same)).all()
+
     @pytest.mark.parametrize("sampler", ["confidence-k3", "random-k2+t1.0"])
     def test_answers_do_not_depend_on_batch_or_order(self, sampler: str) -> None:
         """One row at a time, in reverse, by a fresh model: the same tokens."""

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from pbcore.models import load_model
 from pbcore.models.architecture import Architecture
 from pbcore.models.checkpoints import quantization, refuse, shards
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.loading import first_id, plain_info, read_top_k, with_block
+from tests.reference import bundled
 
 
 class TestFindDtype:
@@ -120,6 +122,12 @@ class TestIds:
         for what, key in (("mask_id", "mask_token_id"), ("eos_id", "eos_token_id")):
             with pytest.raises(ModelError, match=f"x: config.json has no {key}; pass {what}=…"):
                 first_id(what, None, None, where="x")
+
+    @pytest.mark.parametrize("mask_id", [-1, 512])
+    def test_a_mask_outside_the_vocabulary(self, mask_id: int) -> None:
+        """It is told on loading, not by the first forward."""
+        with pytest.raises(ModelError, match=rf"mask_id {mask_id} is outside its vocabulary 0\.\.511"):
+            load_model(str(bundled("llada-tiny")), mask_id=mask_id, eos_id=1)
 
 
 class TestInfo:

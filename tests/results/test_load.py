@@ -220,6 +220,13 @@ class TestPublished:
         assert not table[["dummy", "shared_device"]].any(axis=None)
         assert list(table.index) == ["text_writing/summarization", "waiting_line/copy"]  # as in the file
 
+    @pytest.mark.parametrize(("task", "metric"), [("waiting_line/copy", "accuracy"), ("text_writing/x", "grammar")])
+    def test_a_table_of_one_kind_of_task(self, tmp_path: Path, task: str, metric: str) -> None:
+        """It needs no column for the score of the other kind."""
+        (tmp_path / "p.csv").write_text(f"table,model,task,setting,metric,value_percent\n5,M,{task},k2,{metric},50\n")
+        (row,) = load(tmp_path / "p.csv").to_dict("records")
+        assert (row["headline"], row["score"]) == (metric, 0.5)
+
     def test_a_table_of_another_kind(self, tmp_path: Path) -> None:
         """Its columns are named, and those that are known."""
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")

@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -260,6 +261,9 @@ class AnthropicClient(Client):
     """A model of Anthropic's."""
 
     sdk_class, header, path, answer = "Anthropic", ("x-api-key", ""), "/v1/messages", AnthropicAnswer
+
+    def __init__(self, spec: ServerSpec) -> None:
+        super().__init__(replace(spec, max_tokens_field="max_tokens"))  # the only name that its API has
 
     def _find_model(self, listed: list[str]) -> None:
         self._get(f"/v1/models/{self.spec.model}")

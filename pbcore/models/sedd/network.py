@@ -88,7 +88,7 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
         if wanted:
             problems.append(f"{key} is {shown(value)}, not {wanted}")
     if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
-        low, high = values["sigma_min"], values["sigma_max"]
+        low, high = (shown(raw["noise"].get(key)) for key in ("sigma_min", "sigma_max"))
         problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
     if not problems and values["width"] % values["heads"]:
         problems.append("model.hidden_size is not a multiple of model.n_heads")

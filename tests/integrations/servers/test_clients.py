@@ -71,6 +71,13 @@ class TestAnswers:
         assert server.asked[0].body["max_completion_tokens"] == 32
         assert "max_tokens" not in server.asked[0].body
 
+    def test_anthropic_takes_the_length_under_one_name(self) -> None:
+        """Its API refuses the newer name, which a declaration may have beside other servers of one file."""
+        with serving() as server:
+            ask(server, "anthropic", max_tokens_field="max_completion_tokens")
+        assert server.asked[0].body["max_tokens"] == 32
+        assert "max_completion_tokens" not in server.asked[0].body
+
     def test_no_key_of_another_server_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server without a declared key never gets one that an SDK would find in the environment."""
         monkeypatch.setenv("OPENAI_API_KEY", CANARY)

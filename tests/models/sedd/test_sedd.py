@@ -144,6 +144,12 @@ class TestCheckpoint:
         for part in ("here", "tokens is 'many'", "graph.type is 'masked', not absorb or uniform", "model.n_heads is 0"):
             assert part in str(error.value)
 
+    def test_bounds_of_geometric_noise(self) -> None:
+        """As they were given."""
+        raw = to_json(config()) | {"noise": {"type": "geometric", "sigma_max": "x"}}
+        with pytest.raises(ModelError, match="sigma_min and sigma_max are None and 'x', not 0 < min < max"):
+            read_sedd(raw, "here")
+
     @pytest.mark.parametrize(
         ("change", "named"),
         [
