@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
-from pbcore.tasks.files import check_value
+from pbcore.tasks.files import wrong
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 from pbcore.tasks.lists import MASK
 
@@ -62,8 +62,10 @@ def _draw(rng: Random, n: int, settings: Settings) -> Item:
 
 
 def _check(settings: Settings) -> None:
-    nodes = settings["nodes"]
-    check_value("settings.edges", settings["edges"], range(nodes - 1, nodes * (nodes - 1) // 2 + 1))
+    nodes, edges = settings["nodes"], settings["edges"]
+    least, most = nodes - 1, nodes * (nodes - 1) // 2
+    if type(edges) is not int or not least <= edges <= most:
+        raise wrong("settings.edges", edges, f"an integer from {least} to {most} for {nodes} nodes")
 
 
 WALK_GENERATORS = {

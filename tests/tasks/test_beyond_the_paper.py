@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.tasks import load_task
+from pbcore.tasks import add_tasks_file, load_task
 from pbcore.tasks.lists import MASK, OPERATIONS, QUESTION_GENERATORS, _draw_several
 from pbcore.tasks.walks import WALK_GENERATORS, graph, is_walk
 
@@ -96,3 +97,12 @@ def test_settings_that_cannot_be_meant_are_refused(generator: object, settings: 
     """With the allowed values in the message."""
     with pytest.raises(InputError, match="settings"):
         generator.check(settings)  # type: ignore[attr-defined]
+
+
+def test_too_many_edges_are_refused_with_their_nodes(tmp_path: Path) -> None:
+    """The range depends on the nodes, so the message names them."""
+    file = tmp_path / "tasks.yaml"
+    keys = "generator: walk, lengths: [4], prompt: q, scorer: walk, max_new_tokens: 32"
+    file.write_text(f"mine/walk: {{{keys}, settings: {{nodes: 4, edges: 7}}}}\n")
+    with pytest.raises(InputError, match="settings.edges 7; give an integer from 3 to 6 for 4 nodes"):
+        add_tasks_file(file)
