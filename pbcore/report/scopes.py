@@ -46,7 +46,7 @@ class Scope:
     def part(self, title: str, column: str, value: str) -> Scope:
         """Those cells that have this value."""
         rows = [record for record in self.records if record[column] == value]
-        return Scope(title, self.cells[self.cells[column] == value], rows)
+        return Scope(title, self.cells[self.cells[column].isin([value])], rows)  # == ignores a NUL at the end
 
     def task(self, name: str) -> Scope:
         return self.part(name.split("/", 1)[-1], "task", name)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pbcore.cli import main
@@ -76,6 +76,7 @@ class TestPages:
         assert "1 cell could not be run" in screen
 
     @given(TEXTS)
+    @example("\x00")
     @settings(max_examples=40, deadline=None)
     def test_any_name(self, text: str) -> None:
         """No text breaks the tables on the terminal, in ASCII either."""
