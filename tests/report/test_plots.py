@@ -259,6 +259,18 @@ class TestPlots:
         assert {handle.lines[0].get_linestyle() for handle in handles} == {"-", "--"}
         assert "14 more curves in the table" in axis.get_xlabel()
 
+    @pytest.mark.parametrize(
+        ("tasks", "title"),
+        [
+            (("waiting_line/copy",), "waiting_line/copy"),
+            (("waiting_line/copy", "waiting_line/sort"), "mean over 2 tasks"),
+        ],
+    )
+    def test_the_mean_plot_says_what_it_is_of(self, tasks: tuple[str, ...], title: str) -> None:
+        """One task by its name, several by their number."""
+        (axis,) = mean_figure(frame(factory.cell("ideal", task=task)[0] for task in tasks)).axes
+        assert axis.get_title() == title
+
     def test_a_large_run_has_few_pictures(self, tmp_path: Path) -> None:
         """Its tasks and categories are drawn in the page alone."""
         grid = factory.grid([f"m{i}" for i in range(5)], ks=(1,), policies=("random",))
