@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 from pbcore.errors import InputError
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 @dataclass(eq=False)
@@ -43,15 +42,6 @@ class Registry(Generic[T]):
         if known is not None and known is not value and not (isinstance(known, type) and place(known) == place(value)):
             raise InputError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
         self._registered[name] = value
-
-    def decorator(self, name: str) -> Callable[[U], U]:
-        """`register` as a decorator of a class or function."""
-
-        def decorate(value: U) -> U:
-            self.register(name, value)  # type: ignore[arg-type]
-            return value
-
-        return decorate
 
     def all(self) -> Mapping[str, T]:
         """All objects by name, sorted: registered ones, and those of entry points with other names."""

@@ -31,7 +31,7 @@ def things(installed: dict[str, str]) -> Registry[Any]:
 
 
 class TestRegister:
-    """register and decorator."""
+    """register."""
 
     def test_the_same_object_twice(self, things: Registry[Any]) -> None:
         """Registering an object again changes nothing."""
@@ -60,16 +60,6 @@ class TestRegister:
         things.register("mine", first)
         things.register("mine", second)
         assert things["mine"] is second
-
-    def test_decorator(self, things: Registry[Any]) -> None:
-        """The decorator registers a class and returns it unchanged."""
-
-        @things.decorator("mine")
-        class Mine:
-            pass
-
-        assert isinstance(Mine, type)
-        assert things["mine"] is Mine
 
     def test_check(self, installed: dict[str, str]) -> None:
         """What the check refuses is not registered."""

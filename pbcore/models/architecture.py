@@ -147,7 +147,13 @@ class _Keys:
 
     def head_dim(self) -> int:
         """Width of a head: given, else hidden_size / heads."""
-        return int(self.raw.get("head_dim") or self.need("hidden_size") // (self.need("num_attention_heads") or 1))
+        if given := self.raw.get("head_dim"):
+            return int(given)
+        width, heads = self.need("hidden_size"), self.need("num_attention_heads") or 1
+        for name, value in (("hidden_size", width), ("num_attention_heads", heads)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} is {value!r}; it should be a whole number")
+        return int(width // heads)
 
     def sizes(self) -> dict[str, Any]:
         """Values that every body has."""

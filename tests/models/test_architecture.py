@@ -115,6 +115,12 @@ class TestDamagedConfigs:
         with pytest.raises(ModelError, match=said):
             architecture(raw, "here")
 
+    @pytest.mark.parametrize("key", ["hidden_size", "num_attention_heads"])
+    def test_text_for_a_size_is_named(self, key: str) -> None:
+        """Also where the width of a head follows from it."""
+        with pytest.raises(ModelError, match=rf"{key} is 'x'; it should be a whole number"):
+            architecture({**shape_of("fast-dllm-v2-1.5b"), key: "x"}, "here")
+
 
 class TestIds:
     @pytest.mark.parametrize(
