@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import nan
 
 import numpy as np
 from scipy import stats
@@ -22,12 +23,12 @@ class Paired:
     """One score of one cell in two runs: the means `base` and `head`, and each sample's difference, head − base.
     `worse` and `better` are the indices whose score fell or rose (for binary scores: newly wrong, newly right)."""
 
-    base: float
-    head: float
-    binary: bool
-    worse: tuple[int, ...]
-    better: tuple[int, ...]
-    differences: tuple[float, ...]
+    base: float = nan
+    head: float = nan
+    binary: bool = True
+    worse: tuple[int, ...] = ()
+    better: tuple[int, ...] = ()
+    differences: tuple[float, ...] = ()
 
     @property
     def n(self) -> int:
@@ -114,9 +115,7 @@ def permutation(differences: Sequence[float]) -> float:
     probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
     probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        shifted = np.zeros_like(probabilities)
-        shifted[weight:] = probabilities[:-weight]
-        probabilities = (probabilities + shifted) / 2
+        probabilities = (probabilities + np.roll(probabilities, weight)) / 2  # what wraps around is 0
     return float(min(1.0, probabilities[loss:].sum()))
 
 

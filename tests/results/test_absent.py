@@ -89,7 +89,7 @@ class TestGate:
         assert judge([api()], base).ok
         worse = judge([api(right=0)], base, level=0.5).judgements[0]
         assert worse.status == "worse"
-        assert worse.p_forwards is None
+        assert worse.p.keys() == {"score"}
 
     def test_forwards_on_one_side_only_are_refused(self) -> None:
         cell, samples = factory.cell("api", n=3)
