@@ -187,7 +187,8 @@ def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]
         differences = [float(np.mean([head[i] - base[i] for head, base in cells])) for i in indices]
         binary = len(cells) == 1 and all(value in (0, 1) for side in cells[0] for value in side.values())
         parts.append((float(np.mean(differences)), *interval(differences, binary)))
-    before, after = (float(np.mean([np.mean(list(pair[side].values())) for pair in pairs])) for side in (2, 1))
+    sides = ([head for _, head, _ in pairs], [base for _, _, base in pairs])
+    after, before = (float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides)
     return Overall(len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values()))))
 
 

@@ -95,13 +95,11 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     broken = broken_floors(demands, [entry.cell for entry in stored])
     cells = {entry.cell.id for entry in stored}
     unmatched = sum(name not in cells for name, _ in broken)
-    below = counted(len(broken) - unmatched, "cell")
-    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {below} below"
-    title += f", {unmatched} without a cell" if unmatched else ""
+    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, "
+    title += f"{counted(len(broken) - unmatched, 'cell')} below{f', {unmatched} without a cell' if unmatched else ''}"
     ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
-    ruling.markdown.append(
-        "\n".join([f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]) + "\n"
-    )
+    lines = [f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]
+    ruling.markdown.append("\n".join(lines) + "\n")
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 

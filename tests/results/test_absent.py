@@ -104,6 +104,6 @@ class TestGate:
 
     def test_time_is_not_judged(self) -> None:
         machine = {"cpu": "x"}
-        verdict = judge_timing([], [1.0] * 3, 0.1, head_machine=machine, base_machine=machine)
+        verdict = judge_timing([], [1.0] * 3, 0.1, machines=(machine, machine))
         assert not verdict.judged
         assert "no time of its own" in verdict.reason
