@@ -126,10 +126,9 @@ def _resolved(
 def _spelled(kind: str, name: str, known: list[str], side: str) -> str:
     if name in known:
         return name
-    if kind == "sampler":
-        with suppress(SamplerNameError):
-            if canonical(name) in known:
-                return canonical(name)
+    with suppress(SamplerNameError):
+        if kind == "sampler" and canonical(name) in known:
+            return canonical(name)
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     advice = f"did you mean {printable(' or '.join(near))}? " if near else ""
     raise InputError(f"no {kind} {printable(name)!r} in {side}; {advice}{side} has {_known(known)}")

@@ -13,6 +13,7 @@ from pbcore.text import NAME, code, md
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 FLIPS = 12  # flipped answers named per cell
+Line = tuple[CellComparison, tuple[str, ...], list[str]]
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 RATES = {  # column of a comparison → its head, its head and decimals on the page
     "nfe": ("NFE", "NFE", 1),
@@ -29,25 +30,22 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     fit into `width`, samples/s is left out, then names stand on lines of their own, then the last rates are left out.
     """
     header, rows, more = _table(comparison, limit)
-    widths = [max(map(len, column)) for column in zip(header, *(columns for _, columns, _ in rows), strict=True)]
-    first = max(map(len, ["cell", *(_name(cell) for cell, _, _ in rows)]))
-    if first + _wide(widths) > width:
+    widths = [2 + max(map(len, column)) for column in zip(header, *(columns for _, columns, _ in rows), strict=True)]
+    table = [("cell", header, list[str]())]
+    table += [(printable(cell.pair.name, 2 * NAME), columns, notes) for cell, columns, notes in rows]
+    first = max(len(name) for name, _, _ in table)
+    if first + sum(widths) > width:
         widths.pop()
-    stacked = first + _wide(widths) > width
-    while stacked and _wide(widths) > width and len(widths) > len(SCORES):
+    stacked = first + sum(widths) > width
+    while stacked and sum(widths) > width and len(widths) > len(SCORES):
         widths.pop()
-
-    def lines_of(name: str, columns: Sequence[str], notes: Sequence[str] = ()) -> list[str]:
-        entries = "".join(f"  {text:>{size}}" for text, size in zip(columns, widths, strict=False))
-        indent = "" if stacked else " " * first
-        shown = [name, entries] if stacked else [f"{name:<{first}}{entries}"]
-        return [*shown, *(f"{indent}  {printable(note, 300)}" for note in notes)]
-
     lines = [headline(comparison, head, base)]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"  {printable(reason, 300)}: {some([printable(name) for name in names], 4)}")
-    lines += lines_of("cell", header) if rows else []
-    lines += [line for cell, columns, notes in rows for line in lines_of(_name(cell), columns, notes)]
+    for name, columns, notes in table if rows else []:
+        entries = "".join(f"{text:>{size}}" for text, size in zip(columns, widths, strict=False))
+        lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
+        lines += [f"{'' if stacked else ' ' * first}  {printable(note, 300)}" for note in notes]
     return "\n".join([*lines, *([more] if more else []), *_notes(comparison)])
 
 
@@ -78,9 +76,7 @@ def comparison_markdown(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(
-    comparison: Comparison, limit: int
-) -> tuple[tuple[str, ...], list[tuple[CellComparison, tuple[str, ...], list[str]]], str]:
+def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[Line], str]:
     """The header; for at most `limit` of the compared cells in which something changed, worst first, the entries under
     it and the conditions that differ there alone; and how many more such cells there are."""
     changed = [cell for cell in comparison.worst_first() if cell.status == "compared" and not cell.unchanged]
@@ -90,15 +86,6 @@ def _table(
     ]
     more = f"… and {counted(len(changed) - limit, 'more cell')} that changed" if len(changed) > limit else ""
     return (*SCORES, *(RATES[name][0] for name in rates)), rows, more
-
-
-def _name(cell: CellComparison) -> str:
-    return printable(cell.pair.name, 2 * NAME)
-
-
-def _wide(widths: Sequence[int]) -> int:
-    """The room that columns take, with the two blanks before each."""
-    return sum(widths) + 2 * len(widths)
 
 
 def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
