@@ -80,11 +80,11 @@ class Side:
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        process, said = cast("subprocess.Popen[str]", self._process), cast("IO[str]", self._said)
+        process, said = cast("tuple[Any, IO[str]]", (self._process, self._said))  # `_start` has opened both
         with suppress(BrokenPipeError):
-            cast("IO[str]", process.stdin).write(line)
-            cast("IO[str]", process.stdin).flush()
-            if text := cast("IO[str]", process.stdout).readline():
+            process.stdin.write(line)
+            process.stdin.flush()
+            if text := process.stdout.readline():
                 return cast("dict[str, Any]", json.loads(text))
         status = process.wait()
         said.seek(0)
