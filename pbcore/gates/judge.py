@@ -171,12 +171,12 @@ def _judged(pair: Pair) -> Judgement:
     news, olds = np.array(list(counts.values())).swapaxes(0, 1)  # each (kinds, samples)
     changed = [cell.indices[i] for i in np.flatnonzero((news != olds).any(axis=0))[:5]]
     means = (f"{old:.4g} → {new:.4g}" for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True))
-    rises = (news - olds).sum(axis=1)
+    more = (news - olds).sum(axis=1)
     reason = (
         f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, "
         f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
     )
-    intended = "; if the speed-up is intended, update the baseline" if rises.min() < 0 and rises.max() <= 0 else ""
+    intended = "; if the speed-up is intended, update the baseline" if more.min() < 0 and more.max() <= 0 else ""
     return replace(judgement, status="slower", reason=f"{reason}{intended}")
 
 
