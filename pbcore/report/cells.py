@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pbcore.extensions import provided
-from pbcore.printable import command_line, counted, first_line
+from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.results.record import absent_reasons
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import listed, name
@@ -42,6 +42,17 @@ def elsewhere(cells: pd.DataFrame) -> pd.Series:
     if "served" not in cells:
         return pd.Series(False, index=cells.index)
     return cells["served"].map(lambda told: isinstance(told, dict)).astype(bool)
+
+
+def silent(cells: pd.DataFrame) -> pd.DataFrame:
+    """The scored cells of models that answered elsewhere and report no tokens per step."""
+    scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
+    return scored[elsewhere(scored) & scored["tokens_per_step"].isna()]
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """` [70–95]` for the bounds of a score in %; empty where they aren't known."""
+    return "" if pd.isna(low) or pd.isna(high) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
 
 def rows_differ(cells: pd.DataFrame) -> bool:

@@ -11,16 +11,17 @@ import pandas as pd
 from markupsafe import Markup
 
 from pbcore.analysis.factors import factor_changes
+from pbcore.analysis.order import family
 from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.report.cells import ROWS_NOTE, gaps, rows_differ, run_facts
-from pbcore.report.curves import Looks, look_of_all, series
 from pbcore.report.headline import findings, measured
+from pbcore.report.looks import Look, looks
 from pbcore.report.page.data import page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
 from pbcore.report.page.samples import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
-from pbcore.report.page.svg import WIDE, plot
+from pbcore.report.page.svg import WIDE, plot, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
 from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.results.json_values import encodable
@@ -175,7 +176,7 @@ def assembled(
 def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The static page, and the headings that its navigation names."""
     whole, categories = scopes(cells)
-    known = look_of_all(whole.cells)
+    known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     rows = overview(whole)
     caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
     means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
@@ -197,7 +198,7 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
     return content, ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]
 
 
-def _category(scope: Scope, known: Looks, alone: bool) -> dict[str, Any]:
+def _category(scope: Scope, known: Mapping[tuple[str, str], Look], alone: bool) -> dict[str, Any]:
     """What the template shows of a category."""
     speed = "speed at a quality, by policy"
     return {
