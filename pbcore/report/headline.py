@@ -10,7 +10,7 @@ import pandas as pd
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.printable import counted, fixed
-from pbcore.report.cells import real, samples_a_cell
+from pbcore.report.cells import interval, real, samples_a_cell
 from pbcore.text import listed, name
 
 MODELS = 3  # that have a sentence of their own
@@ -64,8 +64,7 @@ def _finding(model: str, table: pd.DataFrame) -> str:
 
 
 def _score(row: Mapping[Any, Any]) -> str:
-    interval = "" if pd.isna(row["low"]) else f" [{fixed(row['low'], 0)}–{fixed(row['high'], 0)}]"
-    return f"{fixed(row['score'])} %{interval}"
+    return f"{fixed(row['score'])} %{interval(row['low'], row['high'])}"
 
 
 def _values(cells: pd.DataFrame, column: str) -> list[str]:

@@ -17,6 +17,7 @@ from pbcore.report.ceilings import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
+    interval,
     not_measured,
     prompts_note,
     real,
@@ -150,7 +151,7 @@ def _means(cells: pd.DataFrame) -> str:
             "model": row["model"],
             "sampler": row["sampler"],
             "mean score %": number(row["score"], 1),
-            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
+            "95 % interval": interval(row["low"], row["high"]).strip(" []") or None,
             "tokens/step": number(row["tokens_per_step"], 2),
             "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],

@@ -79,6 +79,13 @@ def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
 
 
+def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
+    """A sampler's row of every task, without figures where it failed or was not run (status `absent`)."""
+    blank = dict.fromkeys(("score", "low", "high", "tokens_per_step", "tokens_per_row"))
+    known = {row["task"]: row if row["status"] == "ok" else row | blank for row in group}
+    return {task: known.get(task, {"status": "absent"} | blank) for task in tasks}
+
+
 def overview(scope: Scope) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is missing and why. A mean
     is None unless every task of the model has a value."""
@@ -91,21 +98,19 @@ def overview(scope: Scope) -> list[Row]:
         tasks = sorted_tasks(wanted[model])
         scored = [record for record in ran if record["score"] is not None]
         row: Row = {"model": model, "sampler": sampler, "tasks": f"{len(scored)} of {len(tasks)}"}
-        row |= dict.fromkeys(INTERVAL) | (_mean(scored) if scored and len(scored) == len(tasks) else {})
+        row |= dict.fromkeys(INTERVAL)
+        if len(scored) == len(tasks):
+            known = [tuple(nan if record[name] is None else record[name] for name in INTERVAL) for record in scored]
+            row |= zip(INTERVAL, map(number, mean_interval(known)), strict=True)
         for name in ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost"):
             row[name] = average([record[name] for record in ran], len(tasks))
         samples = _sum(record["n"] for record in ran)
         for name in ("nfe", "rows"):
-            known = [record[name] * record["n"] for record in ran if None not in (record[name], record["n"])]
-            row[name] = _ratio(sum(known) if len(known) == len(ran) else None, samples)
+            counts = [record[name] * record["n"] for record in ran if None not in (record[name], record["n"])]
+            row[name] = _ratio(sum(counts) if len(counts) == len(ran) else None, samples)
         row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
         rows.append(row | {"missing": missing(group, tasks)})
     return rows
-
-
-def _mean(scored: Sequence[Row]) -> Row:
-    known = [tuple(nan if row[name] is None else row[name] for name in INTERVAL) for row in scored]
-    return {name: number(value) for name, value in zip(INTERVAL, mean_interval(known), strict=True)}  # type: ignore[arg-type]
 
 
 def missing(group: Sequence[Row], tasks: Iterable[str]) -> str:

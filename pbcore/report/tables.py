@@ -8,17 +8,13 @@ import pandas as pd
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
 from pbcore.report.cells import ROWS_NOTE, elsewhere, interval, prompts_note, rows_differ, samples_a_cell
-from pbcore.report.scopes import Row, Scope, average, by_sampler, scopes
+from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
 from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"
 FAILED = "error"
 HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
-
-
-def _unscored(status: str) -> Row:
-    return {"status": status, **dict.fromkeys(("score", "low", "high", *HEADS))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class Table:
 def mark(cell: Row, places: int = 0) -> str:
     """A cell's score in %, or why there is none."""
     if cell["score"] is None:
-        return {"absent": NOT_RUN, "error": FAILED}.get(cell["status"], NOT_MEASURED)
+        return {"absent": NOT_RUN, "ok": NOT_MEASURED}.get(cell["status"], FAILED)
     return fixed(cell["score"], places)
 
 
@@ -181,10 +177,9 @@ def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str
 def _table(scope: Scope) -> Table:
     cells, tasks, lines = scope.cells, scope.tasks, []
     for model, sampler, group in by_sampler(scope.records):
-        known = {row["task"]: row if row["status"] == "ok" else _unscored("error") for row in group}
-        entries = tuple(known.get(task, _unscored("absent")) for task in tasks)
-        means = {key: average([entry[key] for entry in entries], len(tasks)) for key in ("score", *HEADS)}
-        lines.append(Line(model, sampler, entries, _unscored("ok") | means))
+        row = tuple(by_task(group, tasks).values())
+        means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
+        lines.append(Line(model, sampler, row, {"status": "ok", "low": None, "high": None} | means))
     kinds = tuple(HEADS)[: 1 + rows_differ(cells)]
     rates = f"tokens per step{' / per row' if len(kinds) > 1 else ''}"
     samples = samples_a_cell(cells)
