@@ -17,7 +17,9 @@ from pbcore.report.ceilings import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
+    findings,
     interval,
+    measured,
     not_measured,
     prompts_note,
     real,
@@ -25,8 +27,7 @@ from pbcore.report.cells import (
     run_facts,
     served_sections,
 )
-from pbcore.report.headline import findings, measured
-from pbcore.report.page.samples import Answers
+from pbcore.report.page.data import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.write import name_and_facts, read
 from pbcore.report.plots import MEANS, write_plots

@@ -17,6 +17,7 @@ from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lin
 from pbcore.report import style
 from pbcore.report.cells import elsewhere, real, silent
 from pbcore.report.looks import COLOURS, FULL, Look, looks
+from pbcore.report.scopes import lines
 from pbcore.report.under_load import levels, under_load_figure
 from pbcore.tasks.naming import category
 
@@ -93,8 +94,8 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     for _, own in table.groupby("model", sort=False):
         front = pareto(zip(own["tokens_per_step"], own["score"], strict=True))
         axis.plot(*zip(*front, strict=True), color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
-    lines = table.groupby(["model", "family"], sort=False)
-    for (model, kind), line in lines:
+    every = lines(table)
+    for model, kind, line in every:
         if (model, kind) in leaders:
             name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
             _curve(axis, line, known[model, kind], markersize=5.5, linewidth=1.5, label=style.label(name))
@@ -106,7 +107,7 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
     notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < FULL).any() else []
-    notes += [f"{lines.ngroups - len(leaders)} more curves in the table"] if lines.ngroups > len(leaders) else []
+    notes += [f"{len(every) - len(leaders)} more curves in the table"] if len(every) > len(leaders) else []
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -126,9 +127,11 @@ def figure(
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES
-    lines = [dict(list((_best(table) if best else table).groupby("family"))) for table in tables]
+    drawn_lines = [
+        {str(kind): line for kind, line in (_best(table) if best else table).groupby("family")} for table in tables
+    ]
     levels = [level_lines(cells) for _, cells in flat]
-    here = sorted({kind for one in lines for kind in one}, key=natural)
+    here = sorted({kind for one in drawn_lines for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
     without = dict.fromkeys(name for one in levels for name in one)
     shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
@@ -139,7 +142,7 @@ def figure(
     drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
     shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
-    for axis, (name, cells), one, level in zip(shown, flat, lines, levels, strict=True):
+    for axis, (name, cells), one, level in zip(shown, flat, drawn_lines, levels, strict=True):
         for number, (kind, line) in enumerate(one.items()):
             weight = 1 + 0.9 * (len(one) - 1 - number) / max(1, len(one) - 1)  # coinciding curves stay visible
             _curve(axis, line, known["", kind], alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
@@ -192,8 +195,7 @@ def _curve(axis: Axes, line: pd.DataFrame, look: Look, **sizes: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
     drawn, rates = style.drawn_as(look), line["tokens_per_step"]
     style.points(axis, rates, line["score"], line["low"], line["high"], **drawn, **sizes)
-    ceiling = {"linestyle": ":", "marker": "_", "markersize": 6, "linewidth": 0.9}
-    axis.plot(rates, line["ceiling"], color=drawn["color"], **ceiling)
+    axis.plot(rates, line["ceiling"], ":", color=drawn["color"], marker="_", markersize=6, linewidth=0.9)
 
 
 def _level(axis: Axes, score: float, low: float, high: float, colour: str, dashes: str, name: str = "") -> None:

@@ -79,6 +79,12 @@ def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
 
 
+def lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """(model, policy family, its points) of each curve in a table of `analysis.curves`."""
+    groups = table.groupby(["model", "family"], sort=False)
+    return [(str(model), str(kind), points) for (model, kind), points in groups]
+
+
 def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
     """A sampler's row of every task, without figures where it failed or was not run (status `absent`)."""
     blank = dict.fromkeys(("score", "low", "high", "tokens_per_step", "tokens_per_row"))
@@ -100,7 +106,7 @@ def overview(scope: Scope) -> list[Row]:
         row: Row = {"model": model, "sampler": sampler, "tasks": f"{len(scored)} of {len(tasks)}"}
         row |= dict.fromkeys(INTERVAL)
         if len(scored) == len(tasks):
-            known = [tuple(nan if record[name] is None else record[name] for name in INTERVAL) for record in scored]
+            known: list[Any] = [tuple(nan if one[name] is None else one[name] for name in INTERVAL) for one in scored]
             row |= zip(INTERVAL, map(number, mean_interval(known)), strict=True)
         for name in ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost"):
             row[name] = average([record[name] for record in ran], len(tasks))
@@ -138,8 +144,7 @@ def policies(scope: Scope) -> list[Row]:
     for model, score in zip(forwards["model"], forwards["score"], strict=True):
         best[tasks[model]] = max(best[tasks[model]], score)
     rows = []
-    for names, group in steps.groupby(["model", "family"], sort=False):
-        model, kind = str(names[0]), str(names[1])
+    for model, kind, group in lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
         speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.printable import counted, first_line, fixed, printable
-from pbcore.report.cells import interval, joined, served_sections
-from pbcore.report.headline import findings, measured
+from pbcore.report.cells import findings, interval, joined, measured, served_sections
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import NOT_MEASURED as NONE
 from pbcore.report.tables import terminal, trade_off_tables

@@ -12,8 +12,8 @@ from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
 from pbcore.report.page import tables
+from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
-from pbcore.report.page.samples import Answers
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short

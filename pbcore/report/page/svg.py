@@ -13,7 +13,7 @@ from pbcore.printable import counted, fixed, printable
 from pbcore.report.cells import interval, silent
 from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
-from pbcore.report.scopes import Scope, average, by_sampler, number
+from pbcore.report.scopes import Scope, average, by_sampler, lines, number
 
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
@@ -59,7 +59,7 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     leaders = leading(table, most)
     found = []
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
-    for (model, kind), group in table.groupby(["model", "family"], sort=False):
+    for model, kind, group in lines(table):
         dots = []
         for sampler, rate, score, low, high, ceiling in group[columns].itertuples(index=False):
             told = f"{model} {sampler}: {fixed(score)} %{interval(low, high)} at {fixed(rate, 2)} tokens per step"
@@ -103,10 +103,10 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
         for model, front in fronts
         if len(front) > 1
     ]
-    lines = [_series(number, one, axis) for number, one in enumerate(series)]
+    drawn_series = [_series(i, one, axis) for i, one in enumerate(series)]
     names = ", ".join(printable(one.name, 60) for one in series)
     told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
-    body = f"{_axes(axis)}{''.join(bands)}{''.join(lines)}"
+    body = f"{_axes(axis)}{''.join(bands)}{''.join(drawn_series)}"
     drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{attribute(told)}">{body}</svg>'
     led, rest = ([_key(i, one) for i, one in enumerate(series) if one.leads is leads] for leads in (True, False))
     more = f'<summary>{counted(len(rest), "more curve")}</summary><ul class="legend">{"".join(rest)}</ul>'

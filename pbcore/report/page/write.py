@@ -14,12 +14,10 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.report.cells import ROWS_NOTE, gaps, rows_differ, run_facts
-from pbcore.report.headline import findings, measured
+from pbcore.report.cells import ROWS_NOTE, findings, gaps, measured, rows_differ, run_facts
 from pbcore.report.looks import Look, looks
-from pbcore.report.page.data import page_data
+from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
-from pbcore.report.page.samples import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.svg import WIDE, plot, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
