@@ -16,7 +16,7 @@ from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.report.style import finish, label, legend, numbered, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -246,7 +246,7 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
             draw_measured(axis, [at.at(at.steps)], numbered(names.index(name)), name)
         percent(axis)
         finish(axis, label(group[0].where))
-    named_legend(figure, 8)
+    legend(figure, 8, 7.5)
     return Drawing("frontier", figure, regret_rows(found), regret_text(found))
 
 

@@ -9,7 +9,7 @@ from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
 from pbcore.models.base import Model
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.report.style import finish, label, legend, numbered, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -142,7 +142,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
         draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
-    named_legend(figure, COLUMNS)
+    legend(figure, COLUMNS, 7.5)
     rows: list[Row] = []
     for place in places:
         row = {"model": model.name, "curve": place.curve, "operation": place.op, "n": place.n, "sampler": place.sampler}

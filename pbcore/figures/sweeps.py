@@ -204,7 +204,7 @@ def _curves(
             axis.set_xscale("log", base=2)
         style.plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
         style.finish(axis, style.label(f"{title}: {panel}"))
-    style.named_legend(figure, keys)
+    style.legend(figure, keys, 7.5)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 

@@ -155,10 +155,11 @@ def figure(
         for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
             gap.set_visible(False)
             axis.tick_params(labelbottom=True)
-    sample = axes[0][0].plot
-    handles = [sample([], [], **style.drawn_as(known["", kind]), markersize=4, linewidth=1.4)[0] for kind in here]
-    handles += [sample([], [], color=colour, linestyle=dash, linewidth=1.1)[0] for colour, dash in shades.values()]
-    style.legend(drawn, handles, [*here, *shades], -(-len(handles) // keys))
+    for kind in here:
+        axes[0][0].plot([], [], **style.drawn_as(known["", kind]), markersize=4, linewidth=1.4, label=kind)
+    for key, (colour, dash) in shades.items():
+        axes[0][0].plot([], [], color=colour, linestyle=dash, linewidth=1.1, label=key)
+    style.legend(drawn, -(-(len(here) + len(shades)) // keys))
     return drawn
 
 
@@ -174,6 +175,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     for number, model in enumerate(models):
         look = style.numbered(number % len(COLOURS))
         looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
+        axes[0].plot([], [], **looked[model], label=f"{model} (server)" if model in behind else model)
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model in (one for one in models if one in set(table["model"])):
@@ -186,8 +188,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    handles = [axes[0].plot([], [], **look)[0] for look in looked.values()]
-    style.legend(drawn, handles, (f"{one} (server)" if one in behind else one for one in models), min(4, len(models)))
+    style.legend(drawn, min(4, len(models)))
     return drawn
 
 

@@ -1,6 +1,6 @@
 """The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and intervals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,20 +41,15 @@ def panels(
     return figure, [list(row) for row in axes]
 
 
-def legend(figure: Figure, handles: Iterable[Artist], names: Iterable[str], columns: int, size: float = 8) -> None:
-    """One legend below, with each name once."""
+def legend(figure: Figure, columns: int, size: float = 8) -> None:
+    """One legend below of what has a label in the figure's panels, with each name once."""
     found: dict[str, Artist] = {}
-    for handle, name in zip(handles, names, strict=True):
-        found.setdefault(label(name), handle)
+    for axis in figure.axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
         figure.legend(*keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False)
-
-
-def named_legend(figure: Figure, columns: int) -> None:
-    """The legend of what has a label in the figure's panels."""
-    pairs = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
-    legend(figure, (handle for handle, _ in pairs), (name for _, name in pairs), columns, 7.5)
 
 
 def drawn_as(look: Look) -> dict[str, Any]:
