@@ -11,12 +11,11 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import finish, label, legend, numbered, panels, percent
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 

@@ -10,6 +10,7 @@ from tabulate import tabulate
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import short
 from pbcore.printable import counted, fixed, printable, signed
+from pbcore.report.cells import or_dash
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
 from pbcore.text import NAME, code, md, name
@@ -89,7 +90,8 @@ def _cells(row: Beside) -> list[str]:
         f"[{fixed(100 * row.low, 0)}–{fixed(100 * row.high, 0)}]",
         f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
         signed(100 * row.difference),
-        *("–" if rate is None else fixed(rate) for rate in (row.tokens_per_step, row.their_tokens_per_step)),
+        or_dash(row.tokens_per_step),
+        or_dash(row.their_tokens_per_step),
     ]
 
 

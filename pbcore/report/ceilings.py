@@ -7,14 +7,13 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted, fixed
-from pbcore.report.cells import real
+from pbcore.report.cells import NONE, or_dash, real
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import category
 from pbcore.text import NAME, ascii_text, md, name
 
-NONE = "–"
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
     "samples under the same sampler: what it lacks to 100 is lost by parallel decoding, and the gap is the model's "
@@ -128,5 +127,4 @@ def _against(row: dict[Any, Any]) -> str:
 def _bits(row: dict[Any, Any]) -> str:
     if pd.isna(row["bits_lost"]):
         return NONE
-    rate = NONE if pd.isna(row["tokens_per_step"]) else fixed(row["tokens_per_step"])
-    return f"{fixed(row['bits_lost'], 2)}, {rate}"
+    return f"{fixed(row['bits_lost'], 2)}, {or_dash(row['tokens_per_step'])}"

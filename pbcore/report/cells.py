@@ -17,6 +17,7 @@ from pbcore.results.record import absent_reasons
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import listed, name
 
+NONE = "–"  # not measured
 MODELS = 3  # that have a sentence of their own
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence: at batch 1 on a GPU "
@@ -53,6 +54,11 @@ def silent(cells: pd.DataFrame) -> pd.DataFrame:
     """The scored cells of models that answered elsewhere and report no tokens per step."""
     scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
     return scored[elsewhere(scored) & scored["tokens_per_step"].isna()]
+
+
+def or_dash(value: float | None, places: int = 1) -> str:
+    """A number with so many decimals; `–` for what was not measured."""
+    return NONE if pd.isna(value) else fixed(value, places)
 
 
 def interval(low: float | None, high: float | None) -> str:

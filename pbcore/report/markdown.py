@@ -192,16 +192,13 @@ def _speed(cells: pd.DataFrame) -> str:
         seconds, samples = group["seconds"].sum(), group["n"].sum()
         forwards = {"NFE": "nfe"} | ({"rows": "rows"} if told else {})
         counts = {head: (group[kind] * group["n"]).sum(min_count=len(group)) for head, kind in forwards.items()}
-        speeds = {"samples/s": "–", "tokens/s": "–"}
+        mark = "*" if group["shared_device"].any() else ""
+        speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
         if seconds:
             tokens = (group["tokens_per_second"] * group["seconds"]).sum()
-            speeds = {"samples/s": fixed(samples / seconds), "tokens/s": fixed(tokens / seconds, 0)}
-        mark = "*" if group["shared_device"].any() else ""
-        timed = {head: f"{text}{mark if text != '–' else ''}" for head, text in speeds.items()}
-        return {head: count / samples for head, count in counts.items()} | {
-            "seconds": f"{fixed(seconds, 2)}{mark}",
-            **timed,
-        }
+            speeds["samples/s"] = f"{fixed(samples / seconds)}{mark}"
+            speeds["tokens/s"] = f"{fixed(tokens / seconds, 0)}{mark}"
+        return {head: count / samples for head, count in counts.items()} | speeds
 
     note = " ".join(["Tokens are counted in the answers, before the first EOS.", *told])
     shared = ran.get("shared_device", pd.Series(dtype=bool)).any()

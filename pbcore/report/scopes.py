@@ -112,8 +112,8 @@ def overview(scope: Scope) -> list[Row]:
             row[name] = average([record[name] for record in ran], len(tasks))
         samples = _sum(record["n"] for record in ran)
         for name in ("nfe", "rows"):
-            counts = [record[name] * record["n"] for record in ran if None not in (record[name], record["n"])]
-            row[name] = _ratio(sum(counts) if len(counts) == len(ran) else None, samples)
+            counts = (None if None in (one[name], one["n"]) else one[name] * one["n"] for one in ran)
+            row[name] = _ratio(_sum(counts), samples)
         row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
         rows.append(row | {"missing": missing(group, tasks)})
     return rows
@@ -162,8 +162,7 @@ def number(value: Any) -> float | None:
 
 def average(values: Sequence[float | None], count: int) -> float | None:
     """The mean of `count` values; None where one is missing."""
-    known = [value for value in values if value is not None]
-    return sum(known) / count if count and len(values) == len(known) == count else None
+    return _ratio(_sum(values), count) if len(values) == count else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

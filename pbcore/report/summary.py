@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import counted, first_line, fixed, printable
-from pbcore.report.cells import findings, interval, joined, measured, served_sections
+from pbcore.printable import counted, first_line, printable
+from pbcore.report.cells import findings, interval, joined, measured, or_dash, served_sections
 from pbcore.report.scopes import overview, scopes
-from pbcore.report.tables import NOT_MEASURED as NONE
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
@@ -40,7 +39,8 @@ def _means(cells: pd.DataFrame) -> list[str]:
         (
             name(row["model"]),
             name(row["sampler"]),
-            *(NONE if row[key] is None else fixed(row[key]) for key in ("score", "tokens_per_step")),
+            or_dash(row["score"]),
+            or_dash(row["tokens_per_step"]),
             interval(row["low"], row["high"]).strip(),
         )
         for row in overview(whole)

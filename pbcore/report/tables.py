@@ -7,12 +7,11 @@ import pandas as pd
 
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import ROWS_NOTE, elsewhere, interval, prompts_note, rows_differ, samples_a_cell
+from pbcore.report.cells import NONE, ROWS_NOTE, elsewhere, interval, or_dash, prompts_note, rows_differ, samples_a_cell
 from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
 from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
-NOT_MEASURED = "–"
 FAILED = "error"
 HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
 
@@ -30,7 +29,7 @@ class Line:
     def rate(self, kind: str) -> str:
         """The one rate of all tasks that have one, or else the mean."""
         known = {cell[kind] for cell in self.cells} - {None}
-        return _rate(known.pop() if len(known) == 1 and self.uniform else self.mean[kind])
+        return or_dash(known.pop() if len(known) == 1 and self.uniform else self.mean[kind])
 
     @property
     def uniform(self) -> bool:
@@ -58,7 +57,7 @@ class Table:
 def mark(cell: Row, places: int = 0) -> str:
     """A cell's score in %, or why there is none."""
     if cell["score"] is None:
-        return {"absent": NOT_RUN, "ok": NOT_MEASURED}.get(cell["status"], FAILED)
+        return {"absent": NOT_RUN, "ok": NONE}.get(cell["status"], FAILED)
     return fixed(cell["score"], places)
 
 
@@ -137,7 +136,7 @@ def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
     for kind in table.kinds:
         rates = [cell[kind] for cell in line.cells]
         if not line.uniform and rates not in shown:
-            texts = ["" if rate is None else _rate(rate) for rate in rates]
+            texts = ["" if rate is None else or_dash(rate) for rate in rates]
             rows.append((f"    {kind.replace('_', ' ')}", [*texts, *[""] * (1 + len(table.kinds))]))
             shown.append(rates)
     return rows
@@ -162,7 +161,9 @@ def with_rates(cell: Row, places: int = 0) -> str:
     if cell["score"] is None:
         return mark(cell)
     per_step, per_row = (cell[kind] for kind in HEADS)
-    return f"{mark(cell, places)} at {_rate(per_step)}{'' if per_row in (None, per_step) else f' / {_rate(per_row)}'}"
+    return (
+        f"{mark(cell, places)} at {or_dash(per_step)}{'' if per_row in (None, per_step) else f' / {or_dash(per_row)}'}"
+    )
 
 
 def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -190,22 +191,18 @@ def _table(scope: Scope) -> Table:
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     notes = []
     marks = {mark(cell) for line in lines for cell in line.cells}
-    if NOT_MEASURED in marks:
+    if NONE in marks:
         reasons: dict[str, None] = {}
         for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
             absent = record.get("absent")
             why = absent.get(record["headline"]) if isinstance(absent, dict) else None
             reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
-        notes.append(f"{NOT_MEASURED} not measured: {'; '.join(reasons)}")
+        notes.append(f"{NONE} not measured: {'; '.join(reasons)}")
     if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if NOT_RUN in marks:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
     silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
     if len(silent):
-        notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
+        notes.append(f"{NONE} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
     return [*notes, *[ROWS_NOTE] * rows_differ(cells), *prompts_note(cells)]
-
-
-def _rate(rate: float | None) -> str:
-    return NOT_MEASURED if rate is None else fixed(rate)

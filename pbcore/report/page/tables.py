@@ -4,20 +4,19 @@ carry; and in Markdown, from the same columns."""
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
 from tabulate import tabulate
 
 from pbcore.analysis.order import short
-from pbcore.printable import fixed, printable
-from pbcore.report.cells import ROWS_NOTE
+from pbcore.printable import printable
+from pbcore.report.cells import ROWS_NOTE, interval, or_dash
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
 from pbcore.report.tables import with_interval
 from pbcore.text import NAME, code, md
-
-NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,8 @@ def decimals(
     key: str, head: str, places: int = 1, about: str = "", optional: bool = False, none: str = "not measured"
 ) -> Column:
     """A column of numbers; `–` for what was not measured, and `none` says why."""
-
-    def shown(row: Row) -> str:
-        return NONE if row[key] is None else fixed(row[key], places)
-
-    return Column(head, shown, lambda row: row[key], about, optional=optional, none=none)
+    value = itemgetter(key)
+    return Column(head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none)
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -69,13 +65,15 @@ def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     return Column(head, lambda row: str(row[key]), None, about, wide)
 
 
-def scored(head: str, about: str = "", none: str = "", places: int = 1) -> Column:
+def scored(head: str, about: str = "", none: str = "") -> Column:
     """A column of scores in %, each with its 95 % interval."""
-
-    def shown(row: Row) -> str:
-        return NONE if row["score"] is None else with_interval(row, places)
-
-    return Column(head, shown, lambda row: row["score"], about, none=none)
+    return Column(
+        head,
+        lambda row: or_dash(row["score"]) + interval(row["low"], row["high"]),
+        itemgetter("score"),
+        about,
+        none=none,
+    )
 
 
 MODEL = words("model", "model")

@@ -37,9 +37,8 @@ MEANS = "means over each model's own tasks"
 
 
 def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> Path:
-    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before.
-
-    Raises the errors of `results.load`."""
+    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before. Raises
+    the errors of `results.load`."""
     path = Path(run_dir)
     cells, answers = found or read(path)
     return rebuild(cells, [path], path, answers)
@@ -87,10 +86,8 @@ def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
 
 
 def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()) -> list[Answers]:
-    """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
-    `known`: what was read of the one source before.
-
-    In a frame of several runs a model may be named with its run ("tiny of a")."""
+    """The answers of a frame's cells, in its order; in one of several runs a model may be named with its run ("tiny of
+    a"). A cell without a record there (of published tables) is left out. `known`: what was read of the one source."""
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))
@@ -102,15 +99,12 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[Sto
             cell = entry.cell
             names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
-    runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
-    for run, name, model, task, sampler in zip(
-        runs, cells["id"], cells["model"], cells["task"], cells["sampler"], strict=True
-    ):
-        given = next((one for one in (model, model.rpartition(" of ")[0]) if (run, one, task, sampler) in stored), None)
-        if given is not None:
-            entry, questions = stored[run, given, task, sampler]
-            found.append(Answers(name, model, entry.cell, entry.samples, questions))
+    for row in cells[["id", "model", "task", "sampler"]].assign(run=cells.get("run", str(sources[0]))).itertuples():
+        places = ((row.run, model, row.task, row.sampler) for model in (row.model, row.model.rpartition(" of ")[0]))
+        if place := next((place for place in places if place in stored), None):
+            entry, questions = stored[place]
+            found.append(Answers(row.id, row.model, entry.cell, entry.samples, questions))
     return found
 
 
