@@ -161,9 +161,8 @@ def with_rates(cell: Row, places: int = 0) -> str:
     if cell["score"] is None:
         return mark(cell)
     per_step, per_row = (cell[kind] for kind in HEADS)
-    return (
-        f"{mark(cell, places)} at {or_dash(per_step)}{'' if per_row in (None, per_step) else f' / {or_dash(per_row)}'}"
-    )
+    beside = "" if per_row in (None, per_step) else f" / {or_dash(per_row)}"
+    return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
 
 
 def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str]:

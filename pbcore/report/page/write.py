@@ -100,11 +100,12 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[Sto
             names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
     found = []
-    for row in cells[["id", "model", "task", "sampler"]].assign(run=cells.get("run", str(sources[0]))).itertuples():
-        places = ((row.run, model, row.task, row.sampler) for model in (row.model, row.model.rpartition(" of ")[0]))
+    for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
+        models = row["model"], row["model"].rpartition(" of ")[0]
+        places = ((row["run"], model, row["task"], row["sampler"]) for model in models)
         if place := next((place for place in places if place in stored), None):
             entry, questions = stored[place]
-            found.append(Answers(row.id, row.model, entry.cell, entry.samples, questions))
+            found.append(Answers(row["id"], row["model"], entry.cell, entry.samples, questions))
     return found
 
 
