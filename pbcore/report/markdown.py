@@ -13,7 +13,7 @@ from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed
-from pbcore.report.ceilings import ceiling_section
+from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
