@@ -59,11 +59,9 @@ class PositionReader:
     _logits: Callable[..., Tensor]
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V). Only the wanted positions go through the output projection."""
         return self._logits(query, query.want)
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the revealed ones in `query.review`, from one forward."""
         if query.review is None:
             raise ValueError("logits_and_review needs a query with review")
         positions = query.want | query.review
@@ -101,7 +99,6 @@ class BlockContext(PositionReader):
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
 
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)."""
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
         ran = rows & (until > self._stored)
         if not bool(ran.any()):
@@ -117,7 +114,6 @@ class BlockContext(PositionReader):
         return ran, self._model.read(last)
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these."""
         for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
         self._cache = self._cache.of(rows)

@@ -34,12 +34,10 @@ class ModelCache:
         options: Mapping[str, Any] | None = None,
         release: Callable[[], None] = lambda: None,
     ) -> None:
-        self._device, self._release = device, release
-        self._dtype, self._options = dtype, options or {}
+        self._device, self._dtype, self._options, self._release = device, dtype, options or {}, release
         self._held: tuple[str, str | None] | None = None  # name and dtype
         self._model: Model | None = None
         self._errors: dict[tuple[str, str | None], Exception] = {}
-        self.loads = 0
 
     def get(self, name: str, dtype: str | None = None) -> Model:
         """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
@@ -57,7 +55,6 @@ class ModelCache:
                 self._errors[wanted] = error
                 raise
             self._held = wanted
-            self.loads += 1
         return self._model
 
     def clear(self) -> None:

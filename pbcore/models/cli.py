@@ -6,7 +6,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.families import FAMILIES, families_table
+from pbcore.models.families import FAMILIES, cached_config, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
 
 
@@ -75,10 +75,7 @@ def availability(entry: ModelEntry) -> str:
         return entry.status()
     if entry.source is None:
         return "ready"
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(entry.source, "config.json", revision=entry.revision)
-    return "cached" if isinstance(cached, str) else "download"
+    return "download" if cached_config(entry.source, entry.revision) is None else "cached"
 
 
 def _source(entry: ModelEntry) -> str:
@@ -88,9 +85,11 @@ def _source(entry: ModelEntry) -> str:
 def _details(entry: ModelEntry) -> str:
     weights = None
     if entry.shape is not None and entry.family == "masked":
-        from pbcore.models.architecture import parameter_count
+        from pbcore.models.architecture import architecture
+        from pbcore.models.checkpoints import empty_model
+        from pbcore.models.network import count_parameters
 
-        count = parameter_count(entry.shape, entry.name)
+        count = count_parameters(empty_model(architecture(entry.shape, entry.name)))
         weights = f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
     known = FAMILIES.get(entry.architecture or "")
     columns = {} if known is None else known.columns()

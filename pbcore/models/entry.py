@@ -24,8 +24,9 @@ class ModelEntry:
 
     One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint),
     `shape` with `dummy` (random weights), `factory` (registered by a user), or `loader`, an integration's function that
-    makes it, `module:function`. `architecture` is its row in `families`, `layers` limits the layers of a dummy, `gpus`
-    is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to merge into the weights.
+    makes it, `module:function`. `config` is the config.json of `folder` if it was read already. `architecture` is its
+    row in `families`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
+    `adapter` the folder of a LoRA adapter to merge into the weights.
 
     A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
     whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
@@ -38,6 +39,7 @@ class ModelEntry:
     source: str | None = None
     revision: str | None = None
     folder: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
     embedded: bool = False
     mask_id: int | None = None
     eos_id: int | None = None

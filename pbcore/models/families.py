@@ -21,6 +21,7 @@ from pbcore.printable import shown
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
 SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
+NO_CONFIG = "is not a checkpoint: it has no config.json. Give the folder that holds config.json and *.safetensors"
 _CODE = "authors' code, run on small checkpoints"
 
 
@@ -206,24 +207,11 @@ def family_of(config: Mapping[str, Any]) -> str:
     return "causal" if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes) else "masked"
 
 
-def family_of_folder(folder: Path) -> str:
-    """`family_of` a checkpoint folder; `masked` for a folder without a readable config.json."""
-    return family_of(_config(folder))
-
-
-def family_of_hub(source: str, revision: str) -> str | None:
-    """`family_of` a hub model whose config.json is in this machine's cache; None if it isn't."""
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(source, "config.json", revision=revision)
-    return family_of_folder(Path(cached).parent) if isinstance(cached, str) else None
-
-
 def block_of(entry: ModelEntry) -> int | None:
     """The block length of a block model, as far as it is known before it is loaded; None for other models."""
     if entry.block is not None:
         return entry.block
-    raw = entry.shape if entry.shape is not None else {} if entry.folder is None else _config(entry.folder)
+    raw = entry.config if entry.shape is None else entry.shape
     block = FAMILIES[family].block_of(raw) if (family := recognised(raw)) else None
     return block if type(block) is int else None
 
@@ -234,7 +222,15 @@ def families_table() -> str:
     return tabulate(rows, headers="keys", tablefmt="pipe", disable_numparse=True)
 
 
-def _config(folder: Path) -> Mapping[str, Any]:
+def cached_config(source: str, revision: str | None) -> Path | None:
+    """The config.json of a hub model in this machine's cache; None if it isn't there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(source, "config.json", revision=revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def readable_config(folder: Path) -> Mapping[str, Any]:
     """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:
         return read_config(folder)
@@ -242,16 +238,13 @@ def _config(folder: Path) -> Mapping[str, Any]:
         return {}
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> Mapping[str, Any]:
     """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
     path = folder / "config.json"
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        config: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError(
-            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
-            "*.safetensors"
-        ) from error
+        raise ModelError(f"{folder} {NO_CONFIG}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
     if not isinstance(config, dict):

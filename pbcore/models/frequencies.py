@@ -81,5 +81,5 @@ def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
     if entry.folder is None and entry.source is None:
         raise ModelError(f"{name} has no tokenizer of its own to count tokens with; give a model with a checkpoint")
     folder = locate(entry, LoadOptions())
-    size: int = architecture(read_config(folder), str(folder)).config.vocab_size
+    size: int = architecture(entry.config or read_config(folder), str(folder)).config.vocab_size
     return read_tokenizer(folder, entry.name, entry.chat), size

@@ -27,7 +27,7 @@ from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
 from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution, canvas_tokens
-from pbcore.theory.distributions import answer_distribution, supports
+from pbcore.theory.distributions import answer_distribution
 from pbcore.theory.mutual import mutual_information
 
 NOISE = 1e-6
@@ -75,11 +75,6 @@ class Ideal:
     def vocab_size(self) -> int:
         return len(self._texts)
 
-    @staticmethod
-    def supports(task: str) -> bool:
-        """Whether `ideal` can answer a task: its valid answers must be known."""
-        return supports(task)
-
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks.
 
@@ -101,15 +96,12 @@ class Ideal:
         return Request((), canvas, key, prompt)
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Tokens up to the first EOS, joined; masks are left out."""
         return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
-        """All tokens joined; masks and EOS are left out."""
         return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> _Batch:
-        """A batch ready for decoding; its distributions are built here."""
         if cache is not None:
             raise ModelError(f"ideal has no {cache} cache: it keeps nothing between forwards")
         return _Batch([self._row(request, seed) for request in requests], self.vocab_size, self.noise, self.device)
@@ -177,7 +169,6 @@ class _Batch:
         return self._logits(self._rows, query.canvas.cpu().numpy(), query.want.cpu().numpy(), query.nfe.cpu().numpy())
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions, and (N, V) of those in `query.review`, each given all other tokens."""
         if query.review is None:
             raise ValueError("ideal: logits_and_review needs a query with review")
         if not query.hidden:

@@ -25,7 +25,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
-from pbcore.models.tokenizer import HashTokenizer, Tokenizer, auto_tokenizer, read_tokenizer
+from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
@@ -37,7 +37,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
     folder = None if entry.dummy else locate(entry, options)
     where = entry.name if folder is None else str(folder)
-    raw = entry.shape or {} if folder is None else read_config(folder)
+    raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork
     tokenizer: Tokenizer | None = None
     try:
@@ -46,7 +46,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
         if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
             raise
         network = RemoteNetwork(own_code(folder, raw, kind).to(place))
-        tokenizer = auto_tokenizer(folder, entry.name, options.chat or entry.chat, trust_remote_code=True)
+        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True)
         arch = _own_architecture(network.module, raw)
     else:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))

@@ -41,13 +41,12 @@ class MaskedModel(Predictor):
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits.
-
-        A block model can't hide them, nor re-predict a block's first token with shifted logits.
+        """Hidden tokens need a pairwise attention mask and unshifted logits. A block model can't hide them, nor
+        re-predict a block's first token with shifted logits.
         """
-        if self.block is not None:
-            return frozenset() if self.shift else frozenset({"seen"})
-        return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
+        if self.shift:
+            return frozenset({"seen"} if self.block is None else ())
+        return frozenset({"seen", "hidden"} if self.network.pairwise and self.block is None else {"seen"})
 
     @property
     def attention(self) -> bool:
@@ -55,9 +54,8 @@ class MaskedModel(Predictor):
         return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row: a Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` is one
-        mask token. The chat template is applied to messages; text is tokenized without it; token ids are used
-        unchanged. Raises ModelError for words or ids outside the vocabulary, too long rows, and a missing length.
+        """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
+        messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`.
         """
         sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
@@ -66,11 +64,9 @@ class MaskedModel(Predictor):
         return request
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Canvas tokens as text, up to the first stop token; masks and other special tokens are left out."""
         return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
-        """All canvas tokens as text; special tokens are left out, but not what follows them."""
         return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
@@ -158,10 +154,8 @@ class MaskedContext(PositionReader):
         return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the shadows of the revealed positions in `review` (R, L).
-
-        As in WINO the shadow block covers both kinds of positions, although only the shadows of revealed ones are read.
-        """
+        """Logits (M, V) of the wanted positions and (N, V) of the shadows of those in `review` (R, L); as in WINO there
+        are shadows of both."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt, end = self._prompt.shape[1], columns.shape[1]
         run, of, real = with_shadows(
@@ -175,10 +169,7 @@ class MaskedContext(PositionReader):
         return logits[: len(wanted)], logits[len(wanted) :]
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these.
-
-        Without a KV cache, prompt columns that are now padding in every row are dropped too.
-        """
+        """Without a KV cache, prompt columns that are now padding in every row are dropped, too."""
         self._prompt, self._seen = self._prompt[rows], self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)

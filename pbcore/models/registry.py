@@ -14,7 +14,7 @@ from pbcore.errors import InputError
 from pbcore.extensions import named, provided
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
+from pbcore.models.families import FAMILIES, NO_CONFIG, cached_config, family_of, readable_config
 from pbcore.package_data import package_yaml
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
@@ -28,7 +28,7 @@ _DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
     "ideal": "pbcore.models.ideal:load_ideal",
     "masked": "pbcore.models.loading:load_masked",
-    "causal": "pbcore.models.causal_loading:load_causal",
+    "causal": "pbcore.models.causal:load_causal",
     "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
     "sedd": "pbcore.models.sedd.model:load_sedd",
 }
@@ -124,15 +124,13 @@ def resolve_model(name: str) -> ModelEntry:
         return entry
     if path.is_dir():
         if (path / "config.json").is_file():
-            return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
+            config = readable_config(path)
+            return ModelEntry(path.name or name, family=family_of(config), folder=path.resolve(), config=config)
         if is_adapter(path):
             raise ModelError(
                 f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
             )
-        raise ModelError(
-            f"model {name!r}: {path.absolute()} is not a checkpoint: it has no config.json. Give the folder that holds "
-            "config.json and *.safetensors"
-        )
+        raise ModelError(f"model {name!r}: {path.absolute()} {NO_CONFIG}")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         what = "is a file" if path.is_file() else "does not exist"
         raise ModelError(
@@ -140,7 +138,9 @@ def resolve_model(name: str) -> ModelEntry:
             "*.safetensors"
         )
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        return ModelEntry(name, family=family_of_hub(name, "main") or UNKNOWN, source=name, revision="main")
+        cached = cached_config(name, "main")
+        family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
+        return ModelEntry(name, family=family, source=name, revision="main")
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
@@ -167,7 +167,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
 
-        entry = replace(entry, family=family_of_folder(locate(entry, given)))
+        config = readable_config(folder := locate(entry, given))
+        entry = replace(entry, family=family_of(config), folder=folder, config=config)
     # With a mask token of the user's choice any checkpoint is a masked model.
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":

@@ -53,7 +53,7 @@ def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options:
         raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
     ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
-    raw = read_config(folder)
+    raw = entry.config or read_config(folder)
     if not raw.get("auto_map"):
         raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
     theirs = own_code(folder, raw, torch.float32).to(device)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
@@ -72,9 +72,7 @@ def encoded(
     limit: int,
 ) -> Request:
     """A prompt as a row of model `name`, which has so many `tokens` and positions (`limit`); `hole` stands at the
-    canvas positions to predict, given ones hold a Sample's tokens.
-
-    Raises ModelError for ids outside the vocabulary, a prompt and answer that are too long, and a missing length.
+    canvas positions to predict. Raises ModelError for ids outside the vocabulary, too long rows, a missing length.
     """
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
@@ -202,35 +200,28 @@ class NoTokenizer(Tokenizer):
         )
 
 
-def auto_tokenizer(folder: Path, name: str, mode: str | None, trust_remote_code: bool) -> Tokenizer:
-    """The tokenizer that transformers makes of a folder's files. Raises ModelError for files that can't be read."""
-    from transformers import AutoTokenizer
+def read_tokenizer(
+    folder: Path, name: str, mode: str | None, ending: str = "", *, auto: bool = False, trust_remote_code: bool = False
+) -> Tokenizer:
+    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
+    the one that transformers makes of the files. `ending` stands behind chats without a template. Raises ModelError for
+    files that can't be read.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
+    kind: Any = AutoTokenizer
+    if not auto:
+        if (folder / "tokenizer.json").is_file():
+            kind = PreTrainedTokenizerFast
+        elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            kind = Qwen2Tokenizer
+        else:
+            return NoTokenizer(name)
     try:
-        words = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+        words = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
         raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
-    return FileTokenizer(words, name, mode)
-
-
-def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") -> Tokenizer:
-    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; `ending`
-    stands behind chats without a template.
-
-    Raises ModelError for files that can't be read.
-    """
-    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
-
-    if (folder / "tokenizer.json").is_file():
-        kind = PreTrainedTokenizerFast
-    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        kind = Qwen2Tokenizer
-    else:
-        return NoTokenizer(name)
-    try:
-        return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode, ending)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return FileTokenizer(words, name, mode, ending)
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
@@ -249,11 +240,6 @@ def pieces(model: Any) -> Callable[[int], str] | None:
     return piece
 
 
-class PastEos(TypedDict):  # two fields of a Generation
-    official_text: str | None
-    text_after_eos: bool | None
-
-
 def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
     """Where the first of `stops` stands in `ids`; their number if none does."""
     return next((place for place, token in enumerate(ids) if token in stops), len(ids))
@@ -261,10 +247,9 @@ def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
 
 def past_eos(
     ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
-) -> PastEos:
-    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
-
-    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
+) -> dict[str, Any]:
+    """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the
+    text of the whole canvas. `text` is the answer; `whole_text` gives the canvas as text, None if it can't be told.
     """
     if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}

@@ -49,15 +49,13 @@ class Sedd:
         self, name: str, network: SeddNetwork, tokenizer: Tokenizer, eos_id: int, info: Mapping[str, Any]
     ) -> None:
         config = network.config
-        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
-        self.network, self.tokenizer = network, tokenizer
-        self.hole = OPEN if config.mask_id is None else config.mask_id  # marks an open position of a canvas
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
-        self.device = next(network.parameters()).device
+        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, self._graph.mask_id
+        self.network, self.tokenizer, self.device = network, tokenizer, next(network.parameters()).device
+        self.hole = OPEN if self.mask_id is None else self.mask_id  # marks an open position of a canvas
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises InputError for a sampler other than `analytic-s…` and `euler-s…`."""
         self._steps(sampler)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -159,7 +157,7 @@ def times(steps: int) -> list[float]:
 
 
 def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
-    """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
+    """The SEDD model of a registry entry, in float32 by default. Raises ModelError that says what to do."""
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:
         raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
@@ -177,7 +175,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         tokenizer, own_eos = HashTokenizer(config.tokens), config.tokens - 1
     else:
         folder = locate(entry, options)
-        network = _filled(read_sedd(read_config(folder), str(folder)), folder)
+        network = _filled(read_sedd(entry.config or read_config(folder), str(folder)), folder)
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
             words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
