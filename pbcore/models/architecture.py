@@ -34,8 +34,7 @@ _NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 class Architecture:
     """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json
     names. `blocks` says whether attention is block-causal, `block` its block length if known; `problems` what is wrong
-    with config.json, to be named together with what is wrong with the weights.
-    """
+    with config.json, to be named together with what is wrong with the weights."""
 
     kind: str  # llada, dream, llama, qwen2, qwen3, or another row of `families`
     model_class: Any
@@ -63,8 +62,7 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
     implementation; the other families are in `families`. Ids that config.json lacks are those of the authors' code,
     where the vocabulary has them. Raises ModelError for other architectures, for LLaDA options that Llama lacks, and
-    naming every key that is missing or has a value that no model can be built with.
-    """
+    naming every key that is missing or has a value that no model can be built with."""
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)
     if family is None:

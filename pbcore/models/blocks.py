@@ -2,8 +2,7 @@
 
 R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H width, M wanted
 positions, V tokens. A token's column is its position in its own row, counted from the prompt's start, so all rows share
-the grid of blocks; what lies past a row's end stays hidden.
-"""
+the grid of blocks; what lies past a row's end stays hidden."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ class BlockCache:
 
     def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
         """Where the next forward writes: `columns` (R', Q) of `rows` (R',), by default of all; it reads the first
-        `width` columns.
-        """
+        `width` columns."""
         self._at = rows, columns, width
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
@@ -81,8 +79,7 @@ class BlockContext(PositionReader):
     the part's first token is masked.
 
     Of the cache's columns the one after the longest row takes what is to be forgotten, and a block of further columns
-    the masks of a causal forward.
-    """
+    the masks of a causal forward."""
 
     def __init__(self, model: Predictor, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
@@ -157,8 +154,7 @@ class BlockContext(PositionReader):
     def _causally(self, start: Tensor) -> Tensor:
         """Hidden states (R, B, H) at which each token of the block is predicted from those before it and no others: at
         a mask in its place, in one forward of the block and as many masks, or with shifted logits at the token before
-        it (S2D2, arXiv 2603.25702).
-        """
+        it (S2D2, arXiv 2603.25702)."""
         place = torch.arange(self._block, device=start.device)
         columns = start[:, None] + place  # (R, B)
         written = torch.where(columns < self._end[:, None], columns, self._length)

@@ -24,8 +24,7 @@ def share_cores(workers: int) -> int:
 
 class ModelCache:
     """Holds at most one model. One that could not be loaded is not tried again: each of its cells gets the first error.
-    `release` is called before a model is freed, to drop what else refers to it.
-    """
+    `release` is called before a model is freed, to drop what else refers to it."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """Autoregressive models: any `AutoModelForCausalLM` of transformers, with its tokenizer and stop tokens, decoded by the
 library's own `generate`.
 
-R rows, P prompt columns, L answer tokens, V vocabulary.
-"""
+R rows, P prompt columns, L answer tokens, V vocabulary."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -38,8 +37,7 @@ class CausalModel:
 
     An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: as many as
     the sample's canvas has), at most as many as `limit`, the model's maximum sequence length, leaves. `draft` is the
-    model whose drafts `ar-draftN` verifies.
-    """
+    model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -70,8 +68,7 @@ class CausalModel:
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises ModelError for
-        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length.
-        """
+        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length."""
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
             raise ModelError(
@@ -104,9 +101,7 @@ class CausalModel:
 
     def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
         """A batch of rows. With drafts one row after the other, as transformers can't verify drafts of several rows.
-
-        Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one.
-        """
+        Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one."""
         self.check(sampler)
         if ar.drafts(sampler):
             return [one for request in requests for one in self._answer([request], sampler, seed)]
@@ -179,8 +174,7 @@ class _Watch:
 
     Draws depend on (seed, row, position) alone, so that drafts change no answer. A drawn token's score is raised above
     all others instead of ruling those out, because prompt lookup asks which tokens are ruled out. A draft's position
-    that isn't accepted is visited again: its last note holds.
-    """
+    that isn't accepted is visited again: its last note holds."""
 
     def __init__(self, keys: Tensor, limits: Tensor, prompt: int, stops: Tensor, temperature: float, seed: int) -> None:
         self._keys, self._limits, self._prompt, self._stops = keys, limits, prompt, stops

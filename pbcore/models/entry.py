@@ -1,7 +1,6 @@
 """The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions).
 
-Doesn't import torch.
-"""
+Doesn't import torch."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ class ModelEntry:
 
     A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
     whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
-    asked.
-    """
+    asked."""
 
     name: str
     family: str
@@ -65,12 +63,10 @@ class ModelEntry:
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """How to load weights. `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that
-    comes with a checkpoint.
-    `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
-    `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the registry and
-    config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`),
-    `adapter` the folder of a LoRA adapter that is merged into the weights.
-    """
+    comes with a checkpoint. `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto`
+    spreads a model over GPUs). `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain)
+    override the registry and config.json. `draft` names the smaller model whose drafts an autoregressive model verifies
+    (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights."""
 
     revision: str | None = None
     trust_remote_code: bool = False

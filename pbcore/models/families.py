@@ -2,8 +2,7 @@
 loaded and decoded, and where that is known from. Doesn't import torch.
 
 LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` only where no
-other family has it.
-"""
+other family has it."""
 
 import json
 from collections.abc import Mapping
@@ -32,8 +31,8 @@ class Family:
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
     Its attention is full unless `block` is given: the block length, unless config.json has it under `block_key`. The
-    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` has columns of their own.
-    """
+    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` has columns of their
+    own."""
 
     body: str
     mask_id: int | None = None
@@ -187,12 +186,10 @@ def recognised(raw: Mapping[str, Any]) -> str | None:
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """What a checkpoint is by its config.json, which decides its loader.
-
-    `sedd` if it has the layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
-    causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
-    transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
-    """
+    """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the layout of SEDD's authors;
+    `masked` if it is of a family above, names a mask token, switches causal attention off or has the type of a
+    diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
+    `masked`, whose loader says what is missing."""
     family, kind = recognised(config), str(config.get("model_type", "")).lower()
     if family == "sedd":
         return family

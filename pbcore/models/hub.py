@@ -21,8 +21,7 @@ _FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     """The folder that holds an entry's checkpoint, downloaded if necessary (weights as safetensors; code only with
-    trust_remote_code). Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk.
-    """
+    trust_remote_code). Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk."""
     if entry.folder is not None:
         return entry.folder
     source, revision, hub = str(entry.source), options.revision or entry.revision, constants.ENDPOINT

@@ -1,6 +1,5 @@
 """Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's
-own code.
-"""
+own code."""
 
 import json
 from collections.abc import Mapping
@@ -112,8 +111,7 @@ def _native(
 
 def read_top_k(kind: str, folder: Path) -> int | None:
     """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
-    none. It is in generation_config.json (published ones set none), else transformers' default of 50.
-    """
+    none. It is in generation_config.json (published ones set none), else transformers' default of 50."""
     if kind != "dream":
         return None
     path = folder / "generation_config.json"
@@ -127,9 +125,8 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem
-    of the checkpoint.
-    """
+    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem of
+    the checkpoint."""
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
@@ -171,8 +168,7 @@ def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
     """A model's description for the record, plain values only; `more` adds to it, or says what a module without
-    transformers' config doesn't.
-    """
+    transformers' config doesn't."""
     config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),

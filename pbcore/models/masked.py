@@ -2,8 +2,7 @@
 caches.
 
 R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width, M wanted positions,
-V tokens.
-"""
+V tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,8 +41,7 @@ class MaskedModel(Predictor):
     @property
     def reviews(self) -> frozenset[str]:
         """Hidden tokens need a pairwise attention mask and unshifted logits. A block model can't hide them, nor
-        re-predict a block's first token with shifted logits.
-        """
+        re-predict a block's first token with shifted logits."""
         if self.shift:
             return frozenset({"seen"} if self.block is None else ())
         return frozenset({"seen", "hidden"} if self.network.pairwise and self.block is None else {"seen"})
@@ -55,8 +53,7 @@ class MaskedModel(Predictor):
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
-        messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`.
-        """
+        messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`."""
         sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
@@ -84,8 +81,7 @@ class MaskedContext(PositionReader):
 
     With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the
     window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM,
-    arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first token.
-    """
+    arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first token."""
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model, self._mode = model, cache
@@ -188,8 +184,7 @@ def with_shadows(
     A shadow stands at its column's position and attends to its row's other columns and to all shadows of its row; no
     column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a
     forward without it. Returns the T + S columns to run, the column (R, S) that each shadow re-predicts, and which
-    shadows are real (R, S): rows with fewer are padded on the right.
-    """
+    shadows are real (R, S): rows with fewer are padded on the right."""
     count = review.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]
     of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)

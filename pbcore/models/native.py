@@ -1,6 +1,5 @@
 """DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy
-bound (arXiv 2505.24857).
-"""
+bound (arXiv 2505.24857)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,8 +34,7 @@ class DiffusionGemma:
     that aren't given keep the checkpoint's values.
 
     It generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
-    theirs; a length that was asked for must be one.
-    """
+    theirs; a length that was asked for must be one."""
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
         self.name, self.info = name, info
@@ -49,8 +47,7 @@ class DiffusionGemma:
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
         """Decodes one prompt at a time: in a batch transformers' `generate` counts padding as positions and draws for
-        all rows by one generator, so answers would depend on their neighbours.
-        """
+        all rows by one generator, so answers would depend on their neighbours."""
         settings = self._settings(sampler)
         return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
 

@@ -49,11 +49,9 @@ FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", loa
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
-
     Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a
     name that is taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node
-    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster.
-    """
+    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
@@ -67,9 +65,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 def add_models_file(path: str | Path) -> list[str]:
     """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and returns their names.
-
-    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file.
-    """
+    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file."""
     taken = {**_table(), **FACTORIES.all()}
     return [name for source in provided("models") for name in source.add_file(path, taken)]
 
@@ -81,8 +77,7 @@ def sources() -> dict[str, str]:
 
 def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
-    installation.
-    """
+    installation."""
     return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
@@ -97,12 +92,10 @@ def missing_here(entry: ModelEntry) -> bool:
 
 
 def resolve_model(name: str) -> ModelEntry:
-    """Resolves a model name, without loading the model or importing torch.
-
-    `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a
-    hub id (`owner/name`), or the path of a checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is
-    merged into its weights. Raises ModelError with close matches for anything else.
-    """
+    """Resolves a model name, without loading the model or importing torch. `name` is a name of the table (with `:dummy`
+    or `:dummy-l2` if its published shape is known), a registered name, a hub id (`owner/name`), or the path of a
+    checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is merged into its weights. Raises
+    ModelError with close matches for anything else."""
     if not isinstance(name, str) or not name:
         known = ", ".join(model_names())
         raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {known}")
@@ -148,12 +141,9 @@ def resolve_model(name: str) -> ModelEntry:
 
 
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
-    """Loads a model by name onto a device.
-
-    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered
-    factory gets them unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match
-    their config, and an unreachable hub.
-    """
+    """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are
+    those of LoadOptions; a registered factory gets them unchanged. Raises ModelError for unknown names (with close
+    matches), checkpoints that don't match their config, and an unreachable hub."""
     entry = resolve_model(name)
     if entry.factory is not None:
         if entry.adapter is not None:

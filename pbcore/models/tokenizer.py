@@ -1,6 +1,5 @@
 """Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no
-tokenizer.
-"""
+tokenizer."""
 
 import zlib
 from abc import ABC, abstractmethod
@@ -72,8 +71,7 @@ def encoded(
     limit: int,
 ) -> Request:
     """A prompt as a row of model `name`, which has so many `tokens` and positions (`limit`); `hole` stands at the
-    canvas positions to predict. Raises ModelError for ids outside the vocabulary, too long rows, a missing length.
-    """
+    canvas positions to predict. Raises ModelError for ids outside the vocabulary, too long rows, a missing length."""
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
     if sample is not None and sample.canvas is not None:
@@ -105,8 +103,7 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 
 class FileTokenizer(Tokenizer):
     """A tokenizer of transformers. `mode` template applies the chat template and adds no further special tokens; plain
-    joins the turns' contents by blank lines, with `ending` behind the last.
-    """
+    joins the turns' contents by blank lines, with `ending` behind the last."""
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
         self._tokenizer, self._name, self._ending = tokenizer, name, ending
@@ -135,8 +132,7 @@ class FileTokenizer(Tokenizer):
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
         """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
-        has so far.
-        """
+        has so far."""
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
@@ -205,8 +201,7 @@ def read_tokenizer(
 ) -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
     the one that transformers makes of the files. `ending` stands behind chats without a template. Raises ModelError for
-    files that can't be read.
-    """
+    files that can't be read."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
     kind: Any = AutoTokenizer
@@ -226,8 +221,7 @@ def read_tokenizer(
 
 def pieces(model: Any) -> Callable[[int], str] | None:
     """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
-    model; None for one that tells no tokens.
-    """
+    model; None for one that tells no tokens."""
     text = getattr(model, "text", None)
     if not callable(text):
         return None
@@ -249,8 +243,7 @@ def past_eos(
     ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
 ) -> dict[str, Any]:
     """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the
-    text of the whole canvas. `text` is the answer; `whole_text` gives the canvas as text, None if it can't be told.
-    """
+    text of the whole canvas. `text` is the answer; `whole_text` gives the canvas as text, None if it can't be told."""
     if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}
     whole = whole_text(ids)

@@ -1,8 +1,7 @@
 """SEDD as a model with its own decoding loop: given tokens are put back before every update, the rest follows the
 reverse process. Checkpoints are in their authors' layout.
 
-R rows, T positions, M open positions, N columns.
-"""
+R rows, T positions, M open positions, N columns."""
 
 import json
 import re
@@ -42,8 +41,7 @@ class Sedd:
     """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step.
 
     NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
-    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch.
-    """
+    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch."""
 
     def __init__(
         self, name: str, network: SeddNetwork, tokenizer: Tokenizer, eos_id: int, info: Mapping[str, Any]
@@ -60,8 +58,7 @@ class Sedd:
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN. Raises
-        ModelError for ids outside the vocabulary, too long rows, and a missing length.
-        """
+        ModelError for ids outside the vocabulary, too long rows, and a missing length."""
         sizes = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
         return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
 
@@ -84,12 +81,9 @@ class Sedd:
         draw: Draw = uniform,
         noise: Noise | None = None,
     ) -> list[Generation]:
-        """One Generation per row. Given tokens (infilling) stay where they are.
-
-        `draw` gives the random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each
-        position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is another schedule
-        than the checkpoint's.
-        """
+        """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the random numbers (R, T)
+        by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each position of the answer, and the first
+        tokens of a uniform graph those of `START`. `noise` is another schedule than the checkpoint's."""
         steps, noise = self._steps(sampler), noise or self._noise
         sizes = [len(row.prompt_ids) + len(row.canvas) for row in requests]
         columns = torch.arange(max(sizes), device=self.device)  # (T,)

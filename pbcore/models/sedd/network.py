@@ -2,8 +2,7 @@
 returns log-scores.
 
 R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask with absorbing noise),
-M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too.
-"""
+M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too."""
 
 import math
 from collections.abc import Mapping
@@ -39,8 +38,7 @@ _KEYS = {  # a field's place in config.json
 class SeddConfig:
     """What decoding needs of a checkpoint's config: sizes, graph (the kind of corruption) and noise schedule.
 
-    `length` is the longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only.
-    """
+    `length` is the longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only."""
 
     tokens: int
     graph: str
@@ -111,10 +109,8 @@ class SeddNetwork(nn.Module):
         self.output_layer = _Output(config)
 
     def forward(self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,).
-
-        `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0.
-        """
+        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,). `seen` (R,
+        T) is false at padding, None without any. The entry of the token that stands there is 0."""
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
         hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
