@@ -51,8 +51,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
-    can't be merged."""
+    """The adapter of a folder that peft wrote. Raises ModelError for missing or damaged files, and for other kinds."""
     if not is_adapter(folder):
         raise ModelError(
             f"{folder} is not an adapter: it has no {CONFIG}. Give a folder that peft or `python -m pbcore.train "

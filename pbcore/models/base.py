@@ -45,8 +45,7 @@ class Attending:
 class Attention:
     """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
     prompt, a column (R, C, T). The first `prompt` of the T columns hold the prompt, the others the canvas; `visible`
-    (R, T) are those with a token, neither padding nor masked, `sinks` (R, T) their mean weight from unpadded
-    columns."""
+    (R, T) are those with a token, neither padding nor mask, `sinks` (R, T) their mean weight from unpadded columns."""
 
     weights: Tensor
     visible: Tensor
@@ -84,8 +83,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A token that was revealed at `step` with `confidence`, and that step `until` (both 0-based) masked again or
-    replaced by another one."""
+    """A token that was revealed at `step` with `confidence`, and masked again or replaced at step `until` (0-based)."""
 
     position: int
     token: int
@@ -136,12 +134,10 @@ class Context(Protocol):
 
     def logits(self, query: Query) -> Tensor:
         """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in
-        row-major order. The loop may overwrite them. `-inf` is allowed; NaN and `+inf` end the decoding with an
-        error."""
+        row-major order. The loop may overwrite them. `-inf` is allowed; NaN and `+inf` end decoding with an error."""
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: (M, V) and (N, V). Only
-        for models whose `reviews` aren't empty."""
+        """For models with `reviews`: one forward's `logits` (M, V), and those (N, V) of the positions in `review`."""
 
     def keep(self, rows: Tensor) -> None:
         """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if forwards one may stand
@@ -169,17 +165,15 @@ class Denoiser(Protocol):
 
     A model of your own may leave out these members; `complete` fills in the defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
-    - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
-      from it): none;
+    - `reviews`, how it can re-predict revealed tokens (`seen`: visible to it; `hidden`: hidden from it): none;
     - `attention`, whether it returns attention weights: no;
-    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
-      beside it, so that they can be shared (`--share-forwards`): no;
+    - `deterministic`, whether a row's logits follow from its request and canvas alone, so that they can be shared
+      (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
     - `frequencies`, the background probability (V,) of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
-    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
-      not available."""
+    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads it: None."""
 
     name: str
     mask_id: int
@@ -225,8 +219,7 @@ def missing_members(model: object) -> list[str]:
 
 
 def complete(model: Any) -> Denoiser:
-    """The model with the defaults of those members of `Denoiser` that it may leave out. Raises ValueError for an object
-    that lacks others."""
+    """The model with the defaults of members that it may leave out. Raises ValueError for one that lacks others."""
     missing = missing_members(model)
     if missing:
         raise ValueError(

@@ -4,8 +4,6 @@ R rows, P prompt tokens, L canvas positions, T columns, B block length, Q column
 positions, V tokens. A token's column is its position in its own row, counted from the prompt's start, so all rows share
 the grid of blocks; what lies past a row's end stays hidden."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
@@ -24,8 +22,7 @@ class BlockCache:
         self._at: tuple[Tensor | None, Tensor, int] | None = None
 
     def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
-        """Where the next forward writes: `columns` (R', Q) of `rows` (R',), by default of all; it reads the first
-        `width` columns."""
+        """The next forward writes `columns` (R', Q) of `rows` (R',), by default of all, and reads the first `width`."""
         self._at = rows, columns, width
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
@@ -43,7 +40,7 @@ class BlockCache:
             read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
         return read[0], read[1]
 
-    def of(self, rows: Tensor) -> BlockCache:
+    def of(self, rows: Tensor) -> "BlockCache":
         """A copy with these rows (R',), any number of times each."""
         part = BlockCache(len(rows), self._length)
         for layer, kept in self._layers.items():
@@ -152,9 +149,8 @@ class BlockContext(PositionReader):
         return hidden
 
     def _causally(self, start: Tensor) -> Tensor:
-        """Hidden states (R, B, H) at which each token of the block is predicted from those before it and no others: at
-        a mask in its place, in one forward of the block and as many masks, or with shifted logits at the token before
-        it (S2D2, arXiv 2603.25702)."""
+        """Hidden states (R, B, H) at which each token of the block is predicted from those before it alone: at a mask
+        in its place, or with shifted logits at the token before it (S2D2, arXiv 2603.25702)."""
         place = torch.arange(self._block, device=start.device)
         columns = start[:, None] + place  # (R, B)
         written = torch.where(columns < self._end[:, None], columns, self._length)

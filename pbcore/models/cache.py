@@ -1,7 +1,5 @@
 """Model cache of a worker: one model, loaded for its first cell and freed before the next model loads."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Callable, Mapping
@@ -38,7 +36,7 @@ class ModelCache:
         self._model: Model | None = None
         self._errors: dict[tuple[str, str | None], Exception] = {}
 
-    def get(self, name: str, dtype: str | None = None) -> Model:
+    def get(self, name: str, dtype: str | None = None) -> "Model":
         """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
         from pbcore.models import load_model
 

@@ -6,6 +6,7 @@ R rows, P prompt columns, L answer tokens, V vocabulary."""
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.tokenizer import Tokenizer, end_of, prompt_ids, read_tokenizer
+from pbcore.models.tokenizer import Tokenizer, encoded, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 
@@ -35,9 +36,8 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 class CausalModel:
     """An autoregressive model, a BatchDecoder.
 
-    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: as many as
-    the sample's canvas has), at most as many as `limit`, the model's maximum sequence length, leaves. `draft` is the
-    model whose drafts `ar-draftN` verifies."""
+    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: the sample's
+    canvas), as far as `limit`, its positions, reaches. `draft` is the model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -75,26 +75,18 @@ class CausalModel:
                 f"{self.name} can't do infilling (task {sample.task}): it writes from left to right and does not see "
                 "the tokens given further on; leave the task out"
             )
-        ids = prompt_ids(self.tokenizer, prompt, self.name)
-        outside = [i for i in ids if not 0 <= i < self.vocab_size]
-        if outside or not ids:
-            what = f"token ids {outside[:8]} are outside" if outside else "the prompt is empty; give at least one id of"
-            raise ModelError(f"{self.name}: {what} its vocabulary 0..{self.vocab_size - 1}")
-        return Request(tuple(ids), (_OPEN,) * self._length(sample, max_new_tokens, len(ids)), key, sample)
-
-    def _length(self, sample: Sample | None, requested: int | None, prompt: int) -> int:
-        least = requested if requested is not None else sample.max_new_tokens if sample else self.length
-        if not isinstance(least, int) or least < 1:
-            raise ModelError(
-                f"{self.name}: max_new_tokens is the most tokens of an answer, a whole number of at least 1, not "
-                f"{least!r}"
-            )
-        room = least if self.limit is None else self.limit - prompt
-        if room < least:
-            sizes = f"prompt {prompt} + answer {least} tokens"
-            raise ModelError(f"{self.name} has {self.limit} positions, and {sizes} are more; shorten them")
-        longest = least if requested is not None or sample is None else sample.answer_limit(self.length or 0)
-        return longest if self.limit is None else min(longest, room)
+        given = self.length if sample is None and max_new_tokens is None else max_new_tokens
+        limit = inf if self.limit is None else self.limit
+        sizes: dict[str, Any] = {"hole": _OPEN, "tokens": self.vocab_size, "limit": limit}
+        of = "the most tokens of an answer"
+        request = encoded(self.name, self.tokenizer, prompt, given, key, **sizes, of=of)
+        if not request.prompt_ids:
+            ids = f"0..{self.vocab_size - 1}"
+            raise ModelError(f"{self.name}: the prompt is empty; give at least one id of its vocabulary {ids}")
+        if sample is None or max_new_tokens is not None:
+            return request
+        longest = min(sample.answer_limit(self.length or 0), limit - len(request.prompt_ids))
+        return replace(request, canvas=(_OPEN,) * int(longest))
 
     def text(self, token_ids: Sequence[int]) -> str:
         return self.tokenizer.decode(list(token_ids[: end_of(token_ids, self.stop_ids)]))

@@ -203,8 +203,7 @@ def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Mo
 
 
 def _full_attention(model: nn.Module) -> nn.Module:
-    """Sets the layers' own `is_causal` too: config.is_causal = False decides the masks, but kernels without a mask read
-    the layers."""
+    """Sets the layers' own `is_causal` too: the config's decides masks, but kernels without a mask read the layers'."""
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False  # type: ignore[assignment]

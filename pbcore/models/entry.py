@@ -1,14 +1,10 @@
-"""The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions).
-
-Doesn't import torch."""
-
-from __future__ import annotations
+"""The registry's entry for a model name (ModelEntry) and the user's loading options. Doesn't import torch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
@@ -27,9 +23,8 @@ class ModelEntry:
     row in `families`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
     `adapter` the folder of a LoRA adapter to merge into the weights.
 
-    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
-    whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
-    asked."""
+    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes no
+    given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be asked."""
 
     name: str
     family: str
@@ -91,7 +86,7 @@ class LoadOptions:
             raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> LoadOptions:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """Options by name. Raises ModelError for an unknown name."""
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(known))

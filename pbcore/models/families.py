@@ -31,8 +31,7 @@ class Family:
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
     Its attention is full unless `block` is given: the block length, unless config.json has it under `block_key`. The
-    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` has columns of their
-    own."""
+    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` replaces columns."""
 
     body: str
     mask_id: int | None = None

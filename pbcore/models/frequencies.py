@@ -70,8 +70,7 @@ def digest(table: Tensor | None) -> str | None:
 
 
 def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
-    """A model's tokenizer and vocabulary size, without loading its weights. Raises ModelError for models without a
-    checkpoint."""
+    """A model's tokenizer and vocabulary size, without its weights. Raises ModelError if it has no checkpoint."""
     entry = resolve_model(name)
     if entry.folder is None and entry.source is None:
         raise ModelError(f"{name} has no tokenizer of its own to count tokens with; give a model with a checkpoint")

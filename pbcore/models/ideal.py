@@ -3,8 +3,6 @@
 It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding.
 It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`)."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,8 +36,7 @@ class Ideal:
     The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
     order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks only in
     shuffles of more than 9 people, because of the excluded order. Logits are float64; impossible tokens have −inf. The
-    vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are
-    added as samples contain them."""
+    vocabulary holds characters and the people of the package's own data, then other words as samples contain them."""
 
     name = "ideal"
     mask_id = 0
@@ -100,12 +97,12 @@ class Ideal:
         texts = list(self._ids)
         return "".join(texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
 
-    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> _Batch:
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> "_Batch":
         if cache is not None:
             raise ModelError(f"ideal has no {cache} cache: it keeps nothing between forwards")
         return _Batch([self._row(request, seed) for request in requests], self.vocab_size, self.noise, self.device)
 
-    def _row(self, request: Request, seed: int) -> _Row:
+    def _row(self, request: Request, seed: int) -> "_Row":
         if request.sample is None:
             raise ModelError("ideal decodes requests that its own encode made from a Sample; this one has no sample")
         length = len(request.canvas)

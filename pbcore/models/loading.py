@@ -1,5 +1,4 @@
-"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's
-own code."""
+"""Loads masked models: checkpoints natively or by their own code, published shapes with random weights."""
 
 import json
 from collections.abc import Mapping
@@ -125,8 +124,7 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem of
-    the checkpoint."""
+    """The architecture with the block length given, the entry's or config.json's; one that doesn't fit is a problem."""
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
@@ -167,8 +165,7 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
-    """A model's description for the record, plain values only; `more` adds to it, or says what a module without
-    transformers' config doesn't."""
+    """A model's description for the record, plain values only; `more` adds to it or replaces it."""
     config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
@@ -180,18 +177,15 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(
-            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
-        ),
+        "layers": int(more.get("layers") or getattr(config.get_text_config(), "num_hidden_layers", 0)),
         "remote_code": False,
     } | more
 
 
 def first_id(what: str, *ids: int | None, where: str) -> int:
     """The first of a token's ids that is given. Raises ModelError if none is."""
-    for token in ids:
-        if token is not None:
-            return int(token)
+    if (token := next((one for one in ids if one is not None), None)) is not None:
+        return int(token)
     key = "mask_token_id" if what == "mask_id" else "eos_token_id"
     raise ModelError(
         f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "

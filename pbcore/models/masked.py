@@ -1,5 +1,4 @@
-"""Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV
-caches.
+"""Masked diffusion transformers as Denoisers: prompts, left-padded batches, logits of the wanted positions, KV caches.
 
 R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width, M wanted positions,
 V tokens."""
@@ -86,15 +85,13 @@ class MaskedContext(PositionReader):
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model, self._mode = model, cache
         self._cache: Any = None
-        width = max(len(request.prompt_ids) for request in requests)
-        length = max(len(request.canvas) for request in requests)
-        rows, seen = [], []
-        for request in requests:
-            pad, canvas = width - len(request.prompt_ids), len(request.canvas)
-            rows.append([model.eos_id] * pad + list(request.prompt_ids))
-            seen.append([False] * pad + [True] * (width - pad + canvas) + [False] * (length - canvas))
-        self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), width)  # (R, P)
-        self._seen = torch.tensor(seen, device=model.device)  # (R, T)
+        sizes = torch.tensor([(len(row.prompt_ids), len(row.canvas)) for row in requests], device=model.device)
+        prompt, canvas = sizes[:, :1], sizes[:, 1:]  # (R, 1) each
+        width = int(prompt.max())
+        columns = torch.arange(width + int(canvas.max()), device=model.device)  # (T,)
+        self._seen = (columns >= width - prompt) & (columns < width + canvas)  # (R, T)
+        ids = [[model.eos_id] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in requests]
+        self._prompt = torch.tensor(ids, dtype=torch.long, device=model.device).reshape(len(ids), width)  # (R, P)
         self._derive()
 
     def _derive(self) -> None:
@@ -150,8 +147,7 @@ class MaskedContext(PositionReader):
         return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the shadows of those in `review` (R, L); as in WINO there
-        are shadows of both."""
+        """Logits (M, V) of the wanted positions and (N, V) of the shadows of `review` (R, L); both have one."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt, end = self._prompt.shape[1], columns.shape[1]
         run, of, real = with_shadows(

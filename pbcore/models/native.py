@@ -1,5 +1,4 @@
-"""DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy
-bound (arXiv 2505.24857)."""
+"""DiffusionGemma through transformers' `generate`: block diffusion, accepted by an entropy bound (arXiv 2505.24857)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

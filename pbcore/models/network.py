@@ -1,5 +1,4 @@
-"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a
-checkpoint's own code.
+"""The transformer of a masked model, of transformers or a checkpoint's own code: hidden states, projection, KV caches.
 
 R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a head, M wanted
 positions, V tokens."""
@@ -148,8 +147,7 @@ class Predictor:
         return self.candidates(self.network.project(hidden).to(self.device))
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay. The mask token is
-        excluded first."""
+        """Logits (M, V) with all but the `top_k` largest and ties, the mask token excluded first, set to −∞."""
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -161,9 +159,8 @@ class LastLayer:
     """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
 
     Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
-    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
-    other columns, and sees the skipped ones' keys and values through a cache of this one call. `skip` is how many
-    columns the next forward leaves out."""
+    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code sees the
+    skipped columns' keys and values through a cache of this one call. The next forward leaves out `skip` columns."""
 
     def __init__(self, layer: Any) -> None:
         self.skip = 0
@@ -205,8 +202,7 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> LastLayer | None:
-    """The model's last layer, or None where the attention is of another build, its kernel takes other masks, or layers
-    lie on several devices."""
+    """The last layer; None where attention is of another build or takes other masks, or layers lie on many devices."""
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None

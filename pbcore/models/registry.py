@@ -1,7 +1,5 @@
 """Models by name, without torch: data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -76,8 +74,7 @@ def sources() -> dict[str, str]:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
-    installation."""
+    """The names that `load_model` accepts: the table and registered models that are in this installation."""
     return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
@@ -140,7 +137,7 @@ def resolve_model(name: str) -> ModelEntry:
     )
 
 
-def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
+def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> "Model":
     """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are
     those of LoadOptions; a registered factory gets them unchanged. Raises ModelError for unknown names (with close
     matches), checkpoints that don't match their config, and an unreachable hub."""
@@ -182,7 +179,7 @@ def _adapted(name: str) -> ModelEntry:
     )
 
 
-def _made(entry: ModelEntry, model: Any) -> Model:
+def _made(entry: ModelEntry, model: Any) -> "Model":
     """What a user's factory returned. Raises ModelError if it is no model."""
     from pbcore.models.base import BatchDecoder, OwnDecoder, missing_members
 

@@ -1,5 +1,4 @@
-"""Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no
-tokenizer."""
+"""Text to token ids and back: a checkpoint's tokenizer files, a placeholder for dummies, or no tokenizer."""
 
 import zlib
 from abc import ABC, abstractmethod
@@ -68,10 +67,11 @@ def encoded(
     *,
     hole: int,
     tokens: int,
-    limit: int,
+    limit: float,
+    of: str = "the length of the answer",
 ) -> Request:
-    """A prompt as a row of model `name`, which has so many `tokens` and positions (`limit`); `hole` stands at the
-    canvas positions to predict. Raises ModelError for ids outside the vocabulary, too long rows, a missing length."""
+    """A prompt as a row of model `name` with so many `tokens` and positions (`limit`); `hole` stands at positions to
+    predict. Raises ModelError for ids outside the vocabulary, too long rows and a missing length, which `of` names."""
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
     if sample is not None and sample.canvas is not None:
@@ -79,9 +79,7 @@ def encoded(
     else:
         length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
         if not isinstance(length, int) or length < 1:
-            raise ModelError(
-                f"{name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}"
-            )
+            raise ModelError(f"{name}: max_new_tokens is {of}, a whole number of at least 1, not {length!r}")
         canvas = [hole] * length
     outside = [i for i in (*ids, *(i for i in canvas if i != hole)) if not 0 <= i < tokens]
     if outside:
@@ -131,8 +129,7 @@ class FileTokenizer(Tokenizer):
         return template
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
-        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
-        has so far."""
+        """A chat as text, up to the assistant's turn, or if `unfinished` to the end of what its last turn has."""
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
@@ -200,8 +197,7 @@ def read_tokenizer(
     folder: Path, name: str, mode: str | None, ending: str = "", *, auto: bool = False, trust_remote_code: bool = False
 ) -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
-    the one that transformers makes of the files. `ending` stands behind chats without a template. Raises ModelError for
-    files that can't be read."""
+    the one that transformers makes. `ending` stands behind chats without template. Raises ModelError for bad files."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
     kind: Any = AutoTokenizer
@@ -220,8 +216,7 @@ def read_tokenizer(
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
-    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
-    model; None for one that tells no tokens."""
+    """Token id → its text, `<eos>` for tokens that end an answer, `<7>` for those without; None for a model without."""
     text = getattr(model, "text", None)
     if not callable(text):
         return None

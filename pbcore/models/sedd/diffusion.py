@@ -68,8 +68,7 @@ class Graph:
         return own * kept + (1 - kept) * (tokens == self.mask_id)[:, None]
 
     def reverse_rate(self, tokens: Tensor, score: Tensor) -> Tensor:
-        """The rate (M, N) at which each token takes the present one's place in reverse time; its own entry is minus the
-        sum of the others."""
+        """The rate (M, N) at which each token takes the present one's place in reverse time; each row's sum is 0."""
         rates = score / self.columns if self.mask_id is None else score * (tokens == self.mask_id)[:, None]
         rates = rates.scatter(-1, tokens[:, None], 0.0)
         return rates.scatter(-1, tokens[:, None], -rates.sum(-1, keepdim=True))
