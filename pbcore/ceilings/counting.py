@@ -5,7 +5,7 @@ C candidates.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import comb, log
 
 import torch
@@ -23,10 +23,8 @@ NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
-    """The sampler as a rule of `theory.problems`.
-
-    Raises NotExact for a policy that isn't symmetric; so does the rule where noise decides in a way that can't be
-    counted.
+    """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't symmetric; so does the rule
+    where noise decides in a way that can't be counted.
     """
     if name.policy == "random":
         k = getattr(policy, "k", None) or 0
@@ -60,9 +58,8 @@ def _outcomes(
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
-    choices = list(product(*(range(groups[i].positions + 1) for i in moved)))
     trials, weights = [], []
-    for choice in choices:
+    for choice in product(*(range(groups[i].positions + 1) for i in moved)):
         weight = 1.0
         row = [[0] * group.positions for group in groups]
         for i, lift, up in zip(moved, lifts, choice, strict=True):
@@ -77,9 +74,8 @@ def _outcomes(
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
-    """The probability that noise raises the confidence of a group's position, independently of the others.
-
-    Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
+    """The probability that noise raises the confidence of a group's position. Raises NotExact unless it is ½ or 1,
+    alone.
     """
     own = _numbers(groups[place])
     for i, group in enumerate(groups):
@@ -109,8 +105,8 @@ def _select(
     size: int,
     confidences: bool = True,
 ) -> list[tuple[int, ...]]:
-    """For each trial, the numbers revealed: of the settled positions, then of each group. A trial has −1, 0 or 1 for
-    each position: which way noise moves its numbers. Without `confidences` these stay.
+    """The numbers revealed of the settled positions, then of each group, in each trial: the way (−1, 0, 1) in which
+    noise moves each position's numbers, or but for its `confidences`.
     """
     nudges = torch.tensor([[0] * settled + [one for part in row for one in part] for row in trials], dtype=torch.double)
     known = (1.0, 1.0, log(1 + 1e-10))
@@ -144,13 +140,10 @@ def _select(
     )
     reveal = policy.select(made)
     assert isinstance(reveal, Tensor)
-    edges = [0, settled]
-    for group in groups:
-        edges.append(edges[-1] + group.positions)
+    edges = [0, *accumulate((group.positions for group in groups), initial=settled)]
     ends = torch.nn.functional.pad(reveal.long().cumsum(-1), (1, 0))[:, edges]  # (R, G + 2)
     return [tuple(row) for row in ends.diff(dim=-1).tolist()]
 
 
 def _quota(name: SamplerName, left: int, step: int, size: int, rows: int) -> Tensor | None:
-    totals = torch.full((rows,), size)
-    return quota(name, totals, torch.full((rows,), step), torch.full((rows,), left))
+    return quota(name, *(torch.full((rows,), number) for number in (size, step, left)))

@@ -20,9 +20,7 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
-    frequencies.
-    """
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs."""
     for why in why_not_ahead(traits, name):
         raise SamplerNameError(f"sampler {name}: {why}")
     why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
@@ -98,10 +96,7 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
-    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device.
-
-    Raises DecodingError otherwise.
-    """
+    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device. Raises DecodingError otherwise."""
     expected = (rows, model.vocab_size)
     if (
         isinstance(logits, Tensor)
@@ -131,10 +126,7 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move.
-
-    Raises DecodingError that names what is wrong with it and what is expected.
-    """
+    """The answer of policy `name` as a Move. Raises DecodingError that names what is wrong and what is expected."""
     shape, device = tuple(step.masked.shape), step.masked.device
     if isinstance(answer, Probe):
         raise DecodingError(
@@ -171,9 +163,7 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
-    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
-    vocabulary, and if a policy that declares `chooses` takes tokens back or writes others than predicted.
-    """
+    """Raises DecodingError for written tokens ((R, C) bool) that aren't any, and for moves that `chooses` rules out."""
     if move.token is not None:
         bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
         if bool(bad.any()):
@@ -216,9 +206,7 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
 
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one that has tokens
-    which don't stand in its `canvas` (R, L) after the move.
-    """
+    """The step's answers. Raises DecodingError for what-if rows that can't be taken for `canvas` (R, L) after the move."""
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)

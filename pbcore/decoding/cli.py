@@ -94,10 +94,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table.
-
-    Raises ValueError, OSError or ModelError if the tokens can't be counted.
-    """
+    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if that can't be."""
     if args.frequencies:
         return _count(args)
     if args.model or args.output:

@@ -128,9 +128,7 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
 
 
 def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
-    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no
-    limit.
-    """
+    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs none."""
     if job.traits.cap is not None:
         caps = [check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()]
         return torch.tensor(caps, device=slots.device)

@@ -69,9 +69,7 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
 
 
 def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the sampler's temperature
-    and at 1; of their logits only a chunk is copied at a time.
-    """
+    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the temperature and at 1."""
     ids, values, sums = [], [], []
     among = slots[step.masked]  # (M,)
     for piece, marks in paired(step.logits, among):
@@ -178,10 +176,7 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _path(start: int, of_row: list[set[int]], of_column: list[set[int]]) -> list[Edge]:
-    """The edges of a cycle, or of a path between two columns that have no other fractional entry.
-
-    A row has none or several fractional entries, since it sums to 1, so a path ends at columns only.
-    """
+    """The edges of a cycle, or of a path between two columns that have no other fractional entry (a row has several)."""
     edges, cycle = _walk(start, min(of_row[start]), of_row, of_column)
     if cycle:
         return edges
@@ -191,9 +186,7 @@ def _path(start: int, of_row: list[set[int]], of_column: list[set[int]]) -> list
 
 
 def _walk(row: int, column: int, of_row: list[set[int]], of_column: list[set[int]]) -> tuple[list[Edge], bool]:
-    """From a row through one of its columns on, until a column has no other row, or a row or column comes again: its
-    edges, and whether they are a cycle.
-    """
+    """The edges from a row on until a column has no other row, or until one comes again, and whether they are a cycle."""
     edges: list[Edge] = []
     seen_rows, seen_columns = {row: 0}, dict[int, int]()
     while True:

@@ -32,10 +32,7 @@ def resolve(text: str) -> SamplerName:
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
-    """The arguments of a policy, in one spelling: `confidence-2` → `k2`, `threshold-gamma0.90` → `0.9`.
-
-    The first parameter is always written, the others only if they differ from their defaults.
-    """
+    """The arguments of a policy, in one spelling: the first always, the others if they differ from their defaults."""
     kinds, defaults = _kinds(type(built)), {item.name: item.default for item in fields(built)}
     numbered = [name for name, kind in kinds.items() if kind is not bool]
     values = {name: getattr(built, name) for name in kinds}

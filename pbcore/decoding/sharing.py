@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.decoding.checks import check_logits
-from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
@@ -151,7 +151,7 @@ class SharedContext:
         counts = query.want.sum(-1)
         logits = context.logits(query)  # (M, V)
         check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
-        without_mask(logits, self.model.mask_id, share=False)
+        logits[:, self.model.mask_id] = -torch.inf
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.

@@ -55,9 +55,7 @@ def evaluate(
 
 
 def _measures(name: str) -> tuple[str, ...]:
-    """The scores of a task: accuracy for lists and puzzles; for text tasks grammar and one more (BERTScore is left
-    out).
-    """
+    """The scores of a task: accuracy of lists and puzzles; grammar and one more of text tasks (not BERTScore)."""
     own = {"summarization": "rouge_l", "paraphrasing": "inv_bleu"}
     category, _, short = name.partition("/")
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)

@@ -16,9 +16,8 @@ from pbcore.train.recipe import Recipe
 
 
 def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:
-    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1.
-
-    A small Llama with full or causal attention whose embeddings are tied, or SEDD's network for log-linear noise.
+    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1: a
+    small Llama with tied embeddings, or SEDD's network for log-linear noise.
     """
     torch.manual_seed(recipe.seed)
     model: LlamaForCausalLM | SeddNetwork

@@ -70,8 +70,8 @@ class Batch:
         return torch.zeros(len(self.ids)).index_add_(0, self.masked.nonzero()[:, 0], values)
 
     def shares(self, balance: float) -> Tensor:
-        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the sum of its weights to
-        the power of 1 − `balance`.
+        """The share (M,) of each target in the loss, 1 in all; a row counts as the power 1 − `balance` of its weights'
+        sum.
         """
         sums = self.by_row(self.weights)
         shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
@@ -134,9 +134,7 @@ def masked_batch(
 
 
 def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
-    """Next-token prediction: of every answer and its first EOS and, in a share `masked_shots` of rows, of the example
-    in the prompt.
-    """
+    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows, the prompt's example."""
     ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
     ids, kinds, tasks = padded(ended, words.eos_id, "left")
     shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
@@ -177,10 +175,7 @@ def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor
 def _paired(
     noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
 ) -> Tensor:
-    """Noise (R, T) that is equal for both words of a pair and above every t for punctuation, in a share of rows.
-
-    u^(1/power) < t is the same as u < t^power.
-    """
+    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for punctuation."""
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
     continues = words.continues[ids] & where  # (R, T)
     phrase = torch.where(continues, 0, place).cummax(1).values  # (R, T): the start of the phrase

@@ -18,9 +18,7 @@ ITERATIONS = 5
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic
-    coefficients.
-    """
+    """The nearest orthogonal matrix, nearly, to each of (B, rows, columns): Newton–Schulz with Muon's coefficients."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -63,9 +61,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def optimizers(model: Module, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and the layers' conditioning, both with the learning
-    rate `rate`.
-    """
+    """Muon for the layers' matrices, AdamW for embeddings, norms and conditioning, both with the learning rate `rate`."""
     layers = re.compile(r"(^|\.)(layers|blocks)\.(?!.*adaLN)")
     matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and layers.search(name)]
     others = [param for param in model.parameters() if all(param is not matrix for matrix in matrices)]

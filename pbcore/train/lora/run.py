@@ -150,9 +150,7 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
 
 
 def _step(run: LoraRun, rate: float) -> float:
-    """One optimizer step, shared by processes and forwards; its gradient doesn't depend on how it is shared, up to
-    rounding and dropout. Returns the loss before it.
-    """
+    """One optimizer step, shared by processes and forwards, up to rounding and dropout; returns the loss before it."""
     settings, accelerator = run.settings, run.accelerator
     batch = run.data.batch(run.step)
     run.loss.train()
@@ -191,9 +189,7 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples; processes take turns. After a step the best score's weights are kept,
-    of equal scores those with the lower loss.
-    """
+    """Loss and score of the validation examples; after a step the best weights are kept, by score, then by loss."""
     run.loss.eval()
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers
