@@ -96,7 +96,7 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
-    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device. Raises DecodingError otherwise."""
+    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device; else raises DecodingError."""
     expected = (rows, model.vocab_size)
     if (
         isinstance(logits, Tensor)
@@ -206,7 +206,9 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
 
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError for what-if rows that can't be taken for `canvas` (R, L) after the move."""
+    """The step's answers. Raises DecodingError for what-if rows that can't lead to `canvas` (R, L), that after the
+    move.
+    """
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)

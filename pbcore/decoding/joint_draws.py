@@ -6,6 +6,9 @@ they repeat some and lose others. S positions of a row, K likeliest tokens of ea
 candidates of all rows, V tokens.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +23,7 @@ EPSILON = 1e-12  # an entry this near to 0 or 1 is rounded
 IMPOSSIBLE = -1e4  # the score of a token that a position can't have
 FLOOR = 100.0  # added to the score of a copy of a token that must come
 SEED, REST = 3, 4  # salts of random numbers
-Edge = tuple[int, int]
+Edge = tuple[int, int]  # row, and column counted from the end
 Matrix = NDArray[np.float64]
 Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its position, -1 for another token
 
@@ -69,7 +72,7 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
 
 
 def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the temperature and at 1."""
+    """The K likeliest tokens (M', K) of marked slots (R, C) and their probabilities, at the temperature and at 1."""
     ids, values, sums = [], [], []
     among = slots[step.masked]  # (M,)
     for piece, marks in paired(step.logits, among):
@@ -162,66 +165,50 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     """
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
-    of_row = [set((row > EPSILON).nonzero()[0].tolist()) if row.max() < 1 - EPSILON else set() for row in x]
-    of_column: list[set[int]] = [set() for _ in columns]
-    for i, js in enumerate(of_row):
-        for j in js:
-            of_column[j].add(i)
+    near = defaultdict[int, set[int]](set)  # row → its columns with fractional entries, counted from the end; and back
+    for i, shares in enumerate(x):
+        if shares.max() < 1 - EPSILON:
+            for j in ((shares > EPSILON).nonzero()[0] - len(columns)).tolist():
+                near[i].add(j)
+                near[j].add(i)
     for start in range(len(x)):
-        while of_row[start]:
-            _round(x, _path(start, of_row, of_column), of_row, of_column, rng)
+        while near[start]:
+            edges, cycle = _walk(start, min(near[start]), near)
+            if not cycle:  # a dead end, a column, since a row has none or several: from there to the other end
+                row, column = edges[-1]
+                edges, _ = _walk(column, row, near)
+            _round(x, edges, near, rng)
     result = np.empty(len(x), dtype=np.int64)
     result[rows] = columns[x.argmax(-1)]
     return result
 
 
-def _path(start: int, of_row: list[set[int]], of_column: list[set[int]]) -> list[Edge]:
-    """The edges of a cycle, or of a path between two columns that have no other fractional entry (a row has several)."""
-    edges, cycle = _walk(start, min(of_row[start]), of_row, of_column)
-    if cycle:
-        return edges
-    row, column = edges[-1]  # a dead end: from there to the other end
-    edges, cycle = _walk(row, min(of_row[row] - {column}), of_row, of_column)
-    return edges if cycle else [(row, column), *edges]
-
-
-def _walk(row: int, column: int, of_row: list[set[int]], of_column: list[set[int]]) -> tuple[list[Edge], bool]:
-    """The edges from a row on until a column has no other row, or until one comes again, and whether they are a cycle."""
+def _walk(start: int, onward: int, near: Mapping[int, set[int]]) -> tuple[list[Edge], bool]:
+    """The edges from `start` on until there is no other, or a row or column comes again, and whether that is so."""
     edges: list[Edge] = []
-    seen_rows, seen_columns = {row: 0}, dict[int, int]()
+    seen = {start: 0}
     while True:
-        edges.append((row, column))
-        if column in seen_columns:
-            return edges[seen_columns[column] :], True
-        seen_columns[column] = len(edges)
-        onward = of_column[column] - {row}
-        if not onward:
+        edges.append((max(start, onward), min(start, onward)))
+        if onward in seen:
+            return edges[seen[onward] :], True
+        seen[onward] = len(edges)
+        further = near[onward] - {start}
+        if not further:
             return edges, False
-        row = min(onward)
-        edges.append((row, column))
-        if row in seen_rows:
-            return edges[seen_rows[row] :], True
-        seen_rows[row] = len(edges)
-        column = min(of_row[row] - {column})
+        start, onward = onward, min(further)
 
 
-def _round(
-    x: Matrix,
-    path: list[Edge],
-    of_row: list[set[int]],
-    of_column: list[set[int]],
-    rng: np.random.Generator,
-) -> None:
+def _round(x: Matrix, edges: list[Edge], near: Mapping[int, set[int]], rng: np.random.Generator) -> None:
     """Moves the entries of a path or cycle, every second one up and the others down, or the other way round."""
-    ups, downs = path[0::2], path[1::2]
+    ups, downs = edges[0::2], edges[1::2]
     more = min(min(1 - x[e] for e in ups), min(x[e] for e in downs))
     less = min(min(x[e] for e in ups), min(1 - x[e] for e in downs))
     by = more if rng.random() * (more + less) < less else -less
-    for edges, change in ((ups, by), (downs, -by)):
-        for row, column in edges:
+    for part, change in ((ups, by), (downs, -by)):
+        for row, column in part:
             x[row, column] += change
             if not EPSILON < x[row, column] < 1 - EPSILON:
-                of_row[row].discard(column)
-                of_column[column].discard(row)
-            if len(of_row[row]) == 1:  # what errors of floating point left of a row
-                of_column[of_row[row].pop()].discard(row)
+                near[row].discard(column)
+                near[column].discard(row)
+            if len(near[row]) == 1:  # what errors of floating point left of a row
+                near[near[row].pop()].discard(row)

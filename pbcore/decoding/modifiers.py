@@ -54,11 +54,14 @@ class Rcr:
         confidences = step.state("rcr confidences", MASKED, over="answer")  # (R, C)
         now = torch.where(step.masked, step.confidence, confidences)  # (R, C)
         filled = step.inside & (now > MASKED)
-        committed = filled & ~step.masked
-        count = committed.sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
-        keep = filled & (step.rank(now, filled) < count[:, None])
+        keep = self.kept(step, now, filled)
         confidences.copy_(torch.where(step.inside, now.masked_fill(~keep, MASKED), confidences))
-        return Move(step.masked & keep, committed & ~keep)
+        return Move(step.masked & keep, filled & ~step.masked & ~keep)
+
+    def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
+        """The best of the slots `filled` (R, C): those committed so far and the step's k or scheduled more."""
+        count = (filled & ~step.masked).sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
+        return filled & (step.rank(confidences, filled) < count[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,7 @@ class RcrMax(Rcr):
         best = step.state("rcr best")  # (R, C)
         running = torch.maximum(best, step.confidence)  # (R, C)
         best.copy_(torch.where(step.masked, running, best))
-        committed = (step.inside & ~step.masked).sum(-1)  # (R,)
-        count = committed + (step.quota if step.quota is not None else self.k or 0)
-        keep = step.inside & (step.rank(running, step.inside) < count[:, None])
+        keep = self.kept(step, running, step.inside)
         return Move(step.masked & keep, step.inside & ~step.masked & ~keep)
 
 
@@ -110,7 +111,11 @@ class Remdm:
         confidences = step.state("remdm confidences", MASKED)  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
         extra = step.state("remdm extra", False, per="row")  # (R,) whether this step is an extra one
-        count = torch.where(extra, 1, self._count(step, step.index - done.long()))
+        ordinary = step.index - done.long()
+        count = quota(self.name, step.slots, ordinary, step.masked.sum(-1))
+        if count is None:
+            count = torch.full_like(ordinary, getattr(self.policy, "k", None) or 0)
+        count = torch.where(extra, 1, count)
         move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
         reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
@@ -124,11 +129,6 @@ class Remdm:
         done += again
         extra.copy_(again)
         return replace(move, reveal=reveal, remask=weakest)
-
-    def _count(self, step: Step, index: Tensor) -> Tensor:
-        """Tokens (R,) to reveal at the ordinary step `index` (R,): the schedule's count, else k."""
-        count = quota(self.name, step.slots, index, step.masked.sum(-1))
-        return torch.full_like(index, getattr(self.policy, "k", None) or 0) if count is None else count
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +160,14 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
     """`policy` wrapped in the sampler's remasking."""
     if name.remask is None:
         return policy
+    steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
     if name.remask == "rcr":
-        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), scheduled(name))
-    declared = traits(policy)
-    extra = name.remask_rounds + (0 if name.remask_variant else scheduled(name))  # some of a schedule's counts may be 0
+        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
+    declared, extra = traits(policy), name.remask_rounds + (0 if name.remask_variant else steps)
     declared = Traits(
         cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
     )
     return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
-
-
-def scheduled(name: SamplerName) -> int:
-    """The number of steps in the sampler's schedule; 0 without one."""
-    return len(name.counts) if name.counts is not None else name.schedule_steps
 
 
 @dataclass(frozen=True, slots=True)

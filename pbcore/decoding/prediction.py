@@ -20,7 +20,7 @@ class Prediction:
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or drawn by `draws` (M,), and its probability (M,) under the softmax at temperature 1."""
+    """Token (M,), the likeliest or drawn by `draws` (M,), and its probability (M,), the softmax's at temperature 1."""
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])

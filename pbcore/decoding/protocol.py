@@ -102,7 +102,7 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, its class, or one around another (by `declared`) declares. Raises ValueError for unknown values."""
+    """What a policy, its class, or one around another (by `declared`) declares. Raises ValueError for wrong values."""
     if isinstance(getattr(policy, "declared", None), Traits):
         return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}

@@ -89,12 +89,15 @@ class ForwardStore:
         if canvas in known.canvases:
             return
         size = numbers.nbytes + len(canvas) + OVERHEAD
-        while self.size + size > self._limit and self._make_room():
-            pass
-        if self.size + size <= self._limit:
-            known.canvases[canvas] = numbers
-            known.size += size
-            self.size += size
+        while self.size + size > self._limit:
+            place, oldest = next(iter(self._samples.items()))
+            if oldest.used >= self._turn - 1:
+                return
+            del self._samples[place]
+            self.size -= oldest.size
+        known.canvases[canvas] = numbers
+        known.size += size
+        self.size += size
 
     def _known(self, request: Request) -> _Known:
         place = (request.prompt_ids, request.canvas, request.key, id(request.sample))
@@ -102,15 +105,6 @@ class ForwardStore:
         known.used = self._turn
         self._samples.move_to_end(place)
         return known
-
-    def _make_room(self) -> bool:
-        """Forgets the sample that was not asked about for longest; False if all are in use."""
-        place, known = next(iter(self._samples.items()))
-        if known.used >= self._turn - 1:
-            return False
-        del self._samples[place]
-        self.size -= known.size
-        return True
 
 
 @dataclass(slots=True)

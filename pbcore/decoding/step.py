@@ -153,7 +153,7 @@ class Step:
         return torch.log_softmax(self.logits, dim=-1)
 
     def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and confidence (R, C) from changed logits (M, V), drawn by the numbers of the model's own prediction."""
+        """Token and confidence (R, C) from changed logits (M, V), drawn as the model's own prediction."""
         seen = self._predicted(logits)
         return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
 

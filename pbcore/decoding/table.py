@@ -82,7 +82,7 @@ class Table:
         return counts.double() / alive.sum(-1).double()[:, None, None]
 
     def _skipping(self, seen: Tensor) -> Tensor:
-        """The answers (R, A) that agree with tokens (R, W), those left out that are impossible given the ones before."""
+        """The answers (R, A) that agree with tokens (R, W), those left out that are impossible given ones before."""
         kept = torch.ones(len(seen), len(self._columns))
         for column, tokens in zip(self._columns.unbind(1), seen.unbind(1), strict=True):
             narrower = kept * column.T[tokens]

@@ -134,7 +134,7 @@ def masked_batch(
 
 
 def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
-    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows, the prompt's example."""
+    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows, prompts' examples."""
     ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
     ids, kinds, tasks = padded(ended, words.eos_id, "left")
     shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)

@@ -61,7 +61,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def optimizers(model: Module, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and conditioning, both with the learning rate `rate`."""
+    """Muon for the layers' matrices, AdamW for embeddings, norms and conditioning, both with learning rate `rate`."""
     layers = re.compile(r"(^|\.)(layers|blocks)\.(?!.*adaLN)")
     matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and layers.search(name)]
     others = [param for param in model.parameters() if all(param is not matrix for matrix in matrices)]
