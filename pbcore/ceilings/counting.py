@@ -46,10 +46,9 @@ def _outcomes(
     drawn = bool(name.temperature) and traits(policy).chooses != "positions"  # the tokens drawn have a say
     if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
-    nudges = [[0] * len(groups)] + [
-        [sign if i == g else 0 for i in range(len(groups))] for g in range(len(groups)) for sign in (1, -1)
-    ]
-    trials = [[[nudge] * group.positions for nudge, group in zip(row, groups, strict=True)] for row in nudges]
+    group_of = torch.tensor([i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long)
+    up, none = torch.eye(len(groups)), torch.zeros(1, len(groups))
+    trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
     revealed = _select(policy, name, groups, trials, settled, step, size)
     moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
     if not moved:
@@ -58,18 +57,18 @@ def _outcomes(
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
-    trials, weights = [], []
+    chosen, weights = [], []
     for choice in product(*(range(groups[i].positions + 1) for i in moved)):
-        weight = 1.0
-        row = [[0] * group.positions for group in groups]
-        for i, lift, up in zip(moved, lifts, choice, strict=True):
+        weight, row = 1.0, torch.zeros(len(group_of))
+        for i, lift, raised in zip(moved, lifts, choice, strict=True):
             count = groups[i].positions
-            weight *= comb(count, up) * lift**up * (1 - lift) ** (count - up)
-            row[i] = [1] * up + [-1] * (count - up)
+            weight *= comb(count, raised) * lift**raised * (1 - lift) ** (count - raised)
+            row[group_of == i] = torch.tensor([1.0] * raised + [-1.0] * (count - raised))
         if weight:
-            trials.append(row)
+            chosen.append(row)
             weights.append(weight)
-    for weight, counts in zip(weights, _select(policy, name, groups, trials, settled, step, size), strict=True):
+    revealed = _select(policy, name, groups, torch.stack(chosen), settled, step, size)
+    for weight, counts in zip(weights, revealed, strict=True):
         yield weight, counts[1:], counts[0]
 
 
@@ -99,7 +98,7 @@ def _select(
     policy: Policy,
     name: SamplerName,
     groups: Sequence[Group],
-    trials: Sequence[Sequence[Sequence[int]]],
+    trials: Tensor,
     settled: int,
     step: int,
     size: int,
@@ -108,11 +107,10 @@ def _select(
     """The numbers revealed of the settled positions, then of each group, in each trial: the way (−1, 0, 1) in which
     noise moves each position's numbers, or but for its `confidences`.
     """
-    nudges = torch.tensor([[0] * settled + [one for part in row for one in part] for row in trials], dtype=torch.double)
     known = (1.0, 1.0, log(1 + 1e-10))
     of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
-    shift = NUDGE * nudges  # (R, C)
+    shift = NUDGE * torch.nn.functional.pad(trials.double(), (settled, 0))  # (R, C)
     rows, candidates = shift.shape
     places = torch.arange(candidates).expand(rows, candidates)
     zeros = torch.zeros(rows, dtype=torch.long)

@@ -15,14 +15,7 @@ from typing import Any
 
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
-from pbcore.decoding.checks import (
-    DecodingError,
-    as_move,
-    check_cap,
-    check_needs,
-    check_taken,
-    check_written,
-)
+from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_written
 from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start

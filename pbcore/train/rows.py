@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from random import Random
+from typing import cast
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -28,11 +29,7 @@ class Batches:
     """Batches of a recipe's phase by number; a number always gives the same batch. `noise` is that of a SEDD model."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        phase: int,
-        tokenizer: PreTrainedTokenizerFast,
-        noise: tuple[Graph, Noise] | None = None,
+        self, recipe: Recipe, phase: int, tokenizer: PreTrainedTokenizerFast, noise: tuple[Graph, Noise] | None = None
     ) -> None:
         self._phase, self._seed, self._causal = recipe.phases[phase], recipe.seed + phase, recipe.causal
         self._shares = self._phase.tasks(recipe.tasks)
@@ -69,8 +66,7 @@ def encoded(
     """Samples as rows, with the solved example in their prompts. Raises InputError as `row`."""
 
     def piece(text: str) -> list[int]:
-        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return cast(list[int], tokenizer(text, add_special_tokens=False)["input_ids"])
 
     rows = []
     for sample in samples:

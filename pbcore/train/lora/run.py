@@ -99,10 +99,7 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         )
     module: Any = network.module
     config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=list(settings.targets),
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=list(settings.targets)
     )
     torch.manual_seed(settings.seed)
     try:
