@@ -1,7 +1,7 @@
 """What theory says of a cell: its ceiling, and the bits that its decodings lost.
 
-The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's sampler. What a model
-loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
+The ceiling is the expected accuracy of the ideal model on the cell's samples under its sampler. What a model loses
+against it is the model's own; what it lacks to 1 is lost by parallel decoding.
 """
 
 import math
@@ -46,11 +46,10 @@ class NoCeiling(InputError):
 
 
 def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
-    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it.
-
-    Samples whose answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers
-    in all are decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that
-    the ideal model can't answer, and for samplers that it can't run.
+    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it. Samples whose
+    answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers in all are
+    decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that the ideal
+    model can't answer, and for samplers that it can't run.
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined(structures(samples), replace(name, cache=None), draws)

@@ -1,7 +1,5 @@
-"""How many positions of each group a sampler reveals in a step, found out by calling its policy.
-
-The policy sees a step whose positions have the exact probabilities; noise only decides between equals. R rows (trials),
-C candidates.
+"""How many positions of each group a sampler reveals in a step, found out by calling its policy on a step whose
+positions have the exact probabilities; noise only decides between equals. R rows (trials), C candidates.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Blocks: their length, and for block models how far a row goes, what is stored when a block ends, when a row stops.
-
-R rows, L canvas positions, V tokens.
-"""
+"""Blocks: how far a row goes, what is stored when a block ends, when a row stops. R rows, L canvas positions, V tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -95,22 +95,15 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
     return None
 
 
-def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
-    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device; else raises DecodingError."""
+def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
+    """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's device."""
     expected = (rows, model.vocab_size)
-    if (
-        isinstance(logits, Tensor)
-        and logits.shape == expected
-        and logits.is_floating_point()
-        and logits.device == canvas.device
-    ):
-        return logits
-    raise DecodingError(
-        f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape {expected} "
-        f"on {canvas.device}: "
-        f"a row for each {what} position marked in the query, in row-major order, and a column for each of "
-        f"{model.vocab_size} tokens"
-    )
+    if not _fits(logits, expected, torch.float32, canvas.device):
+        raise DecodingError(
+            f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape "
+            f"{expected} on {canvas.device}: a row for each {what} position marked in the query, in row-major order, "
+            f"and a column for each of {model.vocab_size} tokens"
+        )
 
 
 def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
@@ -120,8 +113,7 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
         at = row[bad.nonzero()[0, 0]]
         raise DecodingError(
             f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
-            f"{int(rows.key[at])}) "
-            f"at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
+            f"{int(rows.key[at])}) at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
         )
 
 
@@ -136,8 +128,7 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
         if not _fits(answer, shape, torch.bool, device):
             raise DecodingError(
                 f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on "
-                f"{device} "
-                "(like step.masked, True where to reveal) or a Move"
+                f"{device} (like step.masked, True where to reveal) or a Move"
             )
         return Move(answer)
     kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}

@@ -39,10 +39,8 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sampler's row in the list.
-
-    `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser; `group`, of GROUPS, is what it
-    reads.
+    """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser;
+    `group`, of GROUPS, is what it reads.
     """
 
     name: str

@@ -1,6 +1,5 @@
-"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about.
-
-R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens.
+"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about. R
+rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens.
 """
 
 import copy

@@ -1,9 +1,9 @@
 """Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
 
-N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each other
-(linearity of expectation). Tokens chosen independently keep it only on average: where a shuffle has every item once,
-they repeat some and lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M
-candidates of all rows, V tokens.
+N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each
+other. Tokens chosen independently keep it only on average: where a shuffle has every item once, they repeat some and
+lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V
+tokens.
 """
 
 from collections import defaultdict
@@ -30,7 +30,6 @@ Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its 
 
 def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row, else the step's own.
-
     `how` is `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which keeps every marginal.
     Slots of confidence 0.999 and rows with a single other slot keep their tokens.
     """
@@ -92,10 +91,9 @@ def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """The assignment of tokens to positions with the largest product of probabilities in which each token t comes at
-    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise.
-
-    Positions that get no token that they can have keep their own (-1), and so do all if there are fewer copies of
-    tokens than positions.
+    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise. Positions
+    that get no token that they can have keep their own (-1), and so do all if there are fewer copies of tokens than
+    positions.
     """
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
@@ -123,7 +121,6 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
 
 def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times (dependent rounding).
-
     What a position's K likeliest tokens leave of its probability goes to a token of its own, -1.
     """
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
@@ -155,13 +152,12 @@ def _rest(
 
 def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi, Khuller,
-    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2).
+    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2). Row i gets column t with probability `chances[i, t]`, and
+    each column comes as often as its sum says, rounded down or up.
 
-    Row i gets column t with probability `chances[i, t]`, and each column comes as often as its sum says, rounded down
-    or up. The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made
-    longer, every second entry is raised by as much as the others are lowered, or the other way round, until one is 0 or
-    1; of the two ways one is drawn so that no expectation moves. Rows and columns are visited in random order, so where
-    all columns are alike no choice is preferred.
+    The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made longer, every
+    second one is raised by as much as the others are lowered, or the other way round, until one is 0 or 1, by a draw
+    that moves no expectation. Rows and columns come in random order, so that equal ones are treated alike.
     """
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()

@@ -1,8 +1,7 @@
 """Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
-choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order.
-
-`+rcr` and `+remdmN` follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where that
-code differs from it. R rows, C slots.
+choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order. `+rcr` and `+remdmN`
+follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where they differ. R rows, C
+slots.
 """
 
 from dataclasses import dataclass, replace
@@ -172,11 +171,8 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a distance
-    (`name.gap`).
-
-    Of the positions that the policy reveals, the gap first leaves out some; the others get their tokens together. A
-    policy that asks about its drafts by what-if rows drafts tokens chosen together for all candidates.
+    """A policy whose tokens are chosen together (`name.together`), all candidates' where it checks drafts by what-if
+    rows, and whose unsure positions keep a distance (`name.gap`), which leaves out some of those that it reveals.
     """
 
     policy: Policy
@@ -220,9 +216,8 @@ def drawn(policy: Policy, name: SamplerName) -> Policy:
 @dataclass(frozen=True, slots=True)
 class Adas:
     """The policy, walking through the candidates in ADAS's order (arXiv 2606.10829; from the paper alone): next is
-    always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it.
-
-    A is the last layer's attention, c the confidence. The policy decides as before how many to reveal.
+    always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it. A is the last layer's
+    attention, c the confidence. The policy decides as before how many to reveal.
     """
 
     policy: Policy

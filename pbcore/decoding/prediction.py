@@ -68,10 +68,8 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
-    rows.
-
-    By default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴ on other devices.
+    """Rows of (M, V), at least one empty one, in float32 or float64 chunks of at most `budget` numbers: 2²² on a CPU,
+    whose allocator maps larger blocks anew each time, and 2²⁴ on other devices.
     """
     budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))

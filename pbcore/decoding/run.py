@@ -1,7 +1,4 @@
-"""`decode`: prompts to generations.
-
-Forms batches, halves them when memory runs out, hands over to models with their own loop.
-"""
+"""`decode`: prompts to generations, in batches that are halved when memory runs out, by the loop or the model's own."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,12 +33,10 @@ def decode(
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
     index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: those of the
-    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU). It halves when memory runs out. A `store` of this model
-    shares forwards between calls: answers and NFE stay the same.
-
-    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
-    impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
-    protocol.
+    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model
+    shares forwards between calls: answers and NFE stay the same. Raises SamplerNameError, ModelError for a prompt that
+    the model can't encode, ValueError for impossible lengths and wrong types, and DecodingError for unusable logits or
+    policies.
     """
     if isinstance(prompts, str | Sample):
         raise InputError(

@@ -1,10 +1,10 @@
-"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid.
+"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid,
+which walk over the same canvases (all begin with the same one).
 
-The samplers of a grid walk over the same canvases, e.g. all of them begin with the same one. The store keeps, for each
-sample and each canvas that came up, token, confidence, margin and entropy of every masked position, so that blocks of
-any length find theirs. It sits between the loop and the model's context: rows that it knows need no forward, the others
-share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no whole
-distributions. R rows, L canvas positions, M asked positions.
+It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked position, so that blocks of
+any length find theirs, and sits between the loop and the model's context: rows that it knows need no forward, the
+others share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no
+whole distributions. R rows, L canvas positions, M asked positions.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class ForwardStore:
     """What one model said of canvases, within `limit` bytes.
 
     `shared` counts the forwards of rows that were answered from here, `computed` those that the model ran, `batches`
-    the calls that it took, and `seconds` their time. When the limit is reached, the samples that were not asked about
-    for longest make room; those of the present and the last decoding stay, since the next one asks about them again,
-    and then nothing is added.
+    the calls that it took, and `seconds` their time. At the limit the samples that were not asked about for longest
+    make room; those of the present and the last decoding, which the next asks about again, stay, and then nothing is
+    added.
     """
 
     def __init__(self, model: Any, limit: int = GIB) -> None:

@@ -1,6 +1,5 @@
-"""What a policy gets at each step (Step) and what it may return (Move).
-
-R rows, C slots of the active block, M candidates, V tokens.
+"""What a policy gets at each step (Step) and what it may return (Move). R rows, C slots of the active block, M
+candidates, V tokens.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from pbcore.models.counter_rng import Draw, uniform
 
 @dataclass(slots=True)
 class State:
-    """What a policy keeps of each row from step to step.
-
-    `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`.
+    """What a policy keeps of each row from step to step, `over` a block (set back to `fill` when it enters one) or the
+    answer.
     """
 
     value: Tensor  # (R, …)
@@ -226,13 +224,12 @@ class Step:
         over: str = "block",
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A tensor that the loop keeps for the policy from step to step; change it in place.
-
-        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to
-        `fill` when the row enters a new block. With `over` answer it is kept until the row ends; slots then need `reach
-        = "prefix"`, since other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else
-        to that of the confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state
-        of another shape.
+        """A tensor that the loop keeps for the policy from step to step; change it in place. `per` slot: (R, C,
+        *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
+        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since
+        other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the
+        confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state of another
+        shape.
         """
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(

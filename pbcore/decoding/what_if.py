@@ -1,7 +1,5 @@
-"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch.
-
-R rows, W what-if rows, L canvas positions, C slots of the active block, N masked positions of all what-if rows, V
-tokens.
+"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch. R rows, W what-if rows, L
+canvas positions, C slots of the active block, N masked positions of all what-if rows, V tokens.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Recipe:
 
     `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
     corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
-    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with; without it
-    the weights are random. Raises InputError for an unknown objective, graph or task.
+    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with, else random
+    ones. Raises InputError for an unknown objective, graph or task.
     """
 
     width: int

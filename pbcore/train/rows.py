@@ -1,6 +1,4 @@
-"""Training rows: samples of the train split as token ids, in batches of similar length, determined by seed and step
-alone.
-"""
+"""Training rows: samples of the train split as token ids, in batches of similar length, by seed and step alone."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

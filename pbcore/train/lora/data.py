@@ -72,10 +72,9 @@ class Examples:
 
 def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
     """The examples of a task: its train split, which `load_task` generates, or the rows of the user's own folder or
-    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for.
-
-    Without shots an example is its last question alone, as in the official code. Raises InputError for fewer examples
-    than a batch, and for shots of a task that has none to choose.
+    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for. Without shots an
+    example is its last question alone, as in the official code. Raises InputError for fewer examples than a batch, and
+    for shots of a task that has none to choose.
     """
     wanted, shots = settings.train + settings.validation, settings.shots or None
     if settings.data_dir is None and task_spec(settings.task).rows is None:

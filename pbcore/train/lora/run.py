@@ -27,7 +27,6 @@ from pbcore.train.noise import Batch
 @dataclass(slots=True)
 class LoraRun:
     """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
-
     `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper.
     """
 
@@ -76,9 +75,7 @@ def start(settings: LoraSettings) -> LoraRun:
 
 def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
     """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
-    on.
-
-    Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
+    on. Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
     modules that the model lacks.
     """
     try:
