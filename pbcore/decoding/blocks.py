@@ -1,4 +1,4 @@
-"""Blocks: how far a row goes, what is stored when a block ends, when a row stops. R rows, L canvas positions, V tokens."""
+"""Blocks: how far a row goes, what is stored when one ends, when a row stops. R rows, L canvas positions, V tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,7 +68,8 @@ def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
     stop = _stops(job, rows)  # (R, L)
     fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
     masked = (rows.canvas == job.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
-    _end(job, rows, fresh.any(-1) & ~masked.any(-1) & ~rows.given)
+    ends = fresh.any(-1) & ~masked.any(-1) & ~rows.given
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id
 
 
 def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
@@ -83,14 +84,8 @@ def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
     if job.traits.course.pads:
         after = (stop.int().cumsum(-1) > 0) & ends[:, None]
         rows.canvas[after] = job.model.eos_id
-    _end(job, rows, ends)
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id  # past the answer's end
     return ends
-
-
-def _end(job: Job, rows: Rows, ends: Tensor) -> None:
-    """Fills the masks of rows that end; what lies past the answer's end is not part of it."""
-    mask = rows.canvas == job.model.mask_id
-    rows.canvas[mask & ends[:, None]] = job.model.eos_id
 
 
 def _stops(job: Job, rows: Rows) -> Tensor:

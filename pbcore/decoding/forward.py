@@ -127,12 +127,8 @@ def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
     """The review of the slots `revealed` (R, C) from their logits (N, V)."""
     mask = _without_mask(job, logits, revealed)
     token, confidence = predict(logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None)
-    return Review(
-        token=scattered(revealed, token),
-        confidence=scattered(revealed, confidence),
-        support=scattered(revealed, probability(logits, step.token[revealed])),
-        mask=mask,
-    )
+    support = scattered(revealed, probability(logits, step.token[revealed]))
+    return Review(scattered(revealed, token), scattered(revealed, confidence), support, mask)
 
 
 def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:

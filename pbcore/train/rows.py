@@ -69,8 +69,11 @@ def encoded(
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
-        prompt = piece(chat)
-        shot = example_span(prompt, tokenizer)
+        prompt, ids = piece(chat), tokenizer.get_vocab()
+        shot = 0, 0  # start and end of the example's answer, of prompts that have one
+        if prompt.count(ids[ASSISTANT]) > 1:
+            start = prompt.index(ids[ASSISTANT]) + 1
+            shot = start, prompt.index(ids[USER], start)
         rows.append(row(sample, prompt, piece, int(tokenizer.eos_token_id), rng, full_canvas, shot))
     return rows
 
@@ -101,13 +104,3 @@ def row(
     if rng.random() >= full_canvas:
         room = min(room, len(answer) + rng.randint(1, SLACK))
     return Row(sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot)
-
-
-def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
-    """Start and end of the example's assistant turn in a prompt; (0, 0) for prompts without an example."""
-    ids = tokenizer.get_vocab()
-    user, assistant = ids[USER], ids[ASSISTANT]
-    if prompt.count(assistant) < 2:
-        return 0, 0
-    start = prompt.index(assistant) + 1
-    return start, prompt.index(user, start)
