@@ -82,8 +82,12 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise InputError("adapters are trained with peft: pip install 'pbcore[lora]'") from error
-    with torch.backends.mkldnn.flags(enabled=False):  # PyTorch's own linear layers, which peft wraps
+    kept = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # PyTorch's own linear layers, which peft wraps
+    try:
         model = load_model(settings.model, device, settings.dtype)
+    finally:
+        torch.backends.mkldnn.enabled = kept
     network = getattr(model, "network", None)
     if not isinstance(model, MaskedModel) or not isinstance(network, NativeNetwork) or model.block is not None:
         raise InputError(
