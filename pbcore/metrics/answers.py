@@ -17,18 +17,15 @@ _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
 
 
-def score_each(
-    judge: Callable[[str, Sample], Judged],
-    predictions: Sequence[str],
-    samples: Sequence[Sample],
-    metrics: Collection[str],
-) -> list[Scored]:
-    """The requested scores of answers that are judged one by one."""
-    judged = [judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
-    return [
-        Scored({name: score for name, score in scores.items() if name in metrics}, details)
-        for scores, details in judged
-    ]
+class JudgedScorer:
+    """A scorer of answers that are judged one by one; `metrics` are the scores that `judge` gives."""
+
+    def __init__(self, judge: Callable[[str, Sample], Judged], *metrics: str) -> None:
+        self._judge, self.metrics = judge, metrics
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        judged = [self._judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+        return [Scored({name: scores[name] for name in scores if name in metrics}, told) for scores, told in judged]
 
 
 def lenient_list(text: str) -> list[str]:

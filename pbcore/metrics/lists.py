@@ -6,16 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pbcore.metrics.answers import (
-    Judged,
-    any_layout_list,
-    label_part,
-    label_text,
-    lenient_list,
-    quoted,
-    score_each,
-    strict_list,
-)
+from pbcore.metrics import answers
+from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
 from pbcore.tasks.registry import task_spec
@@ -41,8 +33,8 @@ class Expected:
 
 def one_answer(sample: Sample) -> Expected:
     """The label is the only right answer (copy, sort, reverse and all `*_index` operations)."""
-    answer = any_layout_list(label_text(sample))
-    given = any_layout_list(str(sample.input.get("context", "")))
+    answer = answers.any_layout_list(label_text(sample))
+    given = answers.any_layout_list(str(sample.input.get("context", "")))
     word = sample.input.get("word")
     near = tuple(
         (other, "wrong position", f"right for position {index}; the question says position {sample.input['index']}")
@@ -63,7 +55,7 @@ def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int
 
 def sorted_by_last_name(sample: Sample) -> list[str]:
     """The label's items by last name, as the sort prompt says; the official labels are ordered by the whole names."""
-    return sorted(any_layout_list(label_text(sample)), key=by_last_name)
+    return sorted(answers.any_layout_list(label_text(sample)), key=by_last_name)
 
 
 def permutation(sample: Sample) -> Expected:
@@ -118,15 +110,15 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
     words = {word for item in expected.known for word in item.split()}
     recombined = [item for item in unknown if len(item.split()) > 1 and set(item.split()) <= words]
     if recombined:
-        return "recombined", f"{quoted(recombined)}: first and last names of different people"
+        return "recombined", f"{answers.quoted(recombined)}: first and last names of different people"
     if unknown:
-        return "unknown item", f"{quoted(unknown)} is neither in the list nor the new item"
+        return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
     repeated = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
     if repeated:
-        return "item twice", f"{quoted(repeated)} occurs more than once"
+        return "item twice", f"{answers.quoted(repeated)} occurs more than once"
     missing = [item for item in expected.needed if item not in items]
     if missing:
-        return "item missing", f"{quoted(missing)} is missing"
+        return "item missing", f"{answers.quoted(missing)} is missing"
     if len(items) != expected.size:
         fewer = len(items) < expected.size
         return "item missing" if fewer else "extra item", f"{len(items)} items instead of {expected.size}"
@@ -165,11 +157,11 @@ class ListScorer:
         return (*always, "accuracy_as_asked") if self.as_prompted else always
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(self._judge, predictions, samples, metrics)
+        return JudgedScorer(self._judge).score(predictions, samples, metrics)
 
     def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
-        items, strict, free = lenient_list(text), strict_list(text), any_layout_list(text)
+        items, strict, free = answers.lenient_list(text), answers.strict_list(text), answers.any_layout_list(text)
         right = expected.accepts(items)
         scores = {
             "accuracy": float(right),
@@ -187,18 +179,10 @@ class ListScorer:
         return scores, {}
 
 
-class SeveralScorer:
+def judge_several(text: str, sample: Sample) -> Judged:
     """Several list questions that are answered together, a list on each line. `accuracy`: the share of the questions
     whose list is right, the i-th list for the i-th question, each scored as its own task does. `accuracy_all`: whether
     all of them are, with no list more. `details` name the wrong questions, from 1, and what is wrong with the first."""
-
-    metrics = ("accuracy", "accuracy_all")
-
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(_judge_several, predictions, samples, metrics)
-
-
-def _judge_several(text: str, sample: Sample) -> Judged:
     questions, lists = label_part(sample, "questions", list), _LIST.findall(text)
     wrong: dict[int, dict[str, Any]] = {}
     for number, question in enumerate(questions, 1):
@@ -226,4 +210,4 @@ register_scorer("list_permutation", ListScorer(permutation))
 register_scorer("list_insert_random", ListScorer(inserted))
 register_scorer("list_remove_random", ListScorer(removed))
 register_scorer("list_replace_random", ListScorer(replaced))
-register_scorer("questions", SeveralScorer())
+register_scorer("questions", JudgedScorer(judge_several, "accuracy", "accuracy_all"))
