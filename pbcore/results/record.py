@@ -12,7 +12,7 @@ from annotated_types import Interval
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, shape, validated
-from pbcore.theory.ceiling import Ceiling
+from pbcore.theory.accuracy import Ceiling
 
 SCHEMA = 2
 

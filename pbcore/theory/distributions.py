@@ -19,12 +19,12 @@ from pbcore.theory.canvas import (
     Ids,
     NoDistribution,
     Probabilities,
+    Product,
     canvas_tokens,
     check_room,
     given_ids,
 )
 from pbcore.theory.chains import Chain
-from pbcore.theory.products import Product
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
