@@ -70,10 +70,9 @@ def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, 
 
 
 def write_csv(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.csv and samples.csv into a folder and returns their paths.
-
-    A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
-    in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
+    """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a spreadsheet would read as a
+    formula (one that begins with = + - @, a tab or a line break) gets a `'` in front, as does one that begins with such
+    a `'`: removing one `'` gives the text back."""
     return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
 
 

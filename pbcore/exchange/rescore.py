@@ -39,8 +39,7 @@ from pbcore.tasks.sources import asked_by
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
-    left as it was, empty if it was scored."""
+    """One cell before and after. `changed`: score → answers whose score changed; `kept`: why it was left as it was."""
 
     before: StoredCell
     after: StoredCell
@@ -49,9 +48,8 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
-    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
-    here now is left as it was."""
+    """Scores a cell's kept answers again. The key, which stands for an outcome, is dropped if any score or detail
+    differs. A cell with a score whose tool is not here now is left as it was."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):

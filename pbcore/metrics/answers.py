@@ -36,8 +36,7 @@ def lenient_list(text: str) -> list[str]:
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
-    also reads lists over several lines."""
+    """As `lenient_list`, over several lines too, with all blanks stripped from the items, and empty items dropped."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -66,8 +65,7 @@ def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in
-    brackets."""
+    """The lines with every symbol once: cells between commas, semicolons, bars or blanks, quoted or in brackets."""
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]

@@ -72,8 +72,7 @@ class VerdictCache:
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
 
     def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-        """The results of a statement for each row of values, in one transaction; none if the file can't be used. Opens
-        a connection each time: none may be used after a fork."""
+        """The results of a statement for rows of values, by a new connection: none may be used after a fork."""
         if not self._usable:
             return []
         try:
@@ -91,8 +90,7 @@ class VerdictCache:
 
 
 class Checker:
-    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
-    server."""
+    """Checks texts with a server. Each is sent once; earlier verdicts come from the cache, without a server."""
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server

@@ -20,9 +20,8 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer. `needed`
-    are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer,
-    failure, why)."""
+    """What a list task expects: `known` items may occur, `needed` ones must, `size` is the length of a correct answer.
+    `near` lists wrong answers with a specific diagnosis: (answer, failure, why)."""
 
     accepts: Callable[[list[str]], bool]
     known: Items
@@ -126,8 +125,7 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
 
 
 def layout_fault(items: Sequence[str]) -> str:
-    """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official
-    reading."""
+    """Why a list that is right in any layout is wrong in the official reading, which found these `items`."""
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
@@ -141,12 +139,9 @@ def layout_fault(items: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class ListScorer:
     """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
-
     `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
     `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
-    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
-    `accuracy` in one respect.
-    """
+    compares the list, read as for `accuracy`, with the answer that the prompt requests."""
 
     expect: Callable[[Sample], Expected]
     as_prompted: Callable[[Sample], list[str]] | None = None

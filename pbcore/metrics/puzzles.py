@@ -14,12 +14,9 @@ LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 def judge_square(text: str, sample: Sample) -> Judged:
     """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the
-    rows is ignored.
-
-    `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a
-    symbol in an extra cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts
-    blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`.
-    """
+    rows is ignored. `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a
+    row may repeat a symbol in an extra cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout`
+    also accepts blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`."""
     symbols = label_part(sample, "symbols", list)
     rows = answers.csv_rows(text, symbols)
     wrong = latin_fault(rows, symbols)
@@ -50,11 +47,9 @@ def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[
 
 def judge_sudoku(text: str, sample: Sample) -> Judged:
     """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution.
-    `accuracy_strict`: all lines do.
-
-    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer
-    in order equal the solution, whatever its line breaks; it is never lower than `accuracy`.
-    """
+    `accuracy_strict`: all lines do. Decimal digits of every script count, as in the official benchmark.
+    `accuracy_any_layout`: all digits of the answer in order equal the solution, whatever its line breaks; it is never
+    lower than `accuracy`."""
     solution, rows = answers.lines(label_text(sample)), answers.digit_rows(text)
     right, strict = rows == solution, answers.lines(answers.ascii_digits(text)) == solution
     free = right or answers.digits(text) == "".join(solution)
@@ -87,8 +82,7 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
 
 def judge_walk(text: str, sample: Sample) -> Judged:
     """`accuracy`: the walk begins where it should, has the asked length, and each step follows an edge (its validity in
-    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. How often it goes where is for many answers
-    together: `metrics.answer_law`."""
+    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. `metrics.answer_law` has the law of many."""
     label, nodes = sample.label, walked(sample.label, text)
     edges = {frozenset(edge) for edge in label["edges"]}
     steps = [frozenset(step) in edges for step in pairwise(nodes)]

@@ -119,8 +119,7 @@ def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRe
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the
-    baseline lacks would pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises InputError for a failed cell, and for none: both would go unjudged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -130,9 +129,8 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, for a missing or empty
-    one, another schema and damaged lines; the errors of `load_stored`, and LoadError for a run without a finished cell.
-    """
+    """id → row, from a baseline file or a run directory. Raises LoadError that names the file if it is missing, empty,
+    damaged or of another schema, or a run without a finished cell; the errors of `load_stored`."""
     source = Path(path)
     if source.is_dir():
         return run_rows(load_stored(source, refuse), source)

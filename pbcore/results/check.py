@@ -147,9 +147,8 @@ def _shaped(hint: Any) -> Any:
 
 
 def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
-    """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
-    Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
-    for an unknown field."""
+    """`data` as the type that `make` gives, which is built at its first use. Raises LoadError, which begins with
+    `where`, with the field, what was there and what is allowed; NewerSchemaError for an unknown field."""
     from pydantic import ValidationError
 
     try:

@@ -12,9 +12,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """`value` as exact builtins, which pytest-xdist's reports need: converts numpy scalars, enums, tuples, sets,
-    mappings and paths. Raises TypeError for other types, ValueError for a number that is not finite; both name the
-    place (`where`)."""
+    """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths. Raises TypeError for
+    other types, ValueError for a number that is not finite; both name the place (`where`)."""
     if value is None or type(value) in (bool, int):
         return value
     if isinstance(value, Enum):
@@ -45,8 +44,7 @@ def plain(value: Any, where: str = "value") -> Any:
 
 
 def dump_json(data: Any, indent: int | None = None) -> str:
-    """JSON that can be written as UTF-8 whatever the texts hold: lone surrogates are escaped. Raises ValueError for
-    NaN."""
+    """JSON that can be written as UTF-8: lone surrogates in texts are escaped. Raises ValueError for NaN."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -57,8 +55,7 @@ def encodable(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """`text` with surrogate pairs as the characters they stand for, as JSON can't tell the two apart; lone ones
-    stay."""
+    """`text` with surrogate pairs as the characters they stand for, which JSON can't tell apart; lone ones stay."""
     if _SURROGATES.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -139,7 +139,6 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:
-    """A success before an error, one with a time before one without, then the faster; ties by content, so that merging
-    is commutative."""
+    """A success before an error, timed before untimed, then the faster; ties by content, so that merging commutes."""
     seconds = entry.cell.seconds
     return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)

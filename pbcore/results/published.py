@@ -49,13 +49,11 @@ _TOP_K = {
 
 
 def read(path: Path) -> pd.DataFrame | None:
-    """Rows of published results at `path`, or None if it contains no known kind.
-
-    Known kinds: a run folder of the 2026 rewrite or any folder above such folders
-    (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method, param, task, score …), and the
-    paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are converted to [0, 1]; NaN and
-    empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ from the paper's.
-    """
+    """Rows of published results at `path`, or None if it contains no known kind: a run folder of the 2026 rewrite or
+    any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method,
+    param, task, score …), or the paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are
+    in [0, 1]; NaN and empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ
+    from the paper's."""
     import pandas as pd
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
@@ -151,8 +149,7 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, a column per metric. They have one setting per model (column
-    `setting`), so the sampler is called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task, with one setting per model, called `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

@@ -38,8 +38,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class FormerToken:
-    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked it again or replaced
-    it; `confidence` when it was revealed."""
+    """A token at position `at` of the canvas from `step` until `until`; its `confidence` when it was revealed."""
 
     at: Count
     token: str
@@ -97,15 +96,13 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
-
-    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
-    empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
+    """The conditions of a cell's measurement; None: unknown, e.g. the dtype of a model that failed to load. `options`
+    are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker, empty
+    without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
     that determines the outcome; `wait_policy` OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set;
-    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time
-    the cell's sampler asks for (`+x4`).
-    """
+    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
+    sampler asks for (`+x4`)."""
 
     options: dict[str, Any]
     versions: dict[str, str]
@@ -134,8 +131,7 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values. Where the
-    integration isn't here, it is read as it is."""
+    """What an integration keeps of a cell, as a frozen dataclass; without the integration it is read as it is."""
 
     COLUMNS: ClassVar[tuple[str, ...]]
 

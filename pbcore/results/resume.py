@@ -34,11 +34,9 @@ def cell_key(
     own_code: Mapping[str, str] | None = None,
 ) -> str:
     """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
-
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
-    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
-    plain."""
+    scoring (not the batch size, which doesn't change results); `own_code` is that of `user_code`. Raises TypeError or
+    ValueError for values that are not plain."""
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -56,9 +54,8 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the
-    model's class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable
-    sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`), empty for pbcore's own, which
+    `code_version` covers. Raises SamplerNameError for an unreadable sampler name."""
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse

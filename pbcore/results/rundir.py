@@ -167,8 +167,7 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text`: after a crash at any moment `path` holds either the whole old or the whole new text. Raises
-    OSError, which names `path`."""
+    """Writes `text`: after a crash `path` holds the old or the new text, whole. Raises OSError that names `path`."""
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,9 +33,8 @@ CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
-    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
-
-    `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
+    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions. `n` is
+    the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
     paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
     ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
     rewrite = cell.conditions.data_source == REWRITE

@@ -28,8 +28,7 @@ def wrong(name: str, given: Any, allowed: str) -> InputError:
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
-    several names."""
+    """Raises InputError unless a value is of a type (`str`: not empty), in a range, or one of several names."""
     if isinstance(allowed, range):
         right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
     elif isinstance(allowed, type):
@@ -100,8 +99,7 @@ def _check_size(text: str) -> None:
 
 
 def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
-    """The values below a node with aliases written out. Raises MarkedYAMLError for too many, a node inside itself, and
-    a key given twice."""
+    """The values below a node, aliases written out. Raises MarkedYAMLError for too many and a key given twice."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counts:

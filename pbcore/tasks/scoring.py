@@ -14,15 +14,12 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question with its label.
-
-    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
-    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
-    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
-    in tokens; `limited` says that a run or a harness task asked for it, so that it also holds for models without a
-    canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
-    `official` or `rewrite-2026` (`tasks.naming.REWRITE`).
-    """
+    """One question with its label. `messages` is the whole chat, shots included. `input` holds the values that fill the
+    prompt (`context`, `word`, `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value:
+    a string, or a mapping such as `{"input": [...], "example": "..."}` where several answers are valid.
+    `max_new_tokens` is the canvas length in tokens; `limited` says that a run or a harness task asked for it, so that
+    it also holds for models without a canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each
+    token to predict. `source` is `own`, `official` or `rewrite-2026`."""
 
     task: str
     index: int

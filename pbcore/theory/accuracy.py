@@ -52,13 +52,11 @@ class Ceiling:
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:
-    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise.
-
-    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1).
-    Samplers: random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold
-    and factor, with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for
-    an operation, sampler or block length without a derivation, and for n above 200.
-    """
+    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise. `op` is
+    copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers:
+    random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor,
+    with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for an
+    operation, sampler or block length without a derivation, and for n above 200."""
     check_operation(op, n)
     if op not in DERIVED:
         raise InputError(
@@ -163,8 +161,7 @@ def _top_k(name: SamplerName) -> Reveals:
 
 
 def _schedule(name: SamplerName) -> Reveals:
-    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S], which equals ⌈left / steps left⌉. The last step reveals
-    all that is left."""
+    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S] = ⌈left / steps left⌉. The last reveals the rest."""
     if name.arguments:
         raise InputError(f"sampler {name}: give k or a schedule, not both")
     if name.schedule not in (None, "linear"):
@@ -202,8 +199,7 @@ def _threshold(name: SamplerName) -> Reveals:
 
 
 def _factor(name: SamplerName) -> Reveals:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th
-    confidence."""
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if noise lifts the n-th confidence."""
     f = _parameter(name, "f")
 
     def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:

@@ -23,9 +23,8 @@ class NoDistribution(InputError):
 
 
 class AnswerDistribution(Protocol):
-    """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but for `chains.Chain`.
-    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
-    MASKED elsewhere."""
+    """The law of a sample's valid answers, each padded with EOS to `length` tokens. `vocabulary` holds the tokens that
+    occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens, MASKED elsewhere."""
 
     vocabulary: tuple[str, ...]
     length: int

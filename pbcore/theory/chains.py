@@ -77,8 +77,8 @@ class Chain:
         return float(total)
 
     def bits_lost(self, when: Ids) -> float:
-        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of Σᵢ H(yᵢ | before) − H(all
-        of the step | before)."""
+        """L_T in bits of revealing the node at t at step when[t], (n,): Σ over steps Σᵢ H(yᵢ | past) − H(step |
+        past)."""
         known: list[int] = []
         total, before = 0.0, 0.0
         for step in np.unique(when):

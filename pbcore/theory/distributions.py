@@ -49,12 +49,9 @@ def supports(task: str) -> bool:
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel.
-
-    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
-    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
-    people share names.
-    """
+    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always the
+    canvas's own). Raises NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for
+    long lists in which people share names."""
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label
@@ -133,12 +130,9 @@ class Listed:
 
 class Shuffled:
     """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot,
-    the rest are free.
-
-    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer
-    (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the ids of each
-    person's in the list.
-    """
+    the rest are free. With f free people there are f! completions; one fewer if the list itself is among them and not a
+    valid answer (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the
+    ids of each person's in the list."""
 
     def __init__(
         self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool

@@ -118,10 +118,8 @@ def least_bits(op: str, n: int, T: int) -> float:
 
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
     """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps, random orders included.
-
     Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for all, which a
-    random exchange of positions and names brings about for the operations in `ALIKE`; for others it is a lower bound.
-    """
+    random exchange of positions and names brings about for the operations in `ALIKE`."""
     return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 

@@ -17,12 +17,10 @@ Matrix = NDArray[np.float64]
 
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
-    """L_T in bits of the partition in which the masked positions were revealed.
-
-    `steps[i]` is the step of canvas position i; −1 for positions that were filled without a prediction, which count as
-    revealed after all others. Positions that the others determine lose nothing. Raises InputError for steps that don't
-    cover the canvas, and for a shuffle some of whose people have their place already.
-    """
+    """L_T in bits of the partition in which the masked positions were revealed. `steps[i]` is the step of canvas
+    position i; −1 for positions that were filled without a prediction, which count as revealed after all others.
+    Positions that the others determine lose nothing. Raises InputError for steps that don't cover the canvas, and for a
+    shuffle some of whose people have their place already."""
     masked = distribution.canvas == MASKED
     if len(steps) < distribution.length:
         raise InputError(
@@ -82,8 +80,9 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
 
 
 def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
-    """I(yᵢ; yⱼ | revealed tokens) in nats, (L, L), for a canvas (L,) with MASKED at hidden positions; 0 on the diagonal
-    and wherever a position is known. Raises InputError for a distribution of another kind than the package's own."""
+    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden
+    positions; 0 on the diagonal and wherever a position is known. Raises InputError for a distribution of another
+    kind."""
     if isinstance(distribution, Listed):
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):

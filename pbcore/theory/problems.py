@@ -32,16 +32,14 @@ class NotExact(InputError):
 
 
 class Group(NamedTuple):
-    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are those of a position's
-    tokens, highest first."""
+    """Open positions with the same probabilities of their tokens (`chances`, highest first) and exchangeable noise."""
 
     chances: tuple[float, ...]
     positions: int
 
 
 class Problem(Protocol):
-    """A sample's answers in parts. A state stands for the answers that are left. `sizes` are the numbers of masked
-    positions of the parts."""
+    """A sample's answers in parts of `sizes` masked positions. A state stands for the answers that are left."""
 
     sizes: tuple[int, ...]
     start: Any
