@@ -99,9 +99,8 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
-    made = tables(run)
+    text, written, made = pyarrow.string(), [], tables(run)
     folder.mkdir(parents=True, exist_ok=True)
-    text, written = pyarrow.string(), []
     types = {  # of columns whose values may all be empty; others have the type of their values
         **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
         "tokens": pyarrow.list_(text),
@@ -124,18 +123,14 @@ def _arrow(value: Any) -> Any:
 
 
 class Exporter(Protocol):
-    """Where an integration sends a run (`Integration.exporter`); `usage` are its options as an error names them."""
+    """Where an integration sends a run (`Integration.exporter`): its options, which errors name as `usage`, whether one
+    is given, and the sending, which returns what to print and raises InputError without the package."""
 
     usage: str
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds its options."""
-
-    def asked(self, args: argparse.Namespace) -> bool:
-        """Whether one of them is given."""
-
-    def send(self, path: Path, args: argparse.Namespace) -> list[str]:
-        """Sends the run where it is asked to; returns what to print. Raises InputError without the package."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def asked(self, args: argparse.Namespace) -> bool: ...
+    def send(self, path: Path, args: argparse.Namespace) -> list[str]: ...
 
 
 def run(args: argparse.Namespace) -> int:

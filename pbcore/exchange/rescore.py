@@ -88,14 +88,14 @@ def rescore(
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    elsewhere = {entry.cell.id: other.name for entry in ran if (other := asked_by(entry.cell.task)) is not None}
-    own = [entry for entry in ran if entry.cell.id not in elsewhere]
+    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     if cot_answer is not None and not any(asked[entry.cell.id].cot for entry in own):
         raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
     results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
-    kept = [entry for entry in ran if entry.cell.id in elsewhere]
-    results += [Rescored(entry, entry, {}, f"{elsewhere[entry.cell.id]} asked and scored them") for entry in kept]
+    for entry in ran:
+        if (other := asked_by(entry.cell.task)) is not None:
+            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
@@ -117,9 +117,9 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
     """The cell and its task with another way of scoring answers with steps; both as they are if there is none."""
     if cot_answer is None or not task.cot:
         return entry, task
-    conditions = entry.cell.conditions
-    conditions = replace(conditions, options={**conditions.options, "cot_answer": cot_answer})
-    return replace(entry, cell=replace(entry.cell, conditions=conditions)), replace(task, cot_answer=cot_answer)
+    options = {**entry.cell.conditions.options, "cot_answer": cot_answer}
+    cell = replace(entry.cell, conditions=replace(entry.cell.conditions, options=options))
+    return replace(entry, cell=cell), replace(task, cot_answer=cot_answer)
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
@@ -155,11 +155,10 @@ def rescored_text(results: Sequence[Rescored]) -> str:
             old, new = _mean(one.before.cell, name), _mean(one.after.cell, name)
             rows.append([printable(one.after.cell.id), printable(name, 40), count, len(one.after.samples), old, new])
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
-    texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
+    lines = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [
-        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
-    ]
+    same = sum(not one.changed for one in scored)
+    lines.append(f"{counted(len(scored), 'cell')} scored again, {same} with the same scores")
     kept = Counter(one.kept for one in results if one.kept)
     lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent: Counter[str] = Counter()
@@ -168,7 +167,7 @@ def rescored_text(results: Sequence[Rescored]) -> str:
         reasons = absent_reasons({name: why for name, why in one.after.cell.absent.items() if name in metrics})
         absent.update(f"{names}: {why}" for names, why in reasons.items())
     lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
-    return "\n".join([*texts, *lines])
+    return "\n".join(lines)
 
 
 def _mean(cell: CellRecord, name: str) -> str:

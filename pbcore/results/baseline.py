@@ -153,9 +153,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
-    """A row, validated. Raises LoadError, which begins with `where`."""
     cell = BaselineCell(id=name, **_row(row, where))
-    columns = {**cell.scores, **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column}}
+    columns = {**cell.scores, "nfe": cell.nfe or cell.indices, "rows": cell.rows or cell.indices}
     differing = [printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)]
     if differing:
         raise LoadError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")

@@ -229,25 +229,30 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
-    timed = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
-    if seconds <= 0:
-        return timed
-    rate = sum(tokens) / seconds if tokens else None
-    return {**timed, "samples_per_second": len(samples) / seconds, "tokens_per_second": rate}
+    rates: dict[str, Any] = {}
+    if seconds > 0:
+        rates["samples_per_second"] = len(samples) / seconds
+        rates["tokens_per_second"] = sum(tokens) / seconds if tokens else None
+    return {"seconds": seconds, "rounds": [float(value) for value in rounds], **rates}
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
     """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
     scores: dict[str, Score] = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.scores):
-        measured = [sample for sample in samples if name in sample.scores]
-        if len(measured) < len(samples) and name not in absent:
+        missing = sum(name not in sample.scores for sample in samples)
+        if missing and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(measured)} of {len(samples)} samples and "
-                "no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {missing} of {len(samples)} samples and no reason is given"
             )
-        scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
+        scores[name] = score_of(name, _means(name, samples))
     return scores
+
+
+def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
+    """A score's mean over seeds, of each sample that has it."""
+    groups = by_index(sample for sample in samples if name in sample.scores)
+    return [fmean(one.scores[name] for one in same) for same in groups.values()]
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
@@ -271,8 +276,7 @@ def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: s
 def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
     """(field, what the record says, what the samples give)."""
     for name, score in cell.scores.items():
-        measured = by_index(sample for sample in samples if name in sample.scores)
-        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
+        means = _means(name, samples)
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     for name, value in forward_rates(cell.id, samples).items():

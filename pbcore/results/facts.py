@@ -12,17 +12,13 @@ PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", 
 
 
 @cache
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of what decides a result; packages that are not installed are left out."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides a result; packages that are not installed are left out."""
-    return dict(_versions())
 
 
 def machine(gpu: bool) -> dict[str, Any]:

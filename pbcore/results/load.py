@@ -141,11 +141,8 @@ def _junit_records(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
-    cases = enumerate(root.iter("testcase"), 1)
-    properties = {
-        number: {item.get("name"): item.get("value") for item in case.iter("property")} for number, case in cases
-    }
-    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in properties.items()])
+    cases = [{item.get("name"): item.get("value") for item in case.iter("property")} for case in root.iter("testcase")]
+    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in enumerate(cases, 1)])
 
 
 def _of_properties(source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[CellRecord]:

@@ -130,11 +130,11 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:
         return None if first.cell.scores == second.cell.scores else "scores differ under the same key"
-    answers = [
+    one, other = (
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
-    ]
-    differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))
+    )
+    differing = sorted(place for place in one.keys() | other.keys() if one.get(place) != other.get(place))
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 
 

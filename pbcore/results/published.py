@@ -32,12 +32,7 @@ _METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bl
 SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
     name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
-_ALL: dict[str, Any] = {
-    "status": "ok",
-    "data_source": "published",
-    "dummy": False,
-    "shared_device": False,
-}  # of every row
+_ALL: dict[str, Any] = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}
 RESULTS_FILE = "results_parallelbench.json"
 _TOP_K = {
     "confidence_topk": "confidence",
@@ -109,12 +104,12 @@ def sampler_name(method: str, param: str) -> str:
 
 def _run_folder(file: Path) -> pd.DataFrame:
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
-    entries = []
-    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
-        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
-        names = {"model": model, "method": method, "param": param, "task": name.removeprefix("parallelbench_")}
-        entries.append({**known, **names, "run": file.parent.name})
-    return _rows(entries)
+    names = {"model": model, "method": method, "param": param, "run": file.parent.name}
+    return _rows(
+        {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        | {**names, "task": name.removeprefix("parallelbench_")}
+        for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items()
+    )
 
 
 def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

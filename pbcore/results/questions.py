@@ -120,11 +120,11 @@ class Questions:
 
     def of(self, cell: CellRecord) -> Task:
         """The cell's task with the samples that it answered. Raises InputError, saying what to give."""
-        if key(cell) not in self._loaded:
-            try:
+        try:
+            if key(cell) not in self._loaded:
                 self._loaded[key(cell)] = self._load(cell)
-            except InputError as error:
-                raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+        except InputError as error:
+            raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
         return self._loaded[key(cell)]
 
     def _load(self, cell: CellRecord) -> Task:

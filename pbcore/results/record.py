@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -142,11 +142,6 @@ class RecordPart(Protocol):
 def part_class() -> type[Any] | None:
     """The class of a record's part `served`; None without an integration that has one."""
     return next(iter(provided("served")), None)
-
-
-def part_values(part: Any) -> dict[str, Any] | None:
-    """A record's part as plain values; None for none."""
-    return asdict(part) if is_dataclass(part) and not isinstance(part, type) else part
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +67,10 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 
 @cache
-def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever the package is installed.
-    Raises ModuleNotFoundError for an unknown package."""
-    roots = {}
-    for package in packages:
-        spec = find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
-        roots[package] = Path(next(iter(spec.submodule_search_locations)))
-    return source_digest(roots)
+def code_version() -> str:
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever pbcore is installed."""
+    home = Path(__file__).parents[2]
+    return source_digest({package: home.joinpath(*package.split(".")) for package in CODE})
 
 
 def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
@@ -91,9 +84,7 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
     name; none for a run that was killed before it wrote them."""
     known = earlier.get("settings")
-    if known is None:
-        return []
-    names = sorted(known.keys() | settings.keys())
+    names = () if known is None else sorted(known.keys() | settings.keys())
     both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 

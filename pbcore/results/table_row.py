@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
@@ -56,11 +57,15 @@ def row(cell: CellRecord) -> dict[str, Any]:
     flat |= {name: rate(cell, name) if ran else None for name in RATES}
     served = (None,) * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, served, strict=True))
-    flat |= theory(cell)
+    known = cell.ceiling
+    ceiling = (None,) * 3 if known is None else (known.mean, known.low, known.high)
+    gap = None if known is None or headline is None else known.mean - headline.mean
+    flat |= dict(zip(THEORY, (*ceiling, gap, cell.bits_lost), strict=True))
+    flat["ceiling_kind"] = None if known is None else known.kind
     flat |= {name: getattr(cell, name) for name in _FACTS}
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
-        "served": record.part_values(told),
+        "served": asdict(told) if is_dataclass(told) else told,
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
@@ -70,15 +75,6 @@ def rate(cell: CellRecord, name: str) -> float | None:
     """A cell's column of RATES."""
     value: float | None = getattr(cell, _FIELDS.get(name, name))
     return rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
-
-
-def theory(cell: CellRecord) -> dict[str, Any]:
-    """The ceiling with its interval and kind, `gap`, what the headline score lacks to it, and the bits lost."""
-    known, score = cell.ceiling, cell.scores.get(cell.headline)
-    values = (None,) * 3 if known is None else (known.mean, known.low, known.high)
-    gap = None if known is None or score is None else known.mean - score.mean
-    kind = None if known is None else known.kind
-    return {**dict(zip(THEORY, (*values, gap, cell.bits_lost), strict=True)), "ceiling_kind": kind}
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:

@@ -153,7 +153,7 @@ def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int |
 
 def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
     """Raises ValueError for a value that can't fill the prompt, or isn't what the official questions have."""
-    for name in sorted({name for _, name, _, _ in Formatter().parse(spec.prompt) if name in values}):
+    for name in sorted({name for _, name, _, _ in Formatter().parse(spec.prompt) if name and name in values}):
         value = values[name]
         if type(value) not in (str, int, float):
             raise wrong(f"input.{name}", value, "a text or a number")

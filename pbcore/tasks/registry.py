@@ -32,12 +32,8 @@ class TaskNameError(InputError):
         official = {spec.official: spec.name for spec in _specs().values() if spec.official}
         close = get_close_matches(str(name), [*all_task_names(), *official], n=3, cutoff=0.5)
         self.matches = list(dict.fromkeys(official.get(match, match) for match in close))
-        hint = (
-            f"close matches: {', '.join(self.matches)}"
-            if self.matches
-            else f"the tasks are {', '.join(all_task_names())}"
-        )
-        super().__init__(f"no task named {name!r}; {hint}")
+        hint = "close matches:" if self.matches else "the tasks are"
+        super().__init__(f"no task named {name!r}; {hint} {', '.join(self.matches or all_task_names())}")
 
 
 @lru_cache(maxsize=1)

@@ -34,7 +34,6 @@ class AnswerDistribution(Protocol):
         """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions. If no valid
         answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
         those before it. Ids outside the vocabulary are always impossible."""
-        ...
 
 
 def canvas_tokens(canvas: str) -> list[str | None]:

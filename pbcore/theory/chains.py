@@ -14,8 +14,7 @@ def stationary(kernel: Kernel) -> NDArray[np.float64]:
     """The law (s,) with π = πP of an irreducible kernel P (s, s)."""
     states = len(kernel)
     equations = np.vstack([kernel.T - np.eye(states), np.ones(states)])
-    law: NDArray[np.float64] = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
-    return law
+    return np.asarray(np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0])
 
 
 class Chain:

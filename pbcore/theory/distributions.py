@@ -124,8 +124,7 @@ class Listed:
             for position in revealed:
                 narrower = agree & (self.rows[:, position] == canvas[position])
                 agree = narrower if narrower.any() else agree
-        kept: Ids = self.rows[agree]
-        return kept
+        return np.asarray(self.rows[agree])
 
 
 class Shuffled:

@@ -59,11 +59,9 @@ class States(Protocol):
 
     def moves(self, state: State) -> Sequence[Move]:
         """All sets of uncertain positions, up to symmetry; never empty."""
-        ...
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         """All predictions, grouped; the chances add up to 1."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,7 @@ def rows_lost(rows: NDArray[np.int64], when: NDArray[np.int64]) -> float:
 def _joined(labels: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
     """Labels (A,) that are equal where both are."""
     _, joined = np.unique(labels * (int(column.max()) + 1) + column, return_inverse=True)
-    result: NDArray[np.int64] = joined.astype(np.int64).reshape(-1)
-    return result
+    return np.asarray(joined, dtype=np.int64).reshape(-1)
 
 
 def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
@@ -136,7 +135,6 @@ def _shuffled_information(distribution: Shuffled, canvas: Ids) -> Matrix:
 
 def _entropy(probs: Matrix) -> Matrix:
     """Entropy (…) in nats of distributions (…, v)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(probs > 0, probs * np.log(probs), 0.0)
-    result: Matrix = -terms.sum(-1)
-    return result
+    from scipy.special import entr
+
+    return np.asarray(entr(probs).sum(-1))
