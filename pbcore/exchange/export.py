@@ -14,8 +14,7 @@ import pandas as pd
 
 from pbcore.errors import InputError
 from pbcore.extensions import provided
-from pbcore.results.check import refuse
-from pbcore.results.json_values import dump_json, encodable
+from pbcore.results.check import dump_json, encodable, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic

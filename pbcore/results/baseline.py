@@ -25,8 +25,7 @@ from annotated_types import Len
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, read_json, refuse, shape, validated
-from pbcore.results.json_values import dump_json
+from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
 from pbcore.results.load import load_stored
 from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
 from pbcore.results.rundir import StoredCell, write_atomic

@@ -10,8 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from pbcore.printable import printable
-from pbcore.results.check import LoadError
-from pbcore.results.json_values import plain
+from pbcore.results.check import LoadError, plain
 from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored

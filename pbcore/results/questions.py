@@ -16,8 +16,7 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
-from pbcore.results.json_values import plain
+from pbcore.results.check import LoadError, check_schema, plain, read_json, shape, validated
 from pbcore.results.record import SCHEMA, CellRecord, Count
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task

@@ -1,17 +1,23 @@
-"""A digest of everything that determines a cell's outcome: a resumed run reuses a cell only if its key is the same."""
+"""What a cell's outcome depends on: its key, a digest of all that determines it, so that a resumed run reuses a cell only
+if it is the same; for records, the versions of packages and the machine."""
 
 import hashlib
 import json
+import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pbcore.extensions import HOME, integrations
-from pbcore.results.json_values import plain
+from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
+PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-benchmark", "pytest-xdist")
 CODE = (
     *("pbcore.ceilings", "pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
     *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
@@ -84,7 +90,9 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
     name; none for a run that was killed before it wrote them."""
     known = earlier.get("settings")
-    names = () if known is None else sorted(known.keys() | settings.keys())
+    if known is None:
+        return []
+    names = sorted(known.keys() | settings.keys())
     both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 
@@ -92,3 +100,31 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
 def _shown(value: Any) -> str:
     """A setting as text; 0 is a value, unlike False."""
     return "not given" if value is None or value is False or value in ([], (), "") else str(value)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what decides a result; packages that are not installed are left out."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def machine(gpu: bool) -> dict[str, Any]:
+    """The machine, on which timings depend; its GPUs only where they are used."""
+    gpus = []
+    if gpu:
+        import torch
+
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {"system": platform.platform(), "processor": _processor(), "cpus": os.cpu_count(), "gpus": gpus}
+
+
+def _processor() -> str:
+    """The processor's name as the system gives it."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8", errors="replace").splitlines() if information.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -29,13 +29,14 @@ from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
     check_schema,
+    dump_json,
     parse_json,
+    plain,
     read_json,
     read_utf8,
     shape,
     validated,
 )
-from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"

@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
-from pbcore.results.json_values import encodable, plain
+from pbcore.results.check import encodable, plain
 from pbcore.results.record import CellRecord
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 

@@ -125,10 +125,13 @@ class TaskSpec:
         room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
         return max(self.max_new_tokens, room, cot.NEW_TOKENS if self.cot else 0)
 
+    def prompt_of(self, length: int | None) -> str:
+        """The prompt template for questions of one length."""
+        return self.prompt_single if length == 1 and self.prompt_single else self.prompt
+
     def filled(self, values: Mapping[str, Any], length: int | None) -> str:
         """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a missing value."""
-        prompt = self.prompt_single if length == 1 and self.prompt_single else self.prompt
-        text = prompt.format(**values).replace("\\n", "\n")
+        text = self.prompt_of(length).format(**values).replace("\\n", "\n")
         return cot.question(text) if self.cot else text
 
     def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:

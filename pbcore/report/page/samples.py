@@ -12,7 +12,7 @@ from typing import Any
 
 from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
-from pbcore.results.json_values import dump_json
+from pbcore.results.check import dump_json
 from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.tasks.cot import final_answer
