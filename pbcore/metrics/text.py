@@ -36,15 +36,7 @@ _KIND_BY_CATEGORY = {
     "TYPOGRAPHY": "punctuation",
     "CASING": "casing",
 }
-_KINDS = (
-    "repeated word",
-    "a/an disagreement",
-    "broken verb group",
-    "misspelling",
-    "punctuation",
-    "casing",
-    "other grammar",
-)
+_KINDS = (*_KIND_BY_RULE.values(), "broken verb group", *_KIND_BY_CATEGORY.values(), "other grammar")  # worst first
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 

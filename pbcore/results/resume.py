@@ -1,5 +1,5 @@
-"""What a cell's outcome depends on: its key, a digest of all that determines it, so that a resumed run reuses a cell only
-if it is the same; for records, the versions of packages and the machine."""
+"""What a cell's outcome depends on: its key, a digest of all that determines it, by which resumed runs find cells that
+they can reuse; and, for records, the versions of packages and the machine."""
 
 import hashlib
 import json
