@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
@@ -88,10 +89,8 @@ class SampleRecord:
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
     """Index → its answers by seed, both in ascending order."""
-    groups: dict[int, list[SampleRecord]] = {}
-    for sample in sorted(samples, key=lambda sample: sample.place):
-        groups.setdefault(sample.index, []).append(sample)
-    return groups
+    ordered = sorted(samples, key=lambda sample: sample.place)
+    return {index: list(same) for index, same in groupby(ordered, key=lambda sample: sample.index)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,6 @@ from pbcore.printable import shown
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
 MOST_VALUES = 100_000  # in a tasks file, with every alias written out
-# What PyYAML's constructors raise on odd scalars.
-_ODD_SCALARS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 class UnreadableFile(InputError):
@@ -81,7 +79,7 @@ def read_yaml(text: str, where: str) -> Any:
         raise UnreadableFile(f"{where}{line}: not valid YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         raise UnreadableFile(f"{where}: not valid YAML: {error.reason} at character {error.position}") from None
-    except _ODD_SCALARS as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # on odd scalars
         raise UnreadableFile(f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
 
 

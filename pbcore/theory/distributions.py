@@ -28,17 +28,11 @@ from pbcore.theory.chains import Chain
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
-    "list_match": None,
-    "list_sort": None,
-    "sudoku": None,
+    **dict.fromkeys(("list_match", "list_sort", "sudoku")),
     "list_shuffle": "shuffle_changed",
     "list_permutation": "shuffle",
-    "list_insert_random": "insert_random",
-    "list_remove_random": "remove_random",
-    "list_replace_random": "replace_random",
-    "latin_square": "latin_square",
-    "questions": "questions",
-    "walk": "walk",
+    **{f"list_{operation}": operation for operation in ("insert_random", "remove_random", "replace_random")},
+    **{name: name for name in ("latin_square", "questions", "walk")},
 }
 
 
