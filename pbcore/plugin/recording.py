@@ -119,9 +119,9 @@ def record_error(
 def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
     from pbcore.names import parse
-    from pbcore.results.facts import versions
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
     from pbcore.results.record import Conditions
+    from pbcore.results.resume import versions
 
     requested = at(settings(config), name.level)
     known: dict[str, Any] = {
@@ -146,7 +146,7 @@ def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[st
     import torch
 
     from pbcore.decoding.run import default_batch
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
 
     info = plain(dict(model.info), f"info of model {model.name}")
     if getattr(model, "served", False):  # whose device, dtype and batches are the server's

@@ -90,7 +90,7 @@ def _path(config: pytest.Config) -> Path:
 
 def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen to its cells."""
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
     from pbcore.results.resume import differences, finished
 
     earlier = run.read_run()
@@ -132,7 +132,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def write_facts(config: pytest.Config) -> None:
     """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones as `history`."""
-    from pbcore.results.facts import machine, versions
+    from pbcore.results.resume import machine, versions
 
     requested, run = settings(config), run_dir(config)
     earlier = run.read_run() if requested.resume is not None else {}

@@ -64,7 +64,7 @@ class Worker:
         under the current directory here. `here` are the controller's versions. Raises Refused.
         """
         from pbcore.integrations.ray.connect import differences, facts, place
-        from pbcore.results.facts import machine
+        from pbcore.results.resume import machine
 
         where, copy = place(), os.getcwd()
         different = differences(here, {where: facts()})
