@@ -127,7 +127,7 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
 
 def read(config: pytest.Config) -> Settings:
     """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
-    from pbcore.grid.presets import with_preset
+    from pbcore.grid.profiles import with_preset
     from pbcore.grid.validate_settings import check
 
     values: dict[str, Any] = {}
