@@ -97,7 +97,7 @@ class Plan:
 
         @cache
         def targets() -> set[int]:
-            return {masked_tokens(sample) for sample in self.task(task, model).samples}
+            return {masked_tokens(sample) for sample in self._each_length(task, model)}
 
         def of_sampler(name: SamplerName) -> str | None:
             if why := can.why_not(task, name) or of_all_samplers():
@@ -122,8 +122,8 @@ class Plan:
             return self.samplers
         if can.own_samplers:
             return can.own_samplers
-        canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
-        names = self.profile.sampler_names(canvas)
+        lengths = [sample.max_new_tokens for sample in self._each_length(task)] if self.profile.sweeps else [0]
+        names = self.profile.sampler_names(min(lengths))
         own = self._only(can.model, "samplers", names)
         return [name for name in names if name in own]
 
@@ -139,7 +139,16 @@ class Plan:
 
     def task(self, name: str, model: str = "") -> Task:
         """A task with this run's samples for a model, one selected by number whatever the limit. Raises InputError."""
-        limit = None if self.numbered else self.limit(model)
+        return self._load(name, None if self.numbered else self.limit(model))
+
+    def _each_length(self, name: str, model: str = "") -> tuple[Sample, ...]:
+        """Samples of a task with answers of every length that its samples' answers have. Of a task of the paper as it
+        is these are the first ones, and drawing the others would take longer than all the rest of a plan."""
+        settings, spec = self.settings, task_spec(name)
+        drawn = name in task_names() and not (settings.n or settings.data_dir or settings.limit)
+        return (self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)).samples
+
+    def _load(self, name: str, limit: int | None) -> Task:
         if (name, limit) not in self._loaded:
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
             seed, asked = self.settings.data_seed, self.asked(name)
