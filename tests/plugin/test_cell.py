@@ -11,9 +11,8 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import options, recording, rundir, sharing
-from pbcore.plugin.cell import Cell
-from pbcore.plugin.sharing import Shared, Spent
+from pbcore.plugin import cell, options, recording, rundir
+from pbcore.plugin.cell import Cell, Shared, Spent
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
@@ -30,14 +29,14 @@ class TestShared:
     def test_a_cells_part_of_the_store(self) -> None:
         """What the store did while the cell decoded; its time is all its forwards at the task's speed."""
         one = self.shared()
-        assert one.seconds is None
+        assert one.rates["seconds_estimated"] is None
         store: Any = one.store
         store.shared, store.computed, store.seconds = 5, 7, 2.0
         with one.counted() as given:
             assert given is store
             store.shared, store.computed, store.seconds = 8, 9, 3.0
         assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (3, 2, 2, 1.0)
-        assert one.seconds == 2.5
+        assert one.rates == {"forwards_shared": 3, "forwards_computed": 2, "seconds_estimated": 2.5}
         with one.counted():
             store.computed, store.seconds = 13, 7.0
         assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (0, 4, 6, 5.0)
@@ -45,13 +44,15 @@ class TestShared:
     def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
         """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes with its model."""
         model: Any = SimpleNamespace(deterministic=True)
-        assert sharing.shared_forwards(Config(tmp_path), model, A) is None  # type: ignore[arg-type]
-        config: Any = Config(tmp_path, share_forwards=True)
-        assert sharing.shared_forwards(config, SimpleNamespace(deterministic=False), A) is None  # type: ignore[arg-type]
-        sharing.release(config)
-        config.stash[sharing._HELD] = "held"
-        sharing.release(config)
-        assert sharing._HELD not in config.stash
+        config: Any = Config(tmp_path)
+        item: Any = SimpleNamespace(config=config)
+        assert Cell(A, item, Settings())._shared_forwards(model) is None
+        model.deterministic = False
+        assert Cell(A, item, Settings(share_forwards=True))._shared_forwards(model) is None
+        cell.release(config)
+        config.stash[cell._HELD] = "held"
+        cell.release(config)
+        assert cell._HELD not in config.stash
 
 
 class TestRerun:

@@ -12,7 +12,7 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.plugin import benchmark_xdist, recording, rundir
 from pbcore.plugin.recording import RECORDED
-from pbcore.plugin.sharing import UNTIMED
+from pbcore.plugin.state import UNTIMED
 from tests.plugin.fakes import A, B, C, Config, Item, drive, node_id, report
 
 
