@@ -21,24 +21,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
-    None: a switch.
-
-    `metavar` is what the help shows for a value, if not its kind's or the name. `const` is the value of an option that
-    is given without an argument. A `negated` switch has a counterpart, `--no-name`. Not `recorded`: a cell's record has
-    it in a field of its own, not among its options. `varies`: cells can be run under several of its values (`--factor`,
-    grid/levels.py)."""
+    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files."""
 
     field: str
     help: str
     role: Role
-    kind: Callable[[str], Any] | None = str
-    many: bool = False
-    metavar: str | None = None
-    const: Any = None
-    negated: bool = False
-    recorded: bool = True
-    varies: bool = False
+    kind: Callable[[str], Any] | None = str  # None: a switch
+    many: bool = False  # repeatable
+    metavar: str | None = None  # what the help shows for a value, if not its kind's or the name
+    const: Any = None  # the value if it is given without an argument
+    negated: bool = False  # a switch with a counterpart, `--no-name`
+    recorded: bool = True  # among the options of a record; others have a field of their own there
+    varies: bool = False  # cells can be run under several of its values (`--factor`, grid/levels.py)
 
     @property
     def name(self) -> str:

@@ -29,6 +29,7 @@ from pbcore.tasks.scenes import WORD_COUNTS
 from pbcore.tasks.sources import asked_by
 from pbcore.tasks.spec import MORE, WAYS
 
+_read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
 WORD_SETS = "text_writing/w2s_"
 
@@ -187,11 +188,6 @@ class Plan:
         if not (own or asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         return can.no_words(self.task(task, can.model))
-
-
-@cache
-def _read(sampler: str) -> SamplerName:
-    return parse_sampler(sampler)
 
 
 def masked_tokens(sample: Sample) -> int:

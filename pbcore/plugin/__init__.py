@@ -26,8 +26,9 @@ from os.path import exists
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-OF_CELLS = ("pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
-OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
+_CELLS = ("pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
+_RUNS = ("estimate", "progress", "gate", "run_lifecycle")
+OF_CELLS, OF_RUNS = ([f"pbcore.plugin.{name}" for name in group] for group in (_CELLS, _RUNS))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,9 +69,8 @@ def load(config: pytest.Config) -> None:
         return
     from pbcore.extensions import integrations
 
-    names = [name for integration in integrations().values() for name in integration.plugins]
-    of_cells, of_runs = ([f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS))
-    for name in (*of_cells, *names, *of_runs):
+    own = (name for integration in integrations().values() for name in integration.plugins)
+    for name in (*OF_CELLS, *own, *OF_RUNS):
         config.pluginmanager.import_plugin(name)
 
 
