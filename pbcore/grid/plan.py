@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -50,11 +51,11 @@ class Plan:
 
     def limit(self, model: str) -> int | None:
         """The most samples a task for this model; None: all."""
-        limit: int | None = self.settings.limit or self._only(model, "limit", self.profile.limit)
+        limit: int | None = self.settings.limit or self._profile_of(model, "limit", self.profile.limit)
         return limit
 
-    def _only(self, model: str, what: str, default: Any) -> Any:
-        """What the profile says of one model alone."""
+    def _profile_of(self, model: str, what: str, default: Any) -> Any:
+        """What the profile says of one model alone, else what it says of all."""
         return self.profile.only.get(model, {}).get(what, default)
 
     @property
@@ -84,7 +85,7 @@ class Plan:
         return [
             found
             for model, task in product(self.models, self.tasks)
-            if self.settings.task or any(fnmatchcase(task, pattern) for pattern in self._only(model, "tasks", ["*"]))
+            if self.settings.task or any(fnmatchcase(task, one) for one in self._profile_of(model, "tasks", ["*"]))
             for found in self._combinations(model, task)
         ]
 
@@ -125,8 +126,8 @@ class Plan:
             return can.own_samplers
         lengths = [sample.max_new_tokens for sample in self._each_length(task)] if self.profile.sweeps else [0]
         names = self.profile.sampler_names(min(lengths))
-        own = self._only(can.model, "samplers", names)
-        return [name for name in names if name in own]
+        allowed = self._profile_of(can.model, "samplers", names)
+        return [name for name in names if name in allowed]
 
     def _at_once(self, entry: ModelEntry, name: SamplerName) -> list[SamplerName]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
@@ -173,14 +174,12 @@ class Plan:
 
     def recorded(self, task: str) -> dict[str, Any]:
         """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
-        kept = {name: value for name, value in self.settings.recorded.items() if name not in WAYS}
-        return {**kept, **self.asked(task)}
+        return {name: value for name, value in self.settings.recorded.items() if name not in WAYS} | self.asked(task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
-        numbers = [sample.index for sample in samples]
-        yield from (replace(cell, sample=i) for i in self.settings.sample or numbers)
+        yield from (replace(cell, sample=i) for i in self.settings.sample or [sample.index for sample in samples])
 
     def _no_words(self, can: Capabilities, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
@@ -209,9 +208,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError(f"--tasks: {error}") from error
     for part in settings.parts:
         part.prepare()
-    if settings.data_dir is not None and not settings.data_dir.is_dir():
-        give = "give the one that holds waiting_line/, puzzle/ …"
-        raise InputError(f"--data-dir {settings.data_dir}: no such folder; {give}")
+    folder = settings.data_dir
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"--data-dir {folder}: no such folder; give the one that holds waiting_line/, puzzle/ …")
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
@@ -290,11 +289,9 @@ def _sampler_of(text: str, models: Iterable[str]) -> str:
     try:
         return str(resolve(text))
     except ValueError as error:
-        try:
+        with suppress(ValueError):  # no model can read it, and the first error says more
             if any(Capabilities(model).may_decode_itself for model in models):
                 return canonical(text)
-        except ValueError:
-            pass  # no model can read it, and the first error says more
         raise InputError(f"--sampler: {error}") from error
 
 

@@ -25,8 +25,7 @@ from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.options import rerun
-from pbcore.plugin.recording import RECORDED, conditions, show
-from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.rundir import RECORDED, conditions, run_dir, show
 from pbcore.plugin.state import UNTIMED, drilled
 from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
