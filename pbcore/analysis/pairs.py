@@ -1,9 +1,10 @@
-"""Pairs the cells of two runs: by id, or by the names that the user gives."""
+"""Pairs the cells of two runs: by id, or by the names that the user gives; and which of their settings differ."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, canonical
@@ -12,6 +13,18 @@ from pbcore.results.baseline import BaselineCell
 from pbcore.results.record import id_order
 from pbcore.tasks.naming import short
 
+SETTINGS = (
+    "seeds",
+    "task",
+    "model",
+    "sampler",
+    "dtype",
+    "length",
+    "headline",
+    "official_text",
+    "whole_cot",
+    "data_hash",
+)
 LISTED = 12  # names in an error
 Rows = Mapping[str, BaselineCell]
 
@@ -108,6 +121,15 @@ def pair_cells(
     ]
     lacking = sorted({pair.wanted for pair in missing} - {pair.wanted for pair in dropped}, key=id_order)
     return sorted([*pairs, *dropped], key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name)), left_out, lacking
+
+
+def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`, then `model revision`
+    and what else identifies a model, None where unknown."""
+    rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
+    known = sorted(head.model_identity.keys() | base.model_identity.keys())
+    rows += [(f"model {name}", head.model_identity.get(name), base.model_identity.get(name)) for name in known]
+    return (row for row in rows if row[1] != row[2])
 
 
 def _resolved(
