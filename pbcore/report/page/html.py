@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -62,24 +61,22 @@ def document(
 
 def rendered(template: str, **values: Any) -> Markup:
     """A template of this package. Texts are foreign: on one line, their hidden signs shown, and escaped."""
-    return Markup(_environment().get_template(template).render(values))
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FunctionLoader(asset),
-        autoescape=True,
-        finalize=lambda value: printable(value, 2000) if type(value) is str else value,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return Markup(_TEMPLATES.get_template(template).render(values))
 
 
 def asset(name: str) -> str:
     """A file of this package."""
     return (files("pbcore.report.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+_TEMPLATES = Environment(
+    loader=FunctionLoader(asset),
+    autoescape=True,
+    finalize=lambda value: printable(value, 2000) if type(value) is str else value,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def embedded(name: str, data: Any) -> str:
