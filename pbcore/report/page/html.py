@@ -39,22 +39,20 @@ def document(
         for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))
     )
     script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
-    policy = [
-        "default-src 'none'",
-        f"script-src '{_digest(script)}'",
-        f"style-src '{_digest(style)}'",
-        "img-src data:",
-        *(["connect-src 'self'"] if remote else []),
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
+    server = "connect-src 'self'; " if remote else ""
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        f"{server}base-uri 'none'; form-action 'none'"
+    )
     return rendered(
         "page.html",
-        policy="; ".join(policy),
+        policy=policy,
         title=title,
         holds="{}/{}".format(*holds),
         sections=sections,
-        **{name: Markup(value) for name, value in (("style", style), ("content", content), ("data", data))},
+        style=Markup(style),
+        content=Markup(content),
+        data=Markup(data),
         script=Markup(script),
     )
 
