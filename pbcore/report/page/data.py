@@ -14,7 +14,7 @@ from typing import Any
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
-from pbcore.results.json_values import dump_json
+from pbcore.results.check import dump_json
 from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.stats import GRADED

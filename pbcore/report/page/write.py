@@ -22,7 +22,7 @@ from pbcore.report.page.sections import exploration_section, factor_section, fro
 from pbcore.report.page.svg import WIDE, plot, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
 from pbcore.report.scopes import Scope, overview, policies, scopes
-from pbcore.results.json_values import encodable
+from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
 from pbcore.results.record import CellRecord
