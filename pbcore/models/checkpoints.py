@@ -133,8 +133,7 @@ def quantization(name: str | None, dtype: torch.dtype) -> Any:
     library, _, kind = (name or "").partition("-")
     if library == "bitsandbytes":
         bits: Any = {"load_in_4bit": kind == "4bit", "load_in_8bit": kind == "8bit"}
-        make: Any = BitsAndBytesConfig
-        return make(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+        return BitsAndBytesConfig(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
     if library == "torchao":
         return TorchAoConfig(f"{kind}_weight_only")
     return QuantoConfig(weights=kind) if library else None
@@ -144,10 +143,9 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
-            model: nn.Module = arch.model_class._from_config(arch.config, attn_implementation=attn)
+            return arch.model_class._from_config(arch.config, attn_implementation=attn)  # type: ignore[no-any-return]
     except (ImportError, ValueError) as error:
         raise ModelError(f"attention implementation {attn!r}: {error}") from error
-    return model
 
 
 def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
