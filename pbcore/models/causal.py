@@ -34,10 +34,9 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 
 @dataclass(frozen=True, slots=True)
 class CausalModel:
-    """An autoregressive model, a BatchDecoder.
-
-    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: the sample's
-    canvas), as far as `limit`, its positions, reaches. `draft` is the model whose drafts `ar-draftN` verifies."""
+    """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as many tokens as were
+    asked for, else `length` (None: the sample's canvas), as far as `limit`, its positions, reaches. `draft` is the
+    model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -247,13 +246,11 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
     """The model with one that drafts for it. Raises ModelError for one of another kind, or with other tokens."""
     from pbcore.models.registry import load_model
 
-    small = load_model(name, device, dtype)
+    small, give = load_model(name, device, dtype), "give a smaller model with the same tokenizer"
     if not isinstance(small, CausalModel):
-        raise ModelError(f"draft {name!r} is not an autoregressive model; give a smaller model with the same tokenizer")
+        raise ModelError(f"draft {name!r} is not an autoregressive model; {give}")
     if small.tokenizer.words() != model.tokenizer.words():
-        raise ModelError(
-            f"draft {name!r} has another vocabulary than {model.name}; give a smaller model with the same tokenizer"
-        )
+        raise ModelError(f"draft {name!r} has another vocabulary than {model.name}; {give}")
     size = model.module.config.get_text_config().vocab_size
     if small.module.config.get_text_config().vocab_size != size:  # sizes of a family have unused rows at the end
         small.module.resize_token_embeddings(size, mean_resizing=False)

@@ -89,15 +89,12 @@ def load_with_transformers(
     ModelError naming the package to install, or the missing and unexpected keys."""
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
-        raise ModelError(
-            f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
-            "device_map out"
-        )
+        fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
+        raise ModelError(f"{folder}: {fused}; leave quantization and device_map out")
     mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
     options = replace(options, device_map=options.device_map or str(device))
-    return _full_attention(
-        from_pretrained(arch.model_class, folder, device, dtype, options, config=arch.config, key_mapping=mapping)
-    )
+    more = {"config": arch.config, "key_mapping": mapping}
+    return _full_attention(from_pretrained(arch.model_class, folder, device, dtype, options, **more))
 
 
 def from_pretrained(

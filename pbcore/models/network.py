@@ -23,17 +23,14 @@ from pbcore.models.attention import AttentionReader, reading
 
 # Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are told their columns.
 OLD = Version(transformers.__version__) < Version("5.4")
-_GATED = (LlamaMLP, Qwen2MLP, Qwen3MLP)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip` columns. `mask` (R, T)
-    is False at hidden columns, None without any.
-
-    A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets
-    the attention weights; only pairwise networks have them. With a cache the columns start at its slot `start` and
-    overwrite its contents."""
+    is False at hidden columns, None without any. A `pairwise` network also takes a mask (R, Q, T): False where column q
+    may not attend to column t. A `reader` gets the attention weights; only pairwise networks have them. With a cache
+    the columns start at its slot `start` and overwrite its contents."""
 
     ids: Tensor
     positions: Tensor
@@ -134,11 +131,9 @@ class RemoteNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A network and how its predictions are read.
-
-    With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2), with `block` attention is
-    block-causal in blocks of that length. `top_k`, if the checkpoint's generation settings have it, keeps only that
-    many candidate tokens at each position. Samplers work on `device`."""
+    """A network and how its predictions are read. With `shift` the token at position i is predicted at i − 1 (Dream,
+    Fast-dLLM v2), with `block` attention is block-causal in blocks of that length. `top_k`, of the checkpoint's
+    generation settings, keeps only that many candidate tokens at each position. Samplers work on `device`."""
 
     network: NativeNetwork | RemoteNetwork
     mask_id: int
@@ -255,9 +250,7 @@ class Gated(nn.Module):
 
     def __init__(self, mlp: Any) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj, self.down_proj = (
-            Product(part) for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
-        )
+        self.gate_proj, self.up_proj, self.down_proj = map(Product, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_proj(x, "swish"), self.up_proj  # (…, I)
@@ -270,12 +263,8 @@ def with_onednn(module: nn.Module) -> nn.Module:
     """The module with oneDNN's products where they are faster and it computes in float32 on a CPU; else as it was.
     `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was."""
     weights = next(module.parameters())
-    if (
-        weights.device.type == "cpu"
-        and weights.dtype == torch.float32
-        and torch.backends.mkldnn.enabled
-        and onednn_is_faster()
-    ):
+    fits = weights.device.type == "cpu" and weights.dtype == torch.float32
+    if fits and torch.backends.mkldnn.enabled and onednn_is_faster():
         _replace_products(module)
     return module
 
@@ -293,7 +282,7 @@ def onednn_is_faster() -> bool:
 
 def _replace_products(module: nn.Module) -> None:
     for name, child in list(module.named_children()):
-        if isinstance(child, _GATED) and child.config.hidden_act == "silu":
+        if isinstance(child, LlamaMLP | Qwen2MLP | Qwen3MLP) and child.config.hidden_act == "silu":
             setattr(module, name, Gated(child))
         elif type(child) is nn.Linear:
             setattr(module, name, Product(child))

@@ -120,10 +120,8 @@ def resolve_model(name: str) -> ModelEntry:
         raise ModelError(f"model {name!r}: {path.absolute()} {NO_CONFIG}")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         what = "is a file" if path.is_file() else "does not exist"
-        raise ModelError(
-            f"model {name!r}: {path.absolute()} {what}; give the checkpoint's folder, with config.json and "
-            "*.safetensors"
-        )
+        give = "give the checkpoint's folder, with config.json and *.safetensors"
+        raise ModelError(f"model {name!r}: {path.absolute()} {what}; {give}")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
         cached = cached_config(name, "main")
         family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
