@@ -34,20 +34,12 @@ _PLAIN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added."""
+    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added. `info` is for records."""
 
     folder: Path
-    rank: int
-    alpha: float
     scale: float
     pairs: Mapping[str, tuple[Tensor, Tensor]]  # name → A (r, I), B (O, r)
-    digest: str
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Its fields in a record; `adapter` is the weights' digest."""
-        targets = sorted({name.rpartition(".")[2] for name in self.pairs})
-        return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
+    info: dict[str, Any]
 
 
 def read_adapter(folder: Path) -> Adapter:
@@ -68,7 +60,10 @@ def read_adapter(folder: Path) -> Adapter:
             f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's merge_and_unload and give the "
             "merged checkpoint's folder"
         )
-    return Adapter(folder, rank, alpha, alpha / (rank**0.5 if rslora else rank), _pairs(folder), digest(folder))
+    pairs = _pairs(folder)
+    lora = {"rank": rank, "alpha": alpha, "targets": sorted({name.rpartition(".")[2] for name in pairs})}
+    info = {"adapter": digest(folder), "lora": lora}
+    return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, info)
 
 
 def digest(folder: Path) -> str:

@@ -59,7 +59,7 @@ class CausalModel:
                 f"sampler {sampler}: {self.name} is autoregressive, one token after the other: use ar, ar-lookup10 or "
                 "ar-draft5"
             )
-        if ar.drafts(sampler).draft and self.draft is None:
+        if "draft" in ar.drafts(sampler) and self.draft is None:
             raise SamplerNameError(
                 f"sampler {sampler}: {self.name} has no model that drafts; name a smaller one with the same tokenizer "
                 "(--draft MODEL, load_model(…, draft=MODEL))"
@@ -112,11 +112,11 @@ class CausalModel:
             do_sample=False,  # `watch` draws
             eos_token_id=list(self.stop_ids) or None,
             pad_token_id=self.eos_id or 0,
-            prompt_lookup_num_tokens=wanted.lookup or None,
+            prompt_lookup_num_tokens=wanted.get("lookup"),
         )
-        draft = self.draft if wanted.draft else None
+        draft = self.draft if "draft" in wanted else None
         if draft is not None:
-            draft.generation_config.num_assistant_tokens = wanted.draft
+            draft.generation_config.num_assistant_tokens = wanted["draft"]
         with ExitStack() as hooks:
             hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
             if draft is not None:
