@@ -25,7 +25,7 @@ from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
 from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution, canvas_tokens
 from pbcore.theory.distributions import answer_distribution
-from pbcore.theory.mutual import mutual_information
+from pbcore.theory.lost import mutual_information
 
 NOISE = 1e-6
 
