@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -140,9 +140,11 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
-            return arch.model_class._from_config(arch.config, attn_implementation=attn)  # type: ignore[no-any-return]
+            model: Any = arch.model_class._from_config(arch.config, attn_implementation=attn)
     except (ImportError, ValueError) as error:
         raise ModelError(f"attention implementation {attn!r}: {error}") from error
+    model.tie_weights()  # which transformers 5.0 leaves to its loader
+    return cast(nn.Module, model)
 
 
 def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
