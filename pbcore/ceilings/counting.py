@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Step, quota
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 

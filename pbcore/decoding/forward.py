@@ -10,9 +10,8 @@ from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.prediction import pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
-from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Review, Step
+from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query

@@ -11,8 +11,7 @@ from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding.step import Move, Step, quota
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
 from pbcore.decoding.protocol import Course
-from pbcore.decoding.schedule import share
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Step, share
 from pbcore.lazy_torch import Tensor, torch
 
 NEEDS = frozenset({"mask"})  # of policies that use `chosen`
