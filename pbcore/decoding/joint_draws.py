@@ -51,8 +51,12 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     known, among = place[:, 0] >= 0, place.clamp(min=0)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
     confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
-    if how == "rounding" and not bool(known.all()):
-        token, confidence = _rest(step, open_, ids, known, token, confidence)
+    if how == "rounding" and not bool(known.all()):  # the others are drawn from all but the K likeliest tokens
+        logits = step.logits[open_[step.masked]][~known]  # (M″, V)
+        chances = torch.log_softmax(logits.double(), -1)
+        others = (chances / step.temperature).scatter(1, ids[~known], -torch.inf)
+        token[~known] = drawn = categorical(others, step.uniform(REST)[open_][~known])
+        confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
 
 
@@ -133,21 +137,6 @@ def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generato
     matrix /= matrix.sum(-1, keepdims=True)
     hit = of == rounded(matrix, rng)[:, None]
     return np.where(hit.any(-1), hit.argmax(-1), -1)
-
-
-def _rest(
-    step: Step, slots: Tensor, ids: Tensor, known: Tensor, token: Tensor, confidence: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Tokens (M',) and probabilities, where they aren't `known` drawn from all but the K likeliest."""
-    logits = step.logits[slots[step.masked]][~known]  # (M″, V)
-    chances = torch.log_softmax(logits.double(), -1)
-    drawn = categorical(
-        (chances / step.temperature).scatter(1, ids[~known], -torch.inf), step.uniform(REST)[slots][~known]
-    )
-    token, confidence = token.clone(), confidence.clone()
-    token[~known] = drawn
-    confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
-    return token, confidence
 
 
 def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -73,8 +73,7 @@ class Traits:
     - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden` (hidden from it).
     - `rewrites`: whether it may write tokens other than the predicted ones.
     - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
-      That block then ends
-      when none of them is masked.
+      That block then ends when none of them is masked.
     - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
       confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
     - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`, before it looks at any
@@ -84,8 +83,8 @@ class Traits:
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
-      `attention`, attention weights; `causal`, what-if rows that a block model reads token by token.
+      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe; `attention`,
+      attention weights; `causal`, what-if rows that a block model reads token by token.
     - `attends`: which weights: of which layers, with or without those of the prompt's columns.
     """
 
