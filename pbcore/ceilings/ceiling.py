@@ -1,7 +1,6 @@
-"""What theory says of a cell: its ceiling, and the bits that its decodings lost.
-
-The ceiling is the expected accuracy of the ideal model on the cell's samples under its sampler. What a model loses
-against it is the model's own; what it lacks to 1 is lost by parallel decoding.
+"""What theory says of a cell: its ceiling, and the bits that its decodings lost. The ceiling is the expected accuracy
+of the ideal model on the cell's samples under its sampler. What a model loses against it is the model's own; what it
+lacks to 1 is lost by parallel decoding.
 """
 
 import math

@@ -1,7 +1,6 @@
-"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw.
-
-At each step each row is decoded once for every way in which its tokens can be drawn and its ties can fall; rows that
-come to the same canvas and state go on as one. R rows, L canvas positions, C slots of the active block, V tokens.
+"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw. At each step
+each row is decoded once for every way in which its tokens can be drawn and its ties can fall; rows that come to the
+same canvas and state go on as one. R rows, L canvas positions, C slots of the active block, V tokens.
 """
 
 import math

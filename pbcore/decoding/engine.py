@@ -1,9 +1,7 @@
 """The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left. A
-policy may ask for further forwards, of what-if rows, before it moves.
-
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
-tokens. Rows are independent: each has its own block, step count and random draws, and leaves the batch when it is done.
-So a result never depends on the batch.
+policy may ask for further forwards, of what-if rows, before it moves. R rows, L canvas positions, A target positions
+(masked at the start), C slots of the active block, M candidates, V tokens. Rows are independent: each has its own
+block, step count and random draws, and leaves the batch when it is done. So a result never depends on the batch.
 """
 
 import copy

@@ -1,9 +1,7 @@
-"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
-
-N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each
-other. Tokens chosen independently keep it only on average: where a shuffle has every item once, they repeat some and
-lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V
-tokens.
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say. N_t = Σᵢ pᵢ(t)
+over the positions is the exact expected number of tokens t among them, however they depend on each other. Tokens chosen
+independently keep it only on average: where a shuffle has every item once, they repeat some and lose others. S
+positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens.
 """
 
 from collections import defaultdict

@@ -26,9 +26,8 @@ NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
-    """Chooses the masked slots to reveal.
-
-    Beside `select` it may declare any of the members of `Traits` under the same names.
+    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same
+    names.
     """
 
     def select(self, step: Step) -> Tensor | Move | Probe:

@@ -55,12 +55,10 @@ class _Known:
 
 
 class ForwardStore:
-    """What one model said of canvases, within `limit` bytes.
-
-    `shared` counts the forwards of rows that were answered from here, `computed` those that the model ran, `batches`
-    the calls that it took, and `seconds` their time. At the limit the samples that were not asked about for longest
-    make room; those of the present and the last decoding, which the next asks about again, stay, and then nothing is
-    added.
+    """What one model said of canvases, within `limit` bytes. `shared` counts the forwards of rows that were answered
+    from here, `computed` those that the model ran, `batches` the calls that it took, and `seconds` their time. At the
+    limit the samples that were not asked about for longest make room; those of the present and the last decoding, which
+    the next asks about again, stay, and then nothing is added.
     """
 
     def __init__(self, model: Any, limit: int = GIB) -> None:

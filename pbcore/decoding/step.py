@@ -51,10 +51,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
-
-    `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
-    there. `mask` is the probability of the mask token, if the policy needs it.
+    """The model's new predictions for the active block's revealed tokens; 0 in all other slots. `token` is the
+    prediction, `confidence` its probability, and `support` the probability of the token that stands there. `mask` is
+    the probability of the mask token, if the policy needs it.
     """
 
     token: Tensor  # (R, C) long
@@ -65,11 +64,10 @@ class Review:
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since.
-
-    A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with
-    fewer slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier
-    blocks come first. The candidates are the masked slots.
+    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since. A row's
+    slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with fewer
+    slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier blocks come
+    first. The candidates are the masked slots.
     """
 
     inside: Tensor  # (R, C) bool: False at padding

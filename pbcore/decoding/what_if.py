@@ -55,10 +55,9 @@ class Forwards:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the model says of the what-if rows of a Probe, in its order.
-
-    `row` (W,) is the row of the step that each copies, and `masked` (W, C) the slots that are masked in it. The methods
-    take `slots` (W, C) bool, some of `masked`, and read only their distributions.
+    """What the model says of the what-if rows of a Probe, in its order. `row` (W,) is the row of the step that each
+    copies, and `masked` (W, C) the slots that are masked in it. The methods take `slots` (W, C) bool, some of `masked`,
+    and read only their distributions.
     """
 
     row: Tensor  # (W,) long

@@ -1,8 +1,6 @@
-"""Muon in float32, and the split of parameters between it and AdamW.
-
-`torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix, which on processors without bfloat16 units takes longer
-than the forward and backward pass. This class applies the same rule in the gradients' own precision, to matrices of
-equal shape at once.
+"""Muon in float32, and the split of parameters between it and AdamW. `torch.optim.Muon` orthogonalises in bfloat16,
+matrix by matrix, which on processors without bfloat16 units takes longer than the forward and backward pass. This class
+applies the same rule in the gradients' own precision, to matrices of equal shape at once.
 """
 
 import re

@@ -66,7 +66,6 @@ class Phase:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split.
-
     `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
     corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
     by default the paper's. `start` names the embedded model whose tokens and weights the run begins with, else random
