@@ -27,8 +27,7 @@ NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 class Policy(Protocol):
     """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same
-    names.
-    """
+    names."""
 
     def select(self, step: Step) -> Tensor | Move | Probe:
         """Slots to reveal (R, C) bool (those not masked are ignored), a Move, or what to ask first (needs "probe")."""
@@ -47,8 +46,7 @@ class Course:
     - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of the last block.
     - `pads`: whether everything after the first stop token of a finished block becomes EOS.
     - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`, except after a
-      stop token; `all`.
-    """
+      stop token; `all`."""
 
     fill: str = "grid"
     cut: bool = True
@@ -84,8 +82,7 @@ class Traits:
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
       `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe; `attention`,
       attention weights; `causal`, what-if rows that a block model reads token by token.
-    - `attends`: which weights: of which layers, with or without those of the prompt's columns.
-    """
+    - `attends`: which weights: of which layers, with or without those of the prompt's columns."""
 
     cap: Callable[[int], int] | None = None
     review: str | None = None

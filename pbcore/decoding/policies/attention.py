@@ -28,8 +28,7 @@ def between(matrix: Tensor, own: Tensor) -> Tensor:
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
     """A greedy independent set (R, C) of `among` (R, C) in `order` (R, C), slot indices: without edges (R, C, C)
-    inside.
-    """
+    inside."""
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
         own = edges.gather(1, slot[:, :, None].expand(-1, 1, edges.shape[-1])).squeeze(1)  # (R, C)
@@ -59,8 +58,7 @@ class DapdStaged:
 
     Edges: attention, symmetric, mean of the last `share` of layers, divided by the slot's strongest one, above τ, which
     grows from `low` to `high` with the share of the canvas that is revealed. Slots are tried by falling sum of
-    attention times confidence. The authors' code; the mask token, which it may choose, is excluded here.
-    """
+    attention times confidence. The authors' code; the mask token, which it may choose, is excluded here."""
 
     low: float = 0.01
     high: float = 0.15
@@ -90,8 +88,7 @@ class DapdDirect(DapdStaged):
     2603.12996).
 
     The graph is that of `dapd_staged`; sure slots don't block others. In the authors' bfloat16 a confidence of 1 means
-    more than .998 (`sure0.998`).
-    """
+    more than .998 (`sure0.998`)."""
 
     sure: float = 1.0
 
@@ -107,8 +104,7 @@ class DapdClad:
     block all with confidence > `sure` instead.
 
     τ grows from `low` to `high` with the share of the block that is revealed; attention is that of the last four
-    layers. Slots are tried by falling sum of attention times confidence.
-    """
+    layers. Slots are tried by falling sum of attention times confidence."""
 
     low: float = 0.01
     high: float = 0.05
@@ -135,8 +131,7 @@ class Clad(Ranged):
     of its slots' means over b; a pair takes the larger direction. Two runs that are each other's strongest stay apart
     if that is at least the mean over the other runs of both; of only two runs, if it is at least 1.2 / L for L slots in
     the block. The authors' code; of two equally long runs the left one is revealed. Runs without any attention
-    between them are no pair here.
-    """
+    between them are no pair here."""
 
     gamma: Chance = 0.7
     needs = NEEDS
@@ -184,8 +179,7 @@ class Dawn:
     from an anchor, a visible token predicted again with ≥ γ; and of the others ≥ `least` those that attend to no
     slot that is both, taken greedily by falling confidence without an edge, either way, to one taken. The authors'
     code, but for its dependence on the batch; tokens that were given, the prompt among them, count as anchors, since
-    nothing is predicted there.
-    """
+    nothing is predicted there."""
 
     gamma: float = 0.9
     edge: float = 0.07
@@ -231,8 +225,7 @@ class Axon(Ranged):
     `coverage_gap`, `fixed1` and `cover`); for LLaDA it asks at a block's first step alone, for SDAR, as here, until
     `times` is reached. The parameters without a name here are those of `dawn`.
 
-    State: how often the block has had anchors.
-    """
+    State: how often the block has had anchors."""
 
     times: Whole = 1
     gamma: float = 0.9
@@ -285,8 +278,7 @@ def _badly_covered(step: Step, weights: Tensor, base: Tensor, rest: Tensor) -> T
 
 def _anchors(weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, target: Tensor) -> Tensor:
     """Greedy anchors (R, C) of the slots `among` (R, C), at most `most` (R,), until they cover `target` (R,): the sum
-    over i of the largest `weights[r, i, j]`, which slot j gives slot i.
-    """
+    over i of the largest `weights[r, i, j]`, which slot j gives slot i."""
     taken, going = torch.zeros_like(among), among.any(-1)
     covered = torch.zeros_like(confidence)  # (R, C)
     for count in range(int(most.max())):

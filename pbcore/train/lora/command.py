@@ -1,6 +1,5 @@
 """`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all weights), or resumes an
-interrupted run.
-"""
+interrupted run."""
 
 import argparse
 import time

@@ -36,8 +36,7 @@ class LoraSettings:
     learning rate grows in the share `warmup` of the steps, then falls to 0 by half a cosine. `method` is `lora`, or
     `full` for all weights and none of OF_ADAPTERS. With a `balance` of 1 every row counts alike, with 0 every token.
     Every `every` steps (None: after each epoch) `scored` validation examples are decoded under `sampler`; the weights
-    with the best score are kept. Without `shots` an example is its last question alone, as in the official code.
-    """
+    with the best score are kept. Without `shots` an example is its last question alone, as in the official code."""
 
     model: str
     task: str
