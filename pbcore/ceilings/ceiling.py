@@ -25,9 +25,8 @@ from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.words import tokens
-from pbcore.theory.accuracy import accuracy
+from pbcore.theory.accuracy import KINDS, Ceiling, accuracy
 from pbcore.theory.canvas import EOS, AnswerDistribution
-from pbcore.theory.ceiling import KINDS, Ceiling
 from pbcore.theory.distributions import Listed, Shuffled, answer_distribution, listed, supports
 from pbcore.theory.lost import bits_lost
 from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets

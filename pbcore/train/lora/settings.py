@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid import values
+from pbcore.grid.option import lengths
 
 # What may change between two parts of a run, since it decides no weight.
 FREE = ("scored", "device")
@@ -55,7 +55,7 @@ class LoraSettings:
     clip: float = _option(1.0, "norm at which gradients are clipped", "NORM")
     balance: float = _option(1.0, "a row's tokens weigh its number of masks to the power −B", "B")
     seed: int = _option(0, "seed of examples, noise, dropout and first weights")
-    n: tuple[int, ...] | None = _option(None, "items of the lists: 15, 3-6 or 5,10,20", type=values.lengths)
+    n: tuple[int, ...] | None = _option(None, "items of the lists: 15, 3-6 or 5,10,20", type=lengths)
     shots: int = _option(0, "solved examples before each question; 0, the official way: the last question alone")
     data_dir: str | None = _option(
         None, "folder with the official train split, in the layout of the official samples", "DIR", type=str
