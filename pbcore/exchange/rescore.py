@@ -123,7 +123,6 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """The parent in run.json: which run, when it was scored again, and by which tools."""
     scored, tools = [one.after.cell for one in results if not one.kept], {}
     used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():

@@ -105,7 +105,6 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
 
 
 def _tv(one: Law, other: Law) -> Law:
-    """Total variation ½ Σ|p − q| over the last axis."""
     return np.asarray(np.abs(one - other).sum(-1) / 2)
 
 

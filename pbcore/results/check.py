@@ -142,7 +142,6 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
 
 
 def _shaped(hint: Any) -> Any:
-    """A type with the shapes of the dataclasses in it."""
     if isinstance(hint, type) and is_dataclass(hint):
         return shape(hint)
     origin = get_origin(hint)

@@ -109,7 +109,6 @@ def _from_directory(source: Path) -> list[CellRecord]:
 
 
 def _json_records(source: Path) -> list[CellRecord]:
-    """The records of a results.json or of pytest-benchmark's JSON."""
     data = read_json(source)
     kind = next((kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None)
     if kind is None:

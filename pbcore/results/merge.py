@@ -91,7 +91,6 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 
 def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) -> None:
-    """Raises MergeConflict if a task's samples differ between the runs."""
     digest = entry.cell.conditions.data_hash
     known, first = data.setdefault(entry.cell.task, (digest, path)) if digest else (digest, path)
     if known != digest:
@@ -102,7 +101,6 @@ def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) 
 
 
 def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Raises MergeConflict naming the shards of a divided run that no source holds."""
     there: dict[int, set[int]] = {}
     for where, facts in parts:
         shard = facts.get("shard")

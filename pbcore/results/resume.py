@@ -123,7 +123,6 @@ def machine(gpu: bool) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name as the system gives it."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text(encoding="utf-8", errors="replace").splitlines() if information.exists() else []
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -54,7 +54,6 @@ def worked(kind: str, item: Item, answer: str) -> str:
 
 
 def _steps(operation: str, before: list[str], after: list[str], values: Mapping[str, Any]) -> str:
-    """What is done to a list, in words."""
     if operation == "copy":
         return "Nothing moves."
     if operation == "sort":

@@ -84,7 +84,6 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def _check_size(text: str) -> None:
-    """Raises MarkedYAMLError for a text with too many levels or aliases, before it is built."""
     levels = aliases = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -228,7 +228,6 @@ def _generated(
 
 
 def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
-    """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
     other = folders_of(folder)
     if other is None:
         return _samples(spec, official_rows(spec, folder, lengths), "official", shots)

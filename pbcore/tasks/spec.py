@@ -164,7 +164,6 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
 
 def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
-    """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
@@ -236,7 +235,6 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
 
 
 def _check_prompt(prompt: str, where: str) -> None:
-    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
     except ValueError as error:

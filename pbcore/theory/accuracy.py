@@ -224,7 +224,6 @@ def _factor(name: SamplerName) -> Reveals:
 
 
 def _parameter(name: SamplerName, word: str) -> Fraction:
-    """The policy's one parameter, exactly as written."""
     words = ("k",) if word == "k" else ("", word)
     if len(name.arguments) != 1 or name.arguments[0][0] not in words or not name.arguments[0][1]:
         usual = "k2" if word == "k" else "0.9"

@@ -198,7 +198,6 @@ def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | 
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:
-    """Uniform over all Latin squares of the symbols, as CSV rows."""
     side, squares = len(symbols), latin_squares(len(symbols))  # (A, n, n)
     if any(len(tokens(symbol)) > 1 for symbol in symbols):
         texts = np.array(symbols)[squares].tolist()

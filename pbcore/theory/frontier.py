@@ -190,7 +190,6 @@ def _mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
 
 
 def _shifted(hull: Hull, steps: float) -> Hull:
-    """The hull with as many more steps."""
     return tuple((s + steps, value) for s, value in hull)
 
 

@@ -132,7 +132,6 @@ class Places(_Counted):
         return _all_or_one_more(self._move(places, range(self._width(places))), greedy)
 
     def _width(self, places: int) -> int:
-        """The number of positions whose token depends on the place."""
         return places if self.new else places - 1
 
     def _move(self, places: int, chosen: Sequence[int]) -> Move:

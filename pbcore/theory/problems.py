@@ -224,7 +224,6 @@ class ListedProblem:
 
 
 def _members(state: int) -> list[int]:
-    """The answers of a state."""
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
 
 
