@@ -77,11 +77,9 @@ def rescore(
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
-
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
-    cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
-    target exists."""
+    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so. Nothing is written before every
+    cell is scored. Raises the errors of `load_stored`, InputError where questions can't be had or `cot_answer` meets no
+    answers with steps, RunDirError if the target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):

@@ -1,8 +1,6 @@
-"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
-
-ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
-alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
-so are the composites that need it.
+"""Scorers of the text tasks: grammar, each task's own metrics (ROUGE by rouge-score, BLEU by sacrebleu), composites:
+`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
+measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
 from __future__ import annotations

@@ -79,11 +79,9 @@ class RunDir:
         return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells in the order of `id_order`.
-
-        A damaged file is named through `say` (default: a warning); its cell counts as not run. With `set_aside`, as a
-        resumed run needs it, the file is renamed to `*.corrupt`. Raises NewerSchemaError for a record that a newer
-        version wrote, LoadError if two files hold the same cell."""
+        """All finished cells in the order of `id_order`. A damaged file is named through `say` (default: a warning);
+        its cell counts as not run. With `set_aside`, as a resumed run needs it, the file is renamed to `*.corrupt`.
+        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell."""
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):

@@ -1,8 +1,6 @@
 """The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench,
-Section 4.2).
-
-The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
-breaks ties, at random. All positions are then equivalent. The state of a canvas is the number m of items left, how many
+Section 4.2). Its logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
+breaks ties, at random, and all positions are equivalent. The state of a canvas is the number m of items left, how many
 of them, b, are in the active block, and the steps done in this block.
 
 - shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability

@@ -43,9 +43,9 @@ def supports(task: str) -> bool:
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always the
-    canvas's own). Raises NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for
-    long lists in which people share names."""
+    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always its
+    own). Raises NoDistribution for tasks such as text writing and a canvas too short, TooManyAnswers for too long
+    lists."""
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label

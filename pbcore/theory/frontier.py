@@ -1,19 +1,14 @@
 """The optimal frontier: the best that samplers can do which keep independently drawn tokens, in T steps or in a mean
-number of them.
-
-It bounds samplers that write only predicted tokens, each drawn from its exact marginal independently of the others of
-its step, and keep every token. Two kinds:
+number of them. Each token is drawn from its exact marginal, independently of the others of its step. Two kinds:
 
 - `order`: it chooses positions before it looks at a predicted token, or at noise that tells it (random, left to right,
   entropy, margin …).
-- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …). It contains the
-  first kind.
+- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …), and holds `order`.
 
-It doesn't bound others: a sampler that draws the tokens of a step together answers a shuffle in one step, and one that
-takes tokens back or tries canvases learns from further forwards. Dynamic programming over states of knowledge
-(`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid answers, so a frontier
-is a bound, not a recipe; the one of `seen` is reached on shuffle by keeping one position per predicted token
-(`fewest mean steps` 1 + 1/2 + … + 1/n).
+It doesn't bound samplers that draw the tokens of a step together, take tokens back or try canvases. Dynamic programming
+over states of knowledge (`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid
+answers, so a frontier is a bound, not a recipe; that of `seen` is reached on shuffle by keeping one position per
+predicted token (1 + 1/2 + … + 1/n steps on average).
 """
 
 from collections.abc import Iterable, Sequence

@@ -18,9 +18,9 @@ Matrix = NDArray[np.float64]
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
     """L_T in bits of the partition in which the masked positions were revealed. `steps[i]` is the step of canvas
-    position i; −1 for positions that were filled without a prediction, which count as revealed after all others.
-    Positions that the others determine lose nothing. Raises InputError for steps that don't cover the canvas, and for a
-    shuffle some of whose people have their place already."""
+    position i; −1 (filled without a prediction) counts as after all others. Positions that the others determine lose
+    nothing. Raises InputError for steps that don't cover the canvas, and for a shuffle some of whose people have their
+    place already."""
     masked = distribution.canvas == MASKED
     if len(steps) < distribution.length:
         raise InputError(
