@@ -16,8 +16,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.walks import kernel, walked
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
-from pbcore.theory.chains import law_entropy, stationary
-from pbcore.theory.distributions import SCORERS
+from pbcore.theory.distributions import SCORERS, law_entropy, stationary
 
 Law = NDArray[np.float64]
 

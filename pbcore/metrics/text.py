@@ -133,7 +133,7 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
     try:
         values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
-    except semantic.Unavailable as error:
+    except Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
         return

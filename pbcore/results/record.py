@@ -13,7 +13,7 @@ from annotated_types import Interval
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, shape, validated
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.accuracy import Ceiling, Share
 
 SCHEMA = 2
 
@@ -21,7 +21,6 @@ TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a firs
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
-Share = Annotated[float, Interval(ge=0, le=1)]
 Amount = Annotated[float, Interval(ge=0, le=1e15)]
 Step = Annotated[int, Interval(ge=-1, le=10**15)]
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pbcore.errors import InputError
 from pbcore.theory.bounds import changed_entropy, label_entropy
 from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Product
-from pbcore.theory.chains import Chain
-from pbcore.theory.distributions import Listed, Shuffled
+from pbcore.theory.distributions import Chain, Listed, Shuffled
 
 Matrix = NDArray[np.float64]
 
