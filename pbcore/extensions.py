@@ -22,8 +22,8 @@ class Integration:
     - `plugins`: pytest plugins, modules
     - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
     - `models`: models by name: `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
-    - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
-    - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
+    - `tasks`: tasks that are asked and scored in another way (`tasks.spec.TaskSource`)
+    - `folders`: folders of questions in another layout (`tasks.spec.Folders`)
     - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)
     - `served`: the class of a record's part `served` (`results.record.RecordPart`)
     - `report`: what reports say of these parts (`report.cells.Section`)

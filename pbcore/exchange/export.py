@@ -115,9 +115,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 def _arrow(value: Any) -> Any:
     """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
-    if isinstance(value, list):
-        return [_arrow(one) for one in value]
-    return encodable(value) if isinstance(value, str) else value
+    return [_arrow(one) for one in value] if isinstance(value, list) else encodable(value)
 
 
 class Exporter(Protocol):

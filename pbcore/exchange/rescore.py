@@ -34,7 +34,7 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 
 
 @dataclass(frozen=True, slots=True)

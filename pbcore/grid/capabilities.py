@@ -16,7 +16,7 @@ from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 from pbcore.names import SamplerNameError, parse
 from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 from pbcore.theory.distributions import supports
 
 

@@ -26,8 +26,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
 from pbcore.tasks.scenes import WORD_COUNTS
-from pbcore.tasks.sources import asked_by
-from pbcore.tasks.spec import MORE, WAYS
+from pbcore.tasks.spec import MORE, WAYS, asked_by
 
 LISTS = ("waiting_line", "list_ops")
 WORD_SETS = "text_writing/w2s_"

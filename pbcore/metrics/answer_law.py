@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pbcore.metrics.answers import lenient_list
 from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.puzzles import kernel, walked
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.walks import kernel, walked
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
 from pbcore.theory.distributions import SCORERS, law_entropy, stationary
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pbcore.metrics import answers
 from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
 from pbcore.tasks.base import Sample
+from pbcore.tasks.puzzles import walked
 from pbcore.tasks.scoring import register_scorer
-from pbcore.tasks.walks import walked
 
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 

@@ -230,9 +230,10 @@ def dump_json(data: Any, indent: int | None = None) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def encodable(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 can't hold, as `\\udc80`."""
-    return text.encode("utf-8", "backslashreplace").decode() if _SURROGATES.search(text) else text
+def encodable(value: Any) -> Any:
+    """A text with lone surrogates, which UTF-8 can't hold, as `\\udc80`; other values as they are."""
+    odd = isinstance(value, str) and _SURROGATES.search(value)
+    return value.encode("utf-8", "backslashreplace").decode() if odd else value
 
 
 def _joined(text: str) -> str:

@@ -7,7 +7,7 @@ from math import factorial
 
 import numpy as np
 
-from pbcore.tasks import walks
+from pbcore.tasks import puzzles
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import formatted
 from pbcore.tasks.registry import task_spec
@@ -67,7 +67,7 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if kind == "latin_square":
         return _squares(list(map(str, label["symbols"])), size, given)
     if kind == "walk":
-        laws = walks.kernel(label["edges"], len(label["nodes"]))
+        laws = puzzles.kernel(label["edges"], len(label["nodes"]))
         return Chain(label["nodes"], laws, label["start"], label["length"], size, given)
     if kind == "questions":  # each on a canvas of just its answers' length
         parts = []

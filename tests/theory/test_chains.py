@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pbcore.tasks.walks import graph, kernel
+from pbcore.tasks.puzzles import graph, kernel
 from pbcore.theory.canvas import MASKED
 from pbcore.theory.distributions import Chain, stationary
 
