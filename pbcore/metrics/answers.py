@@ -58,8 +58,8 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
-    includes a row that repeats a symbol in an extra cell."""
+    """The lines of cells between commas whose set equals the symbols: a symbol may repeat in an extra cell
+    (official)."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 

@@ -95,8 +95,7 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
-    scoring needs; makes no network access."""
+    """The model `name`, a local folder or a downloaded model. Raises Unavailable if it isn't here or lacks a part."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download

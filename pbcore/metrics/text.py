@@ -169,8 +169,7 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
-    order. It is 0 when the two texts share no run of four tokens."""
+    """Sentence BLEU in [0, 1] with the official settings: 13a tokens, 4-grams, no smoothing, no effective order."""
     # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 

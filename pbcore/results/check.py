@@ -48,8 +48,8 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
-    numbers and without keys that are there twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN, and keys there
+    twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -87,8 +87,8 @@ def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> d
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them."""
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json, if it has them) that differs from
+    these."""
     known = earlier.get("settings")
     if known is None:
         return []

@@ -33,8 +33,7 @@ def question(prompt: str) -> str:
 
 
 def final_answer(text: str) -> str | None:
-    """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
-    to list items; None where it is missing."""
+    """What follows the last "The answer is:", without quotes around it (but for straight double ones); else None."""
     found = list(_MARKER.finditer(text))
     if not found:
         return None

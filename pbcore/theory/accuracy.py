@@ -40,8 +40,8 @@ Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`: `closed`, by a
-    formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding, with a 95 % interval (`low` to
-    `high`, which are the mean itself for the other kinds)."""
+    formula; `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`; elsewhere the
+    mean)."""
 
     mean: Share
     kind: Kind

@@ -193,8 +193,8 @@ def stationary(kernel: Probabilities) -> Probabilities:
 
 
 class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s); one token per node, then EOS. Not uniform: a
-    walk's probability is P(x₁, x₂) P(x₂, x₃) … ."""
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s), whose law isn't uniform; one token per
+    node."""
 
     def __init__(
         self,

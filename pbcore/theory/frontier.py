@@ -40,8 +40,7 @@ WRONG: Hull = ((0.0, 0.0),)
 
 @cache
 def states(op: str, n: int) -> States:
-    """The states of knowledge of an operation on n items (a Latin square of side n). Raises InputError for an unknown
-    operation, and for more items than `MOST`."""
+    """The states of knowledge of n items, or a Latin square of side n. Raises InputError for more than `MOST`."""
     check_operation(op, n)
     if op in DETERMINISTIC or (n == 1 and op != "insert_random"):
         return Shuffle(1)
@@ -114,8 +113,7 @@ def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps; mixtures of samplers included. A sampler may stop
-    trying: reveal all at once where that pays."""
+    """The best expected accuracy over the mean number of steps, mixtures of samplers included."""
     known = states(op, n)
 
     @cache

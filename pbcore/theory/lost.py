@@ -78,9 +78,8 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
 
 
 def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
-    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden
-    positions; 0 on the diagonal and wherever a position is known. Raises InputError for a distribution of another
-    kind."""
+    """I(yᵢ; yⱼ | revealed) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden positions; 0 on the diagonal
+    and wherever a position is known. Raises InputError for a distribution of another kind."""
     if isinstance(distribution, Listed):
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):
