@@ -69,12 +69,11 @@ def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, fl
         np.stack([np.bincount(column, minlength=tokens) / len(of) for column in of.T]) for of in (rows, table)
     )  # (P, t)
     open_ = (table != table[0]).any(0)  # places that differ between answers
-    chances = np.full(len(table), 1 / len(table))
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
         "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
         "entropy": law_entropy(np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)),
-        "entropy_exact": _drawn_entropy(chances, len(rows)),
+        "entropy_exact": _drawn_entropy(np.full(len(table), 1 / len(table)), len(rows)),
     }
 
 

@@ -89,8 +89,7 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any
-        more."""
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none (any more)."""
         stripped = [text.strip() for text in texts]
         keys = {}  # other versions, rules and languages have others
         for text in filter(None, stripped):

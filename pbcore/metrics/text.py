@@ -3,24 +3,18 @@
 measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.answers import label_part
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
-
-if TYPE_CHECKING:
-    from rouge_score.rouge_scorer import RougeScorer
-    from sacrebleu.metrics.bleu import BLEU
 
 _KIND_BY_RULE = {
     "ENGLISH_WORD_REPEAT_RULE": "repeated word",
@@ -180,7 +174,7 @@ def inv_bleu(prediction: str, source: str) -> float:
 
 
 @cache
-def _rouge_scorer(stemmed: bool) -> RougeScorer:
+def _rouge_scorer(stemmed: bool) -> Any:
     # Imported on first use, here and below: the imports take seconds, and most runs don't need them.
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -188,7 +182,7 @@ def _rouge_scorer(stemmed: bool) -> RougeScorer:
 
 
 @cache
-def _bleu_scorer() -> BLEU:
+def _bleu_scorer() -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize="13a", max_ngram_order=4, smooth_method="none", effective_order=False)

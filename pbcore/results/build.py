@@ -143,8 +143,7 @@ def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dic
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves (`stop`) or at their
-    limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model that
-    drafted."""
+    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted."""
     told = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
     counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}

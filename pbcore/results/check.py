@@ -1,8 +1,6 @@
 """JSON of results: values that are written as exact builtin types, and strict validation of what may be edited, cut or
 damaged, whose one-line errors name the place and what is allowed."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -14,14 +12,10 @@ from functools import cache, reduce
 from operator import or_
 from pathlib import Path, PurePath
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -48,8 +42,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN, and keys there
-    twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN and keys given twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -174,7 +167,7 @@ def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
 
 
 @cache
-def _adapter(make: Callable[[], Any]) -> TypeAdapter[Any]:
+def _adapter(make: Callable[[], Any]) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(make())

@@ -18,8 +18,6 @@ from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load_stored"]
-
 
 def load(path: str | Path) -> pd.DataFrame:
     """A row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step, seconds … (all

@@ -13,7 +13,6 @@ from pbcore.tasks.lists import OPERATIONS, formatted
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
 NEW_TOKENS = 256
 ANSWERS = ("marked", "whole")  # what is scored: what follows the marker, or the whole text, as in the official code
-_CLOSES = "The answer is:"
 _MARKER = re.compile(  # also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
     r"the\s+\**(?:(?:final|correct)\s+)*answer\**\s+is\s*\**\s*:\**", re.IGNORECASE
 )
@@ -45,7 +44,7 @@ def final_answer(text: str) -> str | None:
 
 def worked(kind: str, item: Item, answer: str) -> str:
     """A solved example's answer with its steps; `kind` is the generator's name."""
-    end = f"{_CLOSES}{chr(10) if chr(10) in answer else ' '}{answer}"
+    end = f"The answer is:{chr(10) if chr(10) in answer else ' '}{answer}"
     if kind not in OPERATIONS:
         return end
     before, after = json.loads(item.input["context"]), json.loads(answer)

@@ -20,7 +20,6 @@ CELLS = SIDE * SIDE
 BLANK = "0"
 DIGITS = "1234"
 NAMES = "0123456789"  # of nodes: single digits are one token in most vocabularies, and neighbours in a text stay apart
-Edges = Sequence[Sequence[int]]
 # Row, column and box of each cell.
 _UNITS = [(cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)]
 _PEERS = [
@@ -63,8 +62,7 @@ def allowed(grid: str, cell: int) -> list[str]:
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in order, of a sudoku given as 16 digits with 0 for a blank. Raises InputError for another
-    text."""
+    """All solutions, in order, of a sudoku given as 16 digits with 0 for a blank. Raises InputError for other texts."""
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
@@ -114,7 +112,7 @@ def graph(nodes: int, edges: int, seed: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted([*tree, *rng.sample(free, edges - len(tree))]))
 
 
-def kernel(edges: Edges, nodes: int) -> list[list[float]]:
+def kernel(edges: Sequence[Sequence[int]], nodes: int) -> list[list[float]]:
     """P(next node | node) of the walk that goes to a random neighbour, (nodes, nodes)."""
     table = [[0.0] * nodes for _ in range(nodes)]
     for one, other in edges:

@@ -39,9 +39,8 @@ Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`: `closed`, by a
-    formula; `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`; elsewhere the
-    mean)."""
+    """The ideal model's expected accuracy on a cell's samples under its sampler. `kind`: `closed`, by a formula;
+    `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`, elsewhere the mean)."""
 
     mean: Share
     kind: Kind

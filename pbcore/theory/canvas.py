@@ -63,9 +63,8 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
 
 
 class Product:
-    """The answers of `parts`, each independent of the others, joined by `between` and padded with EOS to `length`.
-    Every part's canvas has exactly the length of its answers. What is revealed of one tells nothing of another, so k
-    questions need the steps of one: the ideal speed-up is k."""
+    """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's canvas has the length
+    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one."""
 
     def __init__(
         self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None

@@ -193,8 +193,8 @@ def stationary(kernel: Probabilities) -> Probabilities:
 
 
 class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s), whose law isn't uniform; one token per
-    node."""
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s), one token per node; their law isn't
+    uniform."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ import numpy as np
 from pbcore.errors import InputError
 from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
 from pbcore.theory.enumerated import Enumerated
-from pbcore.theory.knowledge import Draw, Move, Outcome, Places, Replace, Shuffle, State, States
+from pbcore.theory.knowledge import Draw, Move, Places, Replace, Shuffle, State, States
 
 # Concave trade-offs of steps against value, mixtures of samplers included: the corners (mean steps, value), from the
 # fewest steps on, each with a higher value at a falling slope. More steps than the last corner's gain nothing.
@@ -75,7 +75,7 @@ def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = 
             )
         return max(
             sum(
-                _chance(outcome, greedy) * (1.0 if move.last else value(outcome.after, left - 1))
+                outcome.chance(greedy) * (1.0 if move.last else value(outcome.after, left - 1))
                 for outcome in move.outcomes
             )
             for move in known.moves(state)
@@ -129,7 +129,7 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
 
     def after(move: Move) -> Hull:
         """After a mistake the rest is revealed in one step."""
-        chances = [_chance(outcome, greedy) for outcome in move.outcomes]
+        chances = [outcome.chance(greedy) for outcome in move.outcomes]
         if move.last:
             return ((0.0, sum(chances)),)
         hulls = [
@@ -188,10 +188,6 @@ def _shifted(hull: Hull, steps: float) -> Hull:
 
 def _slope(a: Corner, b: Corner) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
-
-
-def _chance(outcome: Outcome, greedy: bool) -> float:
-    return outcome.greedy if greedy else outcome.drawn
 
 
 def _check_steps(T: int) -> None:
