@@ -49,7 +49,7 @@ class Rescored:
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     """Scores a cell's kept answers again. The key, which stands for an outcome, is dropped if any score or detail
-    differs. A cell with a score whose tool is not here now is left as it was."""
+    differs. A cell with a score whose tool isn't here now stays."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):

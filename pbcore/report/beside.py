@@ -1,5 +1,5 @@
-"""Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits that
-parallel decoding lost, and published scores."""
+"""Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits
+that parallel decoding lost, and published scores."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby

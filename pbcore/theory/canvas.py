@@ -38,11 +38,8 @@ class AnswerDistribution(Protocol):
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
-    result: list[str | None] = []
-    for number, piece in enumerate(canvas.split(MASK)):
-        result += [None] if number else []
-        result += tokens(piece)
-    return result
+    pieces: list[list[str | None]] = [[None, *tokens(piece)] for piece in canvas.split(MASK)]
+    return [token for piece in pieces for token in piece][1:]
 
 
 def check_room(needed: int, length: int) -> None:

@@ -193,8 +193,7 @@ def stationary(kernel: Probabilities) -> Probabilities:
 
 
 class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s), one token per node; their law isn't
-    uniform."""
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s), one token each; their law isn't uniform."""
 
     def __init__(
         self,

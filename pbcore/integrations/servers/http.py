@@ -64,7 +64,7 @@ def http_client(
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
             pool: Any = transport._pool
-            pool._network_backend = _Backend(pool._network_backend, request_of_thread)
+            pool._network_backend = _Limited(pool._network_backend, request_of_thread)
     return client
 
 
@@ -97,8 +97,8 @@ class _Request(threading.local):
         return data
 
 
-class _Stream:
-    """A connection of httpcore's whose every wait ends with the request's time."""
+class _Limited:
+    """A network backend of httpcore's, or a connection that it made, whose every wait ends with the request's time."""
 
     def __init__(self, inner: Any, request: _Request) -> None:
         self._inner, self._request = inner, request
@@ -106,21 +106,14 @@ class _Stream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def connect_tcp(self, *, timeout: float | None, **options: Any) -> "_Limited":
+        return _Limited(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)
+
+    def start_tls(self, *, timeout: float | None, **options: Any) -> "_Limited":
+        return _Limited(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
+
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._request.came(self._inner.read(max_bytes, self._request.seconds(timeout)))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, self._request.seconds(timeout))
-
-    def start_tls(self, *, timeout: float | None, **options: Any) -> "_Stream":
-        return _Stream(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
-
-
-class _Backend:
-    """What makes such connections, in the place of httpcore's own."""
-
-    def __init__(self, inner: Any, request: _Request) -> None:
-        self._inner, self._request = inner, request
-
-    def connect_tcp(self, *, timeout: float | None, **options: Any) -> _Stream:
-        return _Stream(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)

@@ -92,12 +92,6 @@ class Reply:
     step_map: tuple[int, ...] | None = None
     tokens: tuple[str | int, ...] | None = None
 
-    def cost(self, spec: ServerSpec) -> float | None:
-        """USD by the server's counts; None without prices or counts."""
-        if self.tokens_in is None or self.tokens_out is None:
-            return None
-        return spec.usd(self.tokens_in, self.tokens_out)
-
 
 class AnswerStore:
     """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only.
@@ -187,8 +181,10 @@ def word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def field_of(body: Any, path: str) -> Any:
+def field_of(body: Any, path: str | None) -> Any:
     """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is none."""
+    if not path:
+        return None
     for part in path.split("."):
         if isinstance(body, list) and part.isdecimal():
             body = dict(enumerate(body)).get(int(part))
@@ -205,15 +201,11 @@ def text_of(content: Any) -> str:
         return content or ""
     if not isinstance(content, list):
         raise ValueError(f"its content is neither a text nor a list, but of type {type(content).__name__}")
-    return "".join(map(_text_of_part, content))
-
-
-def _text_of_part(part: Any) -> str:
-    kind = field_of(part, "type")
-    if kind in ("text", "output_text"):
-        return text_of(field_of(part, "text"))
-    if isinstance(part, str):
-        return part
-    if not isinstance(kind, str):
-        raise ValueError("its content is a list with parts of no type")
-    return ""
+    texts = []
+    for part in content:
+        kind = field_of(part, "type")
+        if not isinstance(part, str) and not isinstance(kind, str):
+            raise ValueError("its content is a list with parts of no type")
+        if isinstance(part, str) or kind in ("text", "output_text"):
+            texts.append(part if isinstance(part, str) else text_of(field_of(part, "text")))
+    return "".join(texts)

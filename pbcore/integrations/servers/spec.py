@@ -43,7 +43,7 @@ class Kind:
 _SGLANG = ("/server_info", "/get_server_info")  # the second address is that of versions before it, deprecated since
 KINDS = {
     "openai": Kind(),
-    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com"),
+    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False),
     "vllm": Kind(
         version_paths=("/version",),
         settings_paths=("/server_info?config_format=json",),  # there with VLLM_SERVER_DEV_MODE=1
@@ -147,9 +147,9 @@ class ServerSpec:
             return f"{self.name} takes no temperature; its sampler is {own}"
         return None
 
-    def usd(self, tokens_in: int, tokens_out: int) -> float | None:
-        """What so many tokens cost; None without prices."""
-        if self.prices is None:
+    def usd(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        """What so many tokens cost; None without prices or counts."""
+        if self.prices is None or tokens_in is None or tokens_out is None:
             return None
         return (tokens_in * self.prices.input + tokens_out * self.prices.output) / 1_000_000
 

@@ -16,7 +16,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from pbcore.errors import InputError, PbcoreError
-from pbcore.grid import values
+from pbcore.grid.option import lengths
 from pbcore.links import docs
 from pbcore.models import resolve_model
 from pbcore.models.adapter import digest
@@ -231,7 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     add("clip", float, "norm at which gradients are clipped", "NORM")
     add("balance", float, "a row's tokens weigh its number of masks to the power −B", "B")
     add("seed", int, "seed of examples, noise, dropout and first weights")
-    add("n", values.lengths, "items of the lists: 15, 3-6 or 5,10,20")
+    add("n", lengths, "items of the lists: 15, 3-6 or 5,10,20")
     add("shots", int, "solved examples before each question; 0, the official way: the last question alone")
     add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
     add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
