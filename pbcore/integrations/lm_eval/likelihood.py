@@ -12,6 +12,7 @@ from math import comb
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.errors import InputError
 from pbcore.models.base import Denoiser, Query, Request
@@ -45,18 +46,14 @@ def bounds(
     if any(not answer for _, answer in pairs):
         raise InputError("a continuation has no tokens, so it has no likelihood; give a text")
     patterns = [_patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)]
-    rows = [(i, one) for i, (masked, _, _) in enumerate(patterns) for one in masked]
-    terms: list[list[float]] = [[] for _ in pairs]
-    for start in range(0, len(rows), size):
-        batch = rows[start : start + size]
-        values = _log_probabilities(model, [pairs[i] for i, _ in batch], [masked for _, masked in batch])
-        for (i, masked), value in zip(batch, values.tolist(), strict=True):
-            terms[i].append(len(masked) / int(masked.sum()) * value)
+    rows = [(pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked]
+    batches = [_log_probabilities(model, rows[start : start + size]).cpu() for start in range(0, len(rows), size)]
+    values = torch.cat(batches).split([len(masked) for masked, _, _ in patterns]) if batches else ()
     found = []
-    for each, (_, weight, exact) in zip(terms, patterns, strict=True):
-        values = torch.tensor(each, dtype=torch.float64)
-        error = 0.0 if exact else float(values.std()) / len(each) ** 0.5
-        found.append(Bound(float((values * weight).sum()), error, len(each)))
+    for own, (masked, weight, exact) in zip(values, patterns, strict=True):
+        terms = masked.shape[1] / masked.sum(-1).double() * own  # (D,)
+        error = 0.0 if exact else float(terms.std()) / len(terms) ** 0.5
+        found.append(Bound(float((terms * weight).sum()), error, len(terms)))
     return found
 
 
@@ -76,25 +73,17 @@ def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]
     return rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False
 
 
-def _log_probabilities(
-    model: Denoiser, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], masked: Sequence[Tensor]
-) -> Tensor:
+def _log_probabilities(model: Denoiser, rows: Sequence[tuple[tuple[Sequence[int], Sequence[int]], Tensor]]) -> Tensor:
     """The sum (R,) of the masked tokens' log-probabilities, given the prompt and the other tokens."""
-    requests = [Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for prompt, answer in pairs]
-    width = max(len(answer) for _, answer in pairs)
-    tokens = torch.full((len(pairs), width), model.eos_id)  # (R, L)
-    want = torch.zeros(len(pairs), width, dtype=torch.bool)  # (R, L)
-    for row, ((_, answer), pattern) in enumerate(zip(pairs, masked, strict=True)):
-        tokens[row, : len(answer)] = torch.tensor(answer)
-        want[row, : len(answer)] = pattern
-    tokens, want = tokens.to(model.device), want.to(model.device)
+    requests = [Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for (prompt, answer), _ in rows]
+    answers = [torch.tensor(answer) for (_, answer), _ in rows]
+    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id).to(model.device)  # (R, L)
+    want = pad_sequence([masked for _, masked in rows], batch_first=True).to(model.device)  # (R, L)
     context = model.prepare(requests, cache=None, seed=0)
     canvas = tokens.masked_fill(want, model.mask_id)
-    logits = context.logits(
-        Query(canvas, want, torch.zeros(len(pairs), dtype=torch.long, device=model.device))
-    )  # (M, V)
-    logits = logits.float()
+    present = torch.zeros(len(rows), dtype=torch.long, device=model.device)
+    logits = context.logits(Query(canvas, want, present)).float()  # (M, V)
     logits[:, model.mask_id] = -torch.inf
     chosen = logits.log_softmax(-1).gather(-1, tokens[want][:, None])[:, 0]  # (M,)
-    sums = torch.zeros(len(pairs), dtype=torch.float64, device=model.device)
+    sums = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
     return sums.index_add_(0, want.nonzero()[:, 0], chosen.double())
