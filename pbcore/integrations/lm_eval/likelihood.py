@@ -3,8 +3,7 @@
 With L tokens, l drawn from 1 … L and l of the tokens masked at random, the expected value of L / l times the sum of the
 masked tokens' log-probabilities bounds the log-likelihood from below (LLaDA, arXiv 2502.09992, Section 2.4). It is the
 expected log-likelihood over all orders of decoding one token at a time. The mask token itself, which no answer holds,
-has probability 0, as in decoding.
-"""
+has probability 0, as in decoding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +19,9 @@ from pbcore.models.base import Denoiser, Query, Request
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took.
-
-    The error is 0 where all mask patterns were computed. Otherwise it is that of independent draws, which is at least
-    the true one: the numbers of masked tokens are spread evenly over 1 … L.
-    """
+    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took. The error is 0
+    where all mask patterns were computed. Otherwise it is that of independent draws, which is at least the true one:
+    the numbers of masked tokens are spread evenly over 1 … L."""
 
     value: float
     error: float
@@ -39,8 +36,7 @@ def bounds(
     forwards of `size` rows.
 
     Where there are no more than `draws` patterns, all are computed and the bound is exact. Pairs with equal seeds and
-    lengths share their patterns. Raises InputError for an empty continuation and fewer than two draws.
-    """
+    lengths share their patterns. Raises InputError for an empty continuation and fewer than two draws."""
     if type(draws) is not int or draws < 2:
         raise InputError(f"mc {draws!r}: give the number of draws per likelihood, a whole number of at least 2")
     if any(not answer for _, answer in pairs):
@@ -59,8 +55,7 @@ def bounds(
 
 def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]:
     """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1), and whether these
-    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones.
-    """
+    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones."""
     if length < 60 and 2**length - 1 <= draws:
         numbers = torch.arange(1, 2**length)  # (D,)
         masked = (numbers[:, None] >> torch.arange(length)) & 1 == 1  # (D, L)

@@ -1,7 +1,6 @@
 """`lm_eval --model pbcore`: any model and sampler of this package in the harness.
 
-The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches.
-"""
+The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches."""
 
 from __future__ import annotations
 
@@ -48,10 +47,8 @@ class TaskTold:
 
     def add(self, request: Instance, turn: int, **facts: float | None) -> None:
         """Keeps what is known of a request: document, number of the request within it, and the turn of a repeated one.
-
         `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a likelihood has none, and its
-        `nfe` counts a forward per draw and those of decoding the continuation.
-        """
+        `nfe` counts a forward per draw and those of decoding the continuation."""
         known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
         self.requests.append({name: value for name, value in known.items() if value is not None})
 
@@ -74,8 +71,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
     `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the number of draws per
     likelihood, `max_gen_toks` the length of answers for tasks that don't give one, `seed` the seed of sampling and of
     the draws; other arguments are options of `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on
-    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used.
-    """
+    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used."""
 
     def __init__(
         self,
@@ -153,8 +149,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """The Monte Carlo bound of each continuation, and whether the model would decode it by itself (one token at a
-        time, by confidence). Raises InputError for models without that bound.
-        """
+        time, by confidence). Raises InputError for models without that bound."""
         model = _with_likelihood(self._model)
         results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
         for (task, _, turn), places in _groups(requests, [0] * len(requests)).items():
@@ -251,8 +246,7 @@ def _with_likelihood(model: Any) -> Any:
 
 def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
     """Ids of a context and its continuation, split where the context's own ids end. Spaces at the context's end belong
-    to the continuation's first word. An empty context is the EOS token, as for the harness's own models.
-    """
+    to the continuation's first word. An empty context is the EOS token, as for the harness's own models."""
     kept = context.rstrip()
     continuation = context[len(kept) :] + continuation
     if not kept:

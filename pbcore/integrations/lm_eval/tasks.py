@@ -2,8 +2,7 @@
 harness's.
 
 Only tasks that generate text: what is scored by likelihoods isn't decoded. A question is one user turn, with the
-harness's solved examples before it as text.
-"""
+harness's solved examples before it as text."""
 
 import hashlib
 import json
@@ -48,8 +47,7 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
     length and stop strings are read.
 
     Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the request asks for
-    something else than that name says, and for settings that a masked diffusion model's decoder doesn't have.
-    """
+    something else than that name says, and for settings that a masked diffusion model's decoder doesn't have."""
     given = dict(arguments)
     lengths = [given.pop(name, None) for name in LENGTHS]
     chosen = next((one for one in lengths if one is not None), length)
@@ -103,10 +101,8 @@ def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -
 
 @dataclass(frozen=True, slots=True)
 class HarnessScorer:
-    """Scores answers as the harness does: cut at the stop strings, through its filters, by its metrics.
-
-    `version` is a digest of the task's declaration and the harness's version, for a cell's key.
-    """
+    """Scores answers as the harness does: cut at the stop strings, through its filters, by its metrics. `version` is a
+    digest of the task's declaration and the harness's version, for a cell's key."""
 
     task: Any
     version: str
@@ -153,11 +149,8 @@ def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
 
 def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
     """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their scorers; returns their
-    names.
-
-    `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError without
-    the harness, for unknown names, and for tasks that can't be cells, with the reason.
-    """
+    names. `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError
+    without the harness, for unknown names, and for tasks that can't be cells, with the reason."""
     patterns = list(patterns)
     if not patterns:
         return []
