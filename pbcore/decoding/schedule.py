@@ -5,12 +5,11 @@ from pbcore.names import SamplerName
 
 
 def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
-    """Tokens to reveal now, per row (R,), or None without a schedule.
-
-    `total` (R,) is the number of slots in the block, `index` (R,) the steps taken in it, `left` (R,) the masks left in
-    it. `counts` are used as given, zeros included. `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's
-    static schedule), `cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). The last step
-    of every schedule reveals all that is left.
+    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is the number of slots in the block,
+    `index` (R,) the steps taken in it, `left` (R,) the masks left in it. `counts` are used as given, zeros included.
+    `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's static schedule), `cosine` leaves
+    ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all
+    that is left.
     """
     if name.counts is not None:
         counts = torch.tensor(name.counts, device=total.device)  # (S,)

@@ -1,6 +1,5 @@
-"""What a policy gets at each step (Step) and what it may return (Move).
-
-R rows, C slots of the active block, M candidates, V tokens.
+"""What a policy gets at each step (Step) and what it may return (Move). R rows, C slots of the active block, M
+candidates, V tokens.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from pbcore.models.counter_rng import Draw, uniform
 
 @dataclass(slots=True)
 class State:
-    """What a policy keeps of each row from step to step.
-
-    `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`.
+    """What a policy keeps of each row from step to step, `over` a block (set back to `fill` when it enters one) or the
+    answer.
     """
 
     value: Tensor  # (R, …)
@@ -109,9 +107,8 @@ class Step:
 
     @property
     def logits(self) -> Tensor:
-        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token.
-
-        Raises InputError for a policy that declares to read numbers alone.
+        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token. Raises InputError for a policy
+        that declares to read numbers alone.
         """
         if self.reads == "numbers" or self._logits is None:
             raise InputError(
@@ -146,9 +143,7 @@ class Step:
         return out
 
     def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks of bounded memory; returns
-        (R, C).
-        """
+        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks: (R, C)."""
         return self.scatter(rowwise(function, self.logits))
 
     def log_probs(self) -> Tensor:
@@ -156,9 +151,7 @@ class Step:
         return torch.log_softmax(self.logits, dim=-1)
 
     def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own
-        prediction.
-        """
+        """Token and confidence (R, C) from changed logits (M, V), drawn as the model's own prediction."""
         seen = self._predicted(logits)
         return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
 
@@ -173,15 +166,12 @@ class Step:
         self._numbers = {name: scattered(self.masked, values) for name, values in seen.numbers.items()}
 
     def uniform(self, salt: int = 0) -> Tensor:
-        """A uniform number in (0, 1) for each slot (R, C), new at each step.
-
-        The batch has no influence; `salt` ≥ 0 gives further draws.
-        """
+        """A uniform number in (0, 1) for each slot (R, C), new at each step; `salt` ≥ 0 gives further draws."""
         return self._draw(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
-        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its
-        count instead of k.
+        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; a schedule's count
+        instead.
         """
         count = self.quota if self.quota is not None else k
         if count is None:
@@ -190,18 +180,15 @@ class Step:
         return self.masked & (self.rank(score) < limit)
 
     def rank(self, score: Tensor, among: Tensor | None = None) -> Tensor:
-        """Rank (R, C) of each slot by falling `score` among the slots in `among` (R, C), by default the candidates.
-
-        The best has rank 0; ties go to the lowest position; slots outside `among` come last.
+        """Rank (R, C) from 0 by falling `score` of the slots `among` (R, C), by default the candidates; others come
+        last, ties go to the lowest position.
         """
         order = self.order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
 
     def order(self, score: Tensor, among: Tensor) -> Tensor:
-        """Slot indices (R, C) by falling `score` among the slots `among` (R, C), those outside last; ties go to
-        the lowest position.
-        """
+        """Slot indices (R, C) by falling `score` of those `among` (R, C), others last; ties to the lowest position."""
         if self._walk is not None and among is self.masked:
             return self._walk
         return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
@@ -237,13 +224,12 @@ class Step:
         over: str = "block",
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A tensor that the loop keeps for the policy from step to step; change it in place.
-
-        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to
-        `fill` when the row enters a new block. With `over` answer it is kept until the row ends; slots then need `reach
-        = "prefix"`, since other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else
-        to that of the confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state
-        of another shape.
+        """A tensor that the loop keeps for the policy from step to step; change it in place. `per` slot: (R, C,
+        *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
+        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since
+        other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the
+        confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state of another
+        shape.
         """
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(

@@ -2,6 +2,7 @@
 samplers as points."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, log2
 
@@ -10,12 +11,11 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -60,11 +60,6 @@ class Regret:
         return f"{self.op}, n = {self.n}, {'greedy' if self.greedy else 'τ = 1'}"
 
     @property
-    def own(self) -> float:
-        """The frontier of the sampler's own kind."""
-        return self.order if self.kind == "order" else self.seen
-
-    @property
     def points(self) -> float:
         """Accuracy missing to the frontier of samplers that choose positions first, in percentage points."""
         return round(100 * (self.order - self.measured.accuracy), 9) + 0.0
@@ -76,6 +71,10 @@ class Regret:
         if self.greedy:
             return None
         return round(log2(self.order / self.measured.accuracy), 9) + 0.0 if self.measured.accuracy else inf
+
+    def hull(self, seen: bool) -> frontier.Hull:
+        """The frontier of its task and temperature: of samplers that have `seen` the tokens first, or that have not."""
+        return frontier.accuracy_hull(self.op, self.n, greedy=self.greedy, seen=seen)
 
 
 def regrets(
@@ -102,7 +101,11 @@ def regrets(
 
 def above(found: Sequence[Regret]) -> list[Regret]:
     """The samplers whose whole interval lies above the frontier of their kind: there should be none but by chance."""
-    return [one for one in found if one.kind in BOUND and one.measured.low > one.own + 1e-9]
+    return [
+        one
+        for one in found
+        if one.kind in BOUND and one.measured.low > (one.order if one.kind == "order" else one.seen) + 1e-9
+    ]
 
 
 def _by_task(found: Sequence[Regret]) -> list[list[Regret]]:
@@ -128,7 +131,9 @@ def frontier_rows(n: int) -> list[Row]:
             for name, greedy, seen in COLUMNS
         }
         for T in range(1, MOST_STEPS + 1):
-            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": _partitioned(op, size, T)}
+            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
+            with suppress(InputError):  # too many partitions to try
+                row["bits, fixed order"] = optimal_bound(op, size, T)
             row |= {"bits, adaptive": frontier.least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
             rows.append(row | {name: values[T - 1] for name, values in best.items()})
             if row["bits, adaptive"] < 1e-9:
@@ -139,11 +144,11 @@ def frontier_rows(n: int) -> list[Row]:
 def frontier_text(rows: Sequence[Row]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
-    shown = [[_cell(value) for value in row.values()] for row in rows]
+    sides = ("left", *["right"] * (len(rows[0]) - 1))
     return "\n".join(
         [
             f"The optimal frontier of samplers that keep independently drawn tokens, in T steps, n = {n}",
-            tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
+            tabulate([row.values() for row in rows], list(rows[0]), floatfmt=".4f", missingval="–", colalign=sides),
             "",
             "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
             f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for others);",
@@ -178,27 +183,19 @@ def regret_rows(found: Sequence[Regret]) -> list[Row]:
 
 def regret_text(found: Sequence[Regret]) -> str:
     """A table per task and temperature, the smallest regret first."""
+    head = ("sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps")
+    formats = ("", "", ".2f", ".1f", "", ".1f", ".1f", ".2f", "+.1f", "+.2f")
     parts = []
     for group in _by_task(found):
         group.sort(key=lambda one: (round(one.points, 6), one.measured.steps, natural(one.sampler)))
-        rows = [
-            [
-                one.sampler,
-                KINDS[one.kind],
-                f"{one.measured.steps:.2f}",
-                f"{100 * one.measured.accuracy:.1f}",
-                f"{100 * one.measured.low:.1f}–{100 * one.measured.high:.1f}",
-                f"{100 * one.order:.1f}",
-                f"{100 * one.seen:.1f}",
-                f"{one.fewest:.2f}",
-                f"{one.points:+.1f}",
-                *([] if one.bits is None else [f"{one.bits:+.2f}"]),
-            ]
-            for one in group
-        ]
-        head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps", "regret"]
-        head += [] if group[0].greedy else ["bits"]
-        table = tabulate(rows, head, disable_numparse=True, colalign=("left", "left", *["right"] * (len(head) - 2)))
+        rows = []
+        for one in group:
+            _, accuracy, low, high = one.measured.at(0)
+            row = [one.sampler, KINDS[one.kind], one.measured.steps, accuracy, f"{low:.1f}–{high:.1f}"]
+            row += [100 * one.order, 100 * one.seen, one.fewest, one.points]
+            rows.append(row if one.bits is None else [*row, one.bits])
+        heads = [*head, "regret", "bits"][: len(rows[0])]
+        table = tabulate(rows, heads, floatfmt=formats, colalign=("left", "left", *["right"] * (len(heads) - 2)))
         parts.append(f"{group[0].where}: regret in percentage points at each sampler's mean number of steps\n{table}")
     over = above(found)
     parts.append(
@@ -218,13 +215,12 @@ def room_text(found: Sequence[Regret]) -> str:
     """A row per task and temperature: how much faster than the fastest sampler without an error one could be."""
     rows = []
     for group in _by_task(found):
+        fewest = [frontier.steps_for(group[0].hull(seen), 1.0) for seen in (False, True)]
         sure = [one for one in group if one.measured.accuracy == 1]
         best = min(sure, key=lambda one: one.measured.steps, default=None)
-        fewest = [f"{frontier.steps_for(_hull(group[0], seen), 1.0):.2f}" for seen in (False, True)]
-        reached = ["–", "–"] if best is None else [best.sampler, f"{best.measured.steps:.2f}"]
-        rows.append([group[0].where, *fewest, *reached])
+        rows.append([group[0].where, *fewest, *([best.sampler, best.measured.steps] if best else [None, None])])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
-    return tabulate(rows, head, disable_numparse=True, colalign=("left", "right", "right", "left", "right"))
+    return tabulate(rows, head, floatfmt=".2f", missingval="–", colalign=("left", "right", "right", "left", "right"))
 
 
 def frontier_drawing(found: Sequence[Regret]) -> Drawing:
@@ -240,39 +236,20 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
         axis = axes[number % heats][number // heats]
         longest = max(one.measured.steps for one in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
-        for seen, dashes in ((False, "-"), (True, "--")):
-            best = [100 * frontier.value_at(_hull(group[0], seen), step) for step in steps]
-            name = "frontier, tokens first" if seen else "frontier, positions first"
-            axis.plot(steps, best, dashes, color="black", linewidth=1, label=name)
+        for seen, dashes, name in ((False, "-", "positions first"), (True, "--", "tokens first")):
+            best = [100 * frontier.value_at(group[0].hull(seen), step) for step in steps]
+            axis.plot(steps, best, dashes, color="black", linewidth=1, label=f"frontier, {name}")
         for one in group:
             at, name = one.measured, _policy(one.sampler)
             axis.plot([at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1)
             draw_measured(axis, [at.at(at.steps)], numbered(names.index(name)), name)
         percent(axis)
         finish(axis, label(group[0].where))
-    named_legend(figure, 8)
+    legend(figure, 8, 7.5)
     return Drawing("frontier", figure, regret_rows(found), regret_text(found))
-
-
-def _hull(one: Regret, seen: bool) -> frontier.Hull:
-    return frontier.accuracy_hull(one.op, one.n, greedy=one.greedy, seen=seen)
 
 
 def _policy(sampler: str) -> str:
     """The policy with its modifiers but without numbers and temperature: one colour and marker."""
     name = parse(sampler)
     return name.policy + (f"+{name.remask}" if name.remask else "")
-
-
-def _partitioned(op: str, n: int, T: int) -> float | None:
-    """L*_T, where the partitions aren't too many to try."""
-    try:
-        return optimal_bound(op, n, T)
-    except InputError:
-        return None
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -13,12 +13,11 @@ from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
-from pbcore.report.style import finish, label, named_legend, numbered, panels
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -172,7 +171,7 @@ def over_questions(cells: Cells) -> Drawing:
         for side in (axis.xaxis, axis.yaxis):
             side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         finish(axis, label(operation))
-    named_legend(figure, 4)
+    legend(figure, 4, 7.5)
     rows = [row for of in curves.values() for row in of.values()]
     said = [
         f"{row['operation']}-x{row['k']} {row['model']} {row['sampler']}: {row['forwards']:.1f} forwards, "

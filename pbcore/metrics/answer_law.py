@@ -106,14 +106,12 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
 
 def _tv(one: Law, other: Law) -> Law:
     """Total variation ½ Σ|p − q| over the last axis."""
-    distance: Law = np.abs(one - other).sum(-1) / 2
-    return distance
+    return np.asarray(np.abs(one - other).sum(-1) / 2)
 
 
 def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
     """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 − p)/(πN)), about."""
-    distance: Law = np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2
-    return distance
+    return np.asarray(np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2)
 
 
 def _drawn_entropy(law: Law, draws: int) -> float:

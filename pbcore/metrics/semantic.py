@@ -90,8 +90,7 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable if it can't
-    be used."""
+    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable."""
     return find(*_settings())
 
 
@@ -149,8 +148,7 @@ def _scorer(name: str, layer: str) -> BertScore:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it
-    has none."""
+    """The given layer, else bert-score's default for the name of model or folder. Raises Unavailable without one."""
     if layer:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")

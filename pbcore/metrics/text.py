@@ -36,15 +36,7 @@ _KIND_BY_CATEGORY = {
     "TYPOGRAPHY": "punctuation",
     "CASING": "casing",
 }
-_KINDS = (
-    "repeated word",
-    "a/an disagreement",
-    "broken verb group",
-    "misspelling",
-    "punctuation",
-    "casing",
-    "other grammar",
-)
+_KINDS = (*_KIND_BY_RULE.values(), "broken verb group", *_KIND_BY_CATEGORY.values(), "other grammar")  # worst first
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -116,8 +108,7 @@ def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
-    broader one."""
+    """The kind of a grammatical error: one that the paper's Appendix H names, or a broader one."""
     broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
@@ -153,8 +144,7 @@ def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answ
 
 
 def _measure_words(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
-    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
-    from "dog")."""
+    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive."""
     words = [str(word) for word in label_part(sample, "words", list)]
     missing = [word for word in words if word not in prediction]
     answer.scores["inclusion"] = float(not missing)
@@ -188,8 +178,7 @@ def bleu(prediction: str, reference: str) -> float:
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every
-    metric."""
+    """1 − BLEU against the text to be paraphrased: 0 for a copy, and for an empty prediction, as on every metric."""
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 

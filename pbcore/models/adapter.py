@@ -1,7 +1,6 @@
 """LoRA adapters (arXiv 2106.09685) in peft's files: read, checked, and merged into a model's weights.
 
-r rank, I columns and O rows of an adapted matrix.
-"""
+r rank, I columns and O rows of an adapted matrix."""
 
 import hashlib
 import json
@@ -52,9 +51,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
-    can't be merged.
-    """
+    """The adapter of a folder that peft wrote. Raises ModelError for missing or damaged files, and for other kinds."""
     if not is_adapter(folder):
         raise ModelError(
             f"{folder} is not an adapter: it has no {CONFIG}. Give a folder that peft or `python -m pbcore.train "
@@ -86,11 +83,8 @@ def digest(folder: Path) -> str:
 
 @torch.no_grad()
 def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
-    """Adds the adapter to the module's weights, computed in float32.
-
-    Its names may be the checkpoint's own, as those of an adapter trained on the authors' code, or transformers'. Raises
-    ModelError naming what doesn't fit the model.
-    """
+    """Adds the adapter to the module's weights, computed in float32. Its names may be the checkpoint's own, as those of
+    an adapter trained on the authors' code, or transformers'. Raises ModelError naming what doesn't fit the model."""
     weights, odd = dict(module.named_parameters()), []
     for name, (a, b) in adapter.pairs.items():
         key = arch.rename(f"{name}.weight")

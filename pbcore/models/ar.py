@@ -1,8 +1,7 @@
 """The samplers of autoregressive models: `ar`, `ar-lookup10` (drafts from the prompt), `ar-draft5` (drafts of a smaller
-model). Doesn't import torch.
-"""
+model). Doesn't import torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pbcore.names import SamplerName, SamplerNameError
 
@@ -16,8 +15,7 @@ _ALLOWED = (
 @dataclass(frozen=True, slots=True)
 class Drafts:
     """How many tokens are drafted before each forward: `lookup` by looking up the last tokens in the prompt, `draft` by
-    a smaller model. Both 0: one token a forward.
-    """
+    a smaller model. Both 0: one token a forward."""
 
     lookup: int = 0
     draft: int = 0
@@ -39,6 +37,5 @@ def drafts(name: SamplerName) -> Drafts:
 
 def canonical(name: SamplerName) -> SamplerName:
     """The name in one spelling: `ar-lookup010` → `ar-lookup10`. Raises SamplerNameError as `drafts`."""
-    wanted = drafts(name)
-    numbers = [(word, str(n)) for word, n in (("lookup", wanted.lookup), ("draft", wanted.draft)) if n]
-    return SamplerName(POLICY, tuple(numbers), temperature=name.temperature)
+    drafts(name)
+    return replace(name, arguments=tuple((word, str(int(number))) for word, number in name.arguments))

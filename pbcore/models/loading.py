@@ -1,6 +1,4 @@
-"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's
-own code.
-"""
+"""Loads masked models: checkpoints natively or by their own code, published shapes with random weights."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
-from pbcore.models.tokenizer import HashTokenizer, Tokenizer, auto_tokenizer, read_tokenizer
+from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
@@ -37,7 +35,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
     folder = None if entry.dummy else locate(entry, options)
     where = entry.name if folder is None else str(folder)
-    raw = entry.shape or {} if folder is None else read_config(folder)
+    raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork
     tokenizer: Tokenizer | None = None
     try:
@@ -46,7 +44,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
         if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
             raise
         network = RemoteNetwork(own_code(folder, raw, kind).to(place))
-        tokenizer = auto_tokenizer(folder, entry.name, options.chat or entry.chat, trust_remote_code=True)
+        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True)
         arch = _own_architecture(network.module, raw)
     else:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
@@ -112,8 +110,7 @@ def _native(
 
 def read_top_k(kind: str, folder: Path) -> int | None:
     """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
-    none. It is in generation_config.json (published ones set none), else transformers' default of 50.
-    """
+    none. It is in generation_config.json (published ones set none), else transformers' default of 50."""
     if kind != "dream":
         return None
     path = folder / "generation_config.json"
@@ -127,9 +124,7 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem
-    of the checkpoint.
-    """
+    """The architecture with the block length given, the entry's or config.json's; one that doesn't fit is a problem."""
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
@@ -170,9 +165,7 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
-    """A model's description for the record, plain values only; `more` adds to it, or says what a module without
-    transformers' config doesn't.
-    """
+    """A model's description for the record, plain values only; `more` adds to it or replaces it."""
     config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
@@ -184,18 +177,15 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(
-            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
-        ),
+        "layers": int(more.get("layers") or getattr(config.get_text_config(), "num_hidden_layers", 0)),
         "remote_code": False,
     } | more
 
 
 def first_id(what: str, *ids: int | None, where: str) -> int:
     """The first of a token's ids that is given. Raises ModelError if none is."""
-    for token in ids:
-        if token is not None:
-            return int(token)
+    if (token := next((one for one in ids if one is not None), None)) is not None:
+        return int(token)
     key = "mask_token_id" if what == "mask_id" else "eos_token_id"
     raise ModelError(
         f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "

@@ -1,13 +1,9 @@
-"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a
-checkpoint's own code.
+"""The transformer of a masked model, of transformers or a checkpoint's own code: hidden states, projection, KV caches.
 
 R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a head, M wanted
-positions, V tokens.
-"""
+positions, V tokens."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +26,7 @@ class Columns:
 
     A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets
     the attention weights; only pairwise networks have them. With a cache the columns start at its slot `start` and
-    overwrite its contents.
-    """
+    overwrite its contents."""
 
     ids: Tensor
     positions: Tensor
@@ -74,8 +69,9 @@ class NativeNetwork:
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
-        skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
-        with skipping, reading(self.module, run.reader):
+        if self._last is not None:
+            self._last.skip = narrow
+        with reading(self.module, run.reader):
             output = self.module.model(
                 ids,
                 attention_mask=mask,
@@ -89,10 +85,8 @@ class NativeNetwork:
 
     def _added(self, mask: Tensor) -> Tensor:
         """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T), where that is best.
-
         PyTorch's kernels for CPUs turn a mask of booleans into numbers in every layer, one for each query and key.
-        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is.
-        """
+        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is."""
         if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
         dtype = self.module.dtype
@@ -137,8 +131,7 @@ class Predictor:
 
     With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2), with `block` attention is
     block-causal in blocks of that length. `top_k`, if the checkpoint's generation settings have it, keeps only that
-    many candidate tokens at each position. Samplers work on `device`.
-    """
+    many candidate tokens at each position. Samplers work on `device`."""
 
     network: NativeNetwork | RemoteNetwork
     mask_id: int
@@ -154,10 +147,7 @@ class Predictor:
         return self.candidates(self.network.project(hidden).to(self.device))
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay.
-
-        The mask token is excluded first.
-        """
+        """Logits (M, V) with all but the `top_k` largest and ties, the mask token excluded first, set to −∞."""
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -169,25 +159,16 @@ class LastLayer:
     """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
 
     Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
-    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
-    other columns, and sees the skipped ones' keys and values through a cache of this one call.
-    """
+    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code sees the
+    skipped columns' keys and values through a cache of this one call. The next forward leaves out `skip` columns."""
 
     def __init__(self, layer: Any) -> None:
-        self._skip = 0
+        self.skip = 0
         layer.register_forward_pre_hook(self._narrow, with_kwargs=True)
 
-    @contextmanager
-    def skipping(self, columns: int) -> Iterator[None]:
-        """Forwards run in this context leave out the first `columns` columns."""
-        self._skip = columns
-        try:
-            yield
-        finally:
-            self._skip = 0
-
     def _narrow(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-        if not (skip := self._skip):
+        skip, self.skip = self.skip, 0
+        if not skip:
             return None
         (states,) = args  # (R, Q, H)
         cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
@@ -221,9 +202,7 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> LastLayer | None:
-    """The model's last layer, or None where the attention is of another build, its kernel takes other masks, or layers
-    lie on several devices.
-    """
+    """The last layer; None where attention is of another build or takes other masks, or layers lie on many devices."""
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None

@@ -1,8 +1,7 @@
 """Matrix products by oneDNN, on CPUs for which MKL has no fast path.
 
 PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes with
-PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference.
-"""
+PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference."""
 
 import platform
 from functools import cache
@@ -49,9 +48,7 @@ class Gated(nn.Module):
 
 def with_onednn(module: nn.Module) -> nn.Module:
     """The module with oneDNN's products where they are faster and it computes in float32 on a CPU; else as it was.
-
-    `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was.
-    """
+    `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was."""
     weights = next(module.parameters())
     if weights.device.type == "cpu" and weights.dtype == torch.float32 and torch.backends.mkldnn.enabled and faster():
         _replace(module)

@@ -1,7 +1,6 @@
 """Compares our loading of a checkpoint with the code that its authors published with it: logits on three prompts.
 
-T tokens, V vocabulary.
-"""
+T tokens, V vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,10 +39,8 @@ class Compared:
 
 def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions) -> list[Compared]:
     """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and compares their logits.
-
     Raises InputError without `trust_remote_code`, for models without a checkpoint and for one without code of its own;
-    ModelError if either can't be loaded or run.
-    """
+    ModelError if either can't be loaded or run."""
     if not trust_remote_code:
         raise InputError(
             f"{name}: the check runs the code that comes with the checkpoint; look at it, then add --trust-remote-code"
@@ -53,7 +50,7 @@ def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options:
         raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
     ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
-    raw = read_config(folder)
+    raw = entry.config or read_config(folder)
     if not raw.get("auto_map"):
         raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
     theirs = own_code(folder, raw, torch.float32).to(device)

@@ -16,8 +16,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import on_command_line, rerun
-from pbcore.plugin.recording import record_error
-from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
+from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
 from pbcore.text import spell_signs

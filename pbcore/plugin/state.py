@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey["Plan"]()
+UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it has no time
 HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 

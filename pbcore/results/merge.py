@@ -130,16 +130,15 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:
         return None if first.cell.scores == second.cell.scores else "scores differ under the same key"
-    answers = [
+    one, other = (
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
-    ]
-    differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))
+    )
+    differing = sorted(place for place in one.keys() | other.keys() if one.get(place) != other.get(place))
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:
-    """A success before an error, one with a time before one without, then the faster; ties by content, so that merging
-    is commutative."""
+    """A success before an error, timed before untimed, then the faster; ties by content, so that merging commutes."""
     seconds = entry.cell.seconds
     return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)

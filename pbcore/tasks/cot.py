@@ -26,8 +26,7 @@ _ONLY = (  # what a question says against steps → what stays of it
 
 
 def question(prompt: str) -> str:
-    """The prompt, asking for steps: without its demand for the final result alone, and with Table 4's sentence at its
-    end."""
+    """The prompt with Table 4's request for steps at its end, without its demand for the final result alone."""
     for demand, rest in _ONLY:
         prompt = prompt.replace(demand, rest)
     return f"{prompt.rstrip()}\n{ASKS}"

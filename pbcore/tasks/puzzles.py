@@ -14,9 +14,8 @@ SIDE = 4
 CELLS = SIDE * SIDE
 BLANK = "0"
 DIGITS = "1234"
-_UNITS = [
-    (cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)
-]  # row, column, box
+# Row, column and box of each cell.
+_UNITS = [(cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)]
 _PEERS = [
     [other for other in range(CELLS) if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))]
     for cell in range(CELLS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -35,13 +35,6 @@ def kernel(edges: Edges, nodes: int) -> list[list[float]]:
 def walked(label: Mapping[str, Any], text: str) -> list[int]:
     """The node numbers of a walk in an answer, −1 for a sign that names no node; blanks and commas are left out."""
     return [label["nodes"].find(sign) for sign in text if not sign.isspace() and sign != ","]
-
-
-def is_walk(label: Mapping[str, Any], nodes: Sequence[int]) -> bool:
-    """Whether these nodes are a walk of the right start and length along the graph's edges."""
-    edges = {frozenset(edge) for edge in label["edges"]}
-    right = len(nodes) == label["length"] and nodes[0] == label["start"]
-    return right and all(frozenset(step) in edges for step in pairwise(nodes))
 
 
 def _draw(rng: Random, n: int, settings: Settings) -> Item:

@@ -14,8 +14,7 @@ def stationary(kernel: Kernel) -> NDArray[np.float64]:
     """The law (s,) with π = πP of an irreducible kernel P (s, s)."""
     states = len(kernel)
     equations = np.vstack([kernel.T - np.eye(states), np.ones(states)])
-    law: NDArray[np.float64] = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
-    return law
+    return np.asarray(np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0])
 
 
 class Chain:
@@ -77,8 +76,8 @@ class Chain:
         return float(total)
 
     def bits_lost(self, when: Ids) -> float:
-        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of Σᵢ H(yᵢ | before) − H(all
-        of the step | before)."""
+        """L_T in bits of revealing the node at t at step when[t], (n,): Σ over steps Σᵢ H(yᵢ | past) − H(step |
+        past)."""
         known: list[int] = []
         total, before = 0.0, 0.0
         for step in np.unique(when):

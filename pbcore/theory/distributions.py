@@ -19,26 +19,20 @@ from pbcore.theory.canvas import (
     Ids,
     NoDistribution,
     Probabilities,
+    Product,
     canvas_tokens,
     check_room,
     given_ids,
 )
 from pbcore.theory.chains import Chain
-from pbcore.theory.products import Product
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
-    "list_match": None,
-    "list_sort": None,
-    "sudoku": None,
+    **dict.fromkeys(("list_match", "list_sort", "sudoku")),
     "list_shuffle": "shuffle_changed",
     "list_permutation": "shuffle",
-    "list_insert_random": "insert_random",
-    "list_remove_random": "remove_random",
-    "list_replace_random": "replace_random",
-    "latin_square": "latin_square",
-    "questions": "questions",
-    "walk": "walk",
+    **{f"list_{operation}": operation for operation in ("insert_random", "remove_random", "replace_random")},
+    **{name: name for name in ("latin_square", "questions", "walk")},
 }
 
 
@@ -49,12 +43,9 @@ def supports(task: str) -> bool:
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel.
-
-    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
-    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
-    people share names.
-    """
+    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always the
+    canvas's own). Raises NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for
+    long lists in which people share names."""
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label
@@ -127,18 +118,14 @@ class Listed:
             for position in revealed:
                 narrower = agree & (self.rows[:, position] == canvas[position])
                 agree = narrower if narrower.any() else agree
-        kept: Ids = self.rows[agree]
-        return kept
+        return np.asarray(self.rows[agree])
 
 
 class Shuffled:
     """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot,
-    the rest are free.
-
-    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer
-    (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the ids of each
-    person's in the list.
-    """
+    the rest are free. With f free people there are f! completions; one fewer if the list itself is among them and not a
+    valid answer (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the
+    ids of each person's in the list."""
 
     def __init__(
         self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool

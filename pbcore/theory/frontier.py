@@ -35,14 +35,8 @@ Hull = tuple[Corner, ...]
 TINY = 1e-12
 
 # The most items (the side of a square) for which the frontier is computed.
-MOST = {
-    "shuffle": 40,
-    "replace_random": 40,
-    "insert_random": 12,
-    "remove_random": 12,
-    "shuffle_changed": 4,
-    "latin_square": 3,
-}
+MOST = dict.fromkeys(("shuffle", "replace_random"), 40) | dict.fromkeys(("insert_random", "remove_random"), 12)
+MOST |= {"shuffle_changed": 4, "latin_square": 3}
 # Any answer can be turned into any other by exchanging positions and renaming tokens.
 ALIKE = ("shuffle", "replace_random", "latin_square")
 RIGHT: Hull = ((0.0, 1.0),)
@@ -118,10 +112,8 @@ def least_bits(op: str, n: int, T: int) -> float:
 
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
     """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps, random orders included.
-
     Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for all, which a
-    random exchange of positions and names brings about for the operations in `ALIKE`; for others it is a lower bound.
-    """
+    random exchange of positions and names brings about for the operations in `ALIKE`."""
     return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 

@@ -59,11 +59,9 @@ class States(Protocol):
 
     def moves(self, state: State) -> Sequence[Move]:
         """All sets of uncertain positions, up to symmetry; never empty."""
-        ...
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         """All predictions, grouped; the chances add up to 1."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,7 @@ class Shuffle(_Counted):
 
 
 class Replace(_Counted):
-    """One of n items replaced; each of m places takes the new item with probability 1/m. Greedy keeps the item where
-    m > 2."""
+    """One of n items replaced; each of m places takes the new one with probability 1/m. Greedy keeps it if m > 2."""
 
     def moves(self, m: int) -> Sequence[Move]:
         return [self._move(m, j) for j in range(1, m + 1)]
@@ -176,13 +173,10 @@ def _ties(side: Sides) -> Sides:
 
 
 def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
-    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it.
-
-    replace_random: one new item, or all but one of the kept ones. insert_random: the new item; without one, the first
-    position that says "before" and those in front of it, but for the last of these. remove_random: the first that says
-    "before" and all in front of it.
-    Nothing else can be better, since anything but an answer needs another step.
-    """
+    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it, and
+    nothing else is better. replace_random: one new item, or all but one of the kept ones. insert_random: the new item;
+    without one, the first position that says "before" and those in front of it, but for the last of these.
+    remove_random: the first that says "before" and all in front of it."""
     right = sum(outcome.greedy if greedy else outcome.drawn for outcome in everything.outcomes)
     settled = frozenset([None])
     return [Draw(right, True, settled), Draw(1 - right, False, settled)]

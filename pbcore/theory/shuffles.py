@@ -32,9 +32,8 @@ State = tuple[tuple[int, ...], bool]
 
 
 class ShuffledProblem:
-    """Orders of people by counting. A state is the number of free slots of each type, and whether all people placed so
-    far stand where they stood in a list that is no answer. A slot's type is the parts that its names belong to. Slots
-    of a type are interchangeable."""
+    """Orders of people by counting. A state is the number of free slots of each type (the parts that a slot's names
+    belong to), and whether all people placed so far stand where they stood in a list that is no answer."""
 
     def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
         self.sizes = sizes

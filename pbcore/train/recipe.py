@@ -55,9 +55,8 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
-        """The tasks of this phase with their shares: of `names`, by default the paper's tasks.
-
-        Raises InputError for a weight of another name.
+        """The shares of the phase's tasks, of `names` (default: the paper's). Raises InputError for other weights'
+        names.
         """
         given, names = self.weights or {}, task_names() if names is None else names
         _known("tasks", given, names)
@@ -70,8 +69,8 @@ class Recipe:
 
     `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
     corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
-    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with; without it
-    the weights are random. Raises InputError for an unknown objective, graph or task.
+    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with, else random
+    ones. Raises InputError for an unknown objective, graph or task.
     """
 
     width: int

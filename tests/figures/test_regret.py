@@ -41,6 +41,10 @@ class TestMeasured:
         point = one().measured
         assert within([(0.4, point), (0.6, point), (0.61, point)]).startswith("2 of 3 points")
 
+    def test_a_point_is_drawn_in_percent(self) -> None:
+        """Steps or another x as they are; accuracy and both ends of its interval in %."""
+        assert Measured(0.5, 0.25, 0.75, 100, 2.0).at(3) == (3, 50, 25, 75)
+
 
 class TestRegret:
     def test_points_and_bits(self) -> None:

@@ -26,8 +26,8 @@ def between(matrix: Tensor, own: Tensor) -> Tensor:
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
-    """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot indices: none that
-    has an edge (R, C, C) to one already taken.
+    """A greedy independent set (R, C) of `among` (R, C) in `order` (R, C), slot indices: without edges (R, C, C)
+    inside.
     """
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)

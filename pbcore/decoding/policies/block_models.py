@@ -14,11 +14,10 @@ STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 
 
 def chosen(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
-    """The candidates (R, C) to reveal where the mask token is a prediction like any other.
-
-    `choose` takes confidences (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays masked. In
-    a row where all chosen ones are so, the authors' code would repeat the step for ever or run out of steps; here such
-    a row chooses by its likeliest other tokens.
+    """The candidates (R, C) to reveal where the mask token is a prediction like any other. `choose` takes confidences
+    (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays masked. In a row where all chosen ones
+    are so, the authors' code would repeat the step for ever or run out of steps; here such a row chooses by its
+    likeliest other tokens.
     """
     assert step.mask is not None, "declare needs = {'mask'}"
     own = step.confidence * (1 - step.mask)  # (R, C)

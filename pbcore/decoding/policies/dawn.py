@@ -119,9 +119,8 @@ def _badly_covered(step: Step, weights: Tensor, base: Tensor, rest: Tensor) -> T
 
 
 def _anchors(weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, target: Tensor) -> Tensor:
-    """Greedy anchors (R, C) of the slots `among` (R, C), at most `most` (R,), until they cover `target` (R,).
-
-    `weights[r, i, j]` is what slot j gives slot i; anchors cover the sum over i of the largest.
+    """Greedy anchors (R, C) of the slots `among` (R, C), at most `most` (R,), until they cover `target` (R,): the sum
+    over i of the largest `weights[r, i, j]`, which slot j gives slot i.
     """
     taken, going = torch.zeros_like(among), among.any(-1)
     covered = torch.zeros_like(confidence)  # (R, C)

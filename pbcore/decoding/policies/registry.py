@@ -28,7 +28,6 @@ POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcor
 @dataclass_transform(frozen_default=True)
 def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass unless it is one.
-
     Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
     for a class without `select`, or with an `__init__` of its own, ValueError for a name that is taken or can't be
     parsed.

@@ -110,8 +110,7 @@ def connect(address: str, root: Path) -> None:
 
 def facts() -> dict[str, str]:
     """What must be the same on all nodes. Local versions such as torch's +cpu may differ."""
-    from pbcore.results.facts import versions
-    from pbcore.results.resume import code_version
+    from pbcore.results.resume import code_version, versions
 
     known = {**versions(), "pbcore's source": code_version()}
     return {name: known.get(name, "not installed").partition("+")[0] for name in COMPARED}

@@ -59,7 +59,7 @@ class Worker:
         """Collects. `root` is pytest's root directory on the controller and `folder` where it was called, relative to
         it; they lie under the current directory here. `here` are the controller's versions. Raises Refused."""
         from pbcore.integrations.ray.connect import differences, facts, place
-        from pbcore.results.facts import machine
+        from pbcore.results.resume import machine
 
         where, copy = place(), os.getcwd()
         different = differences(here, {where: facts()})
@@ -103,8 +103,7 @@ class Worker:
         self._results.put(last or f"its pytest session ended with exit code {int(code)}")
 
     def _run_item(self, item: pytest.Item, stored: str | None, shared: bool) -> Done:
-        from pbcore.plugin.recording import remember
-        from pbcore.plugin.rundir import run_dir
+        from pbcore.plugin.rundir import remember, run_dir
         from pbcore.plugin.state import cell_name
         from pbcore.results.rundir import cell_file, parse_cell, write_atomic
 

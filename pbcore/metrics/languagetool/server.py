@@ -87,12 +87,8 @@ class SharedServer:
         few hundred answers and is as fast over thousands."""
         config, logback = (Path(__file__).with_name(name) for name in ("server.properties", "logback.xml"))
         command = [str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]
-        command += [
-            "-Dsun.net.httpserver.nodelay=true",
-            f"-Dlogback.configurationFile={logback}",
-            "-cp",
-            f"{self._jars}{os.sep}*",
-        ]
+        command += ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={logback}"]
+        command += ["-cp", f"{self._jars}{os.sep}*"]
         command += ["org.languagetool.server.HTTPServer", "--config", str(config)]
         with (self.state / "server.log").open("wb") as log:
             script = [sys.executable, "-P", watchdog.__file__, str(self.state), *command]

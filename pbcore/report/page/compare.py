@@ -9,11 +9,11 @@ from markupsafe import Markup
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
 from pbcore.printable import counted, fixed, signed
-from pbcore.report.cells import ROWS_NOTE
+from pbcore.report.cells import NONE, ROWS_NOTE
 from pbcore.report.comparison import RATES, joined, mean_text, rates_shown
+from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
-from pbcore.report.page.samples import Answers
-from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
+from pbcore.report.page.tables import MODEL, SAMPLER, Column, decimals, html_table, link, words
 from pbcore.report.page.write import assembled, questions_of
 from pbcore.report.scopes import Row
 from pbcore.results.rundir import RunDir, StoredCell

@@ -27,7 +27,6 @@ from pbcore.train.noise import Batch
 @dataclass(slots=True)
 class LoraRun:
     """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
-
     `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper.
     """
 
@@ -76,9 +75,7 @@ def start(settings: LoraSettings) -> LoraRun:
 
 def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
     """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
-    on.
-
-    Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
+    on. Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
     modules that the model lacks.
     """
     try:
@@ -99,10 +96,7 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         )
     module: Any = network.module
     config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=list(settings.targets),
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=list(settings.targets)
     )
     torch.manual_seed(settings.seed)
     try:
@@ -150,9 +144,7 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
 
 
 def _step(run: LoraRun, rate: float) -> float:
-    """One optimizer step, shared by processes and forwards; its gradient doesn't depend on how it is shared, up to
-    rounding and dropout. Returns the loss before it.
-    """
+    """One optimizer step, shared by processes and forwards, up to rounding and dropout; returns the loss before it."""
     settings, accelerator = run.settings, run.accelerator
     batch = run.data.batch(run.step)
     run.loss.train()
@@ -191,9 +183,7 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples; processes take turns. After a step the best score's weights are kept,
-    of equal scores those with the lower loss.
-    """
+    """Loss and score of the validation examples; after a step the best weights are kept, by score, then by loss."""
     run.loss.eval()
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers

@@ -68,8 +68,7 @@ class LoraSettings:
 
         wrong = odd("rank train validation epochs batch accumulate scored", lambda count: count >= 1, "at least 1")
         wrong += odd("shots", lambda count: count >= 0, "at least 0")
-        if self.every is not None:
-            wrong += odd("every", lambda count: count >= 1, "at least 1")
+        wrong += odd("every", lambda count: count is None or count >= 1, "at least 1")
         wrong += odd("alpha rate clip", lambda value: value > 0, "above 0")
         wrong += odd("dropout warmup", lambda share: 0 <= share < 1, "0 to 1")
         if wrong:

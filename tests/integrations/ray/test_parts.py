@@ -116,7 +116,7 @@ class TestNodes:
 
     def test_local_versions_are_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A head without a GPU has torch's +cpu."""
-        monkeypatch.setattr("pbcore.results.facts.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"})
+        monkeypatch.setattr("pbcore.results.resume.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"})
         known = connect.facts()
         assert (known["torch"], known["python"], known["pbcore"]) == ("2.13.0", "3.13.1", "not installed")
         assert len(known["pbcore's source"]) >= 16
