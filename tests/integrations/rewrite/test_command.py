@@ -51,6 +51,7 @@ class TestExample:
             assert score not in one.changed
         assert load_stored(again.path)[0].cell.scores["accuracy"] == load_stored(run.path)[0].cell.scores["accuracy"]
 
+    @pytest.mark.slow
     def test_real_answers_to_all_kinds_of_tasks(self, tmp_path: Path) -> None:
         """146 published answers, imported and scored again, have the published scores, grammar aside, which takes
         LanguageTool."""
