@@ -64,6 +64,7 @@ class TestRows:
             )
 
 
+@pytest.mark.slow
 class TestSimulation:
     SAMPLES, SEEDS, CELLS, RUNS = 40, 5, 3, 2000
 
