@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.ticker import FuncFormatter
 
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
@@ -156,16 +155,14 @@ def over_questions(cells: Cells) -> Drawing:
     figure, [axes] = panels(1, len(operations), -(-len(names) // 4), x, "tokens per step")
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
-            line = curves.get((operation, model, sampler), {})
-            steps = [row["tokens per step"] for row in line.values()]
-            if line:
-                look = numbered(number)
+            if line := curves.get((operation, model, sampler)):
+                look, steps = numbered(number), [row["tokens per step"] for row in line.values()]
                 axis.plot(list(line), steps, label=f"{model} {sampler}", **look, markersize=4, linewidth=1.1)
                 axis.plot(list(line), [steps[0] * k for k in line], ":", color=look["color"], linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         for side in (axis.xaxis, axis.yaxis):
-            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            side.set_major_formatter("{x:g}")
         finish(axis, label(operation))
     legend(figure, 4, 7.5)
     rows = [row for of in curves.values() for row in of.values()]

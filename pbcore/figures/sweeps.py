@@ -189,12 +189,11 @@ def _curves(
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
         look.setdefault(curve, style.numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
     columns = min(MOST_COLUMNS, len(panels))
-    keys = max(1, 2 * columns)
-    figure, grid = style.panels(-(-len(panels) // columns), columns, -(-len(look) // keys), x, "score (%)")
-    axes = [axis for line in grid for axis in line]
-    for axis in axes[len(panels) :]:
+    rows_of_keys = -(-len(look) // (2 * columns))
+    figure, _ = style.panels(-(-len(panels) // columns), columns, rows_of_keys, x, "score (%)")
+    for axis in figure.axes[len(panels) :]:
         axis.set_visible(False)
-    for axis, (panel, curves) in zip(axes, panels.items(), strict=False):
+    for axis, (panel, curves) in zip(figure.axes, panels.items(), strict=False):
         for curve in (one for one in look if one in curves):
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
@@ -204,7 +203,7 @@ def _curves(
             axis.set_xscale("log", base=2)
         style.plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
         style.finish(axis, style.label(f"{title}: {panel}"))
-    style.legend(figure, keys, 7.5)
+    style.legend(figure, 2 * columns, 7.5)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 
