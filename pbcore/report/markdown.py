@@ -70,16 +70,14 @@ def report_text(
     (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts."""
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
-    tables = [
-        _section(md(table.title.replace(" [95 % interval]", "")), markdown(table)) for table in trade_off_tables(cells)
-    ]
+    titles = ((md(table.title.replace(" [95 % interval]", "")), table) for table in trade_off_tables(cells))
     curves = _images(plot for plot in plots if plot != MEANS)
     parts = [
         f"# {md(name)}\n",
         "\n\n".join(told) + "\n",
         _images(plot for plot in plots if plot == MEANS),
         _means(cells),
-        *(table.removesuffix("\n") for table in tables),
+        *(f"## {title}\n\n{markdown(table)}" for title, table in titles),
         _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
         factor_section(changes).markdown(),
         exploration_section(cells).markdown(),
