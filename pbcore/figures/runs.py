@@ -33,9 +33,8 @@ Cells = Sequence[StoredCell]
 
 
 def read(paths: Iterable[Path]) -> list[StoredCell]:
-    """The scored cells of run directories, dummies left out.
-
-    Raises InputError if there are none, and for a cell that occurs twice."""
+    """The scored cells of run directories, dummies left out. Raises InputError if there are none, and for a cell that
+    occurs twice."""
     cells = [one for path in paths for one in load_stored(path) if one.cell.status == "ok" and headline(one.cell)]
     real = [one for one in cells if not one.cell.conditions.dummy]
     if not real:
@@ -102,9 +101,8 @@ def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
 
 
 def oracle_mean(cells: Cells) -> Row | None:
-    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per step.
-
-    None without two thresholds that every task has."""
+    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per step. None without two
+    thresholds that every task has."""
     by_task: defaultdict[str, dict[str, StoredCell]] = defaultdict(dict)
     for one in cells:
         name = parse(one.cell.sampler)
@@ -129,10 +127,8 @@ def _rows(table: pd.DataFrame) -> list[Row]:
 
 def over_questions(cells: Cells) -> Drawing:
     """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal speed-up k, since the
-    questions are independent (DAPD, arXiv 2603.12996, asks five at once).
-
-    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without cells for k = 1 and
-    another k."""
+    questions are independent (DAPD, arXiv 2603.12996, asks five at once). `speed-up` is k × the forwards of one
+    question over those of all k. Raises InputError without cells for k = 1 and another k."""
     found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
     for one in cells:
         cell, score, named = one.cell, headline(one.cell), SEVERAL.match(one.cell.task)

@@ -39,9 +39,8 @@ from pbcore.text import NAME, code, md
 
 
 def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
-
-    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
+    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first. An
+    unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
     `results.load`."""
     path = Path(run_dir)
     return write_markdown(*(found or read(path)), [path], path)

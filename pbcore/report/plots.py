@@ -121,9 +121,8 @@ def figure(
     families: Collection[str] = (),
 ) -> Figure:
     """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
-    figures of a run, in which each then has one look.
-
-    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
+    figures of a run, in which each then has one look. Models that report no tokens per step are horizontal lines with
+    their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES

@@ -67,18 +67,15 @@ def with_interval(cell: Row, places: int = 0) -> str:
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
-    """A table per category from a frame of `results.load`.
-
-    Dummy models (random weights, for speed only) are left out."""
+    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left
+    out."""
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
-    `ascii` for outputs without other signs.
-
-    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
-    forwards what-if rows, a third its tokens per row."""
+    `ascii` for outputs without other signs. A sampler's line has its scores. If its tokens per step differ between
+    tasks, a second line shows them; where it forwards what-if rows, a third its tokens per row."""
     plain = ascii_text if ascii else str
     header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.heads)]
     rows = [
