@@ -17,8 +17,7 @@ from pbcore.analysis.against import Beside
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
-from pbcore.gates.text import gate_text
+from pbcore.gates.judge import gate_text, judge
 from pbcore.printable import counted, printable
 from pbcore.report.beside import against_markdown, against_text, beside_published, ceiling_text, with_ceilings
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
