@@ -33,8 +33,7 @@ Cells = Sequence[StoredCell]
 
 
 def read(paths: Iterable[Path]) -> list[StoredCell]:
-    """The scored cells of run directories, dummies left out. Raises InputError if there are none, and for a cell that
-    occurs twice."""
+    """The scored cells of run directories, dummies left out. Raises InputError if there are none."""
     cells = [one for path in paths for one in load_stored(path) if one.cell.status == "ok" and headline(one.cell)]
     real = [one for one in cells if not one.cell.conditions.dummy]
     if not real:

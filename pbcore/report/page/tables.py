@@ -34,16 +34,12 @@ class Column:
     code: bool = False  # a name that people type
     linked: Callable[[Row, str], str] = lambda row, inner: inner  # puts a row's HTML into a link
 
-    @property
-    def numeric(self) -> bool:
-        return self.value is not None
-
     def html(self, row: Row) -> str:
         """A row's entry; the interval behind a number is apart."""
         inner = text(self.text(row), NAME if self.code else 400)
         if self.code:
             inner = f"<code>{inner}</code>"
-        elif self.numeric:
+        elif self.value is not None:
             inner = re.sub(r" (\[.*\])$", r' <span class="ci">\1</span>', inner)
         return self.linked(row, inner)
 
