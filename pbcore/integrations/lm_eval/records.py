@@ -1,8 +1,7 @@
 """Results of the harness as a run: a record per task and sampler, from the files that it wrote.
 
 `results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
-a row per document and filter with its scores.
-"""
+a row per document and filter with its scores."""
 
 import hashlib
 import json
@@ -36,11 +35,9 @@ def results_files(folder: Path) -> list[Path]:
 
 
 def write_run(files: Iterable[Path], folder: Path) -> Path:
-    """Writes the records of results files into a new run directory, with report and page; returns the directory.
-
-    Raises InputError for results of another model than pbcore's, for missing samples, and for two results of one task,
-    model and sampler; LoadError for damaged files.
-    """
+    """Writes the records of results files into a new run directory, with report and page; returns the directory. Raises
+    InputError for results of another model than pbcore's, for missing samples, and for two results of one task, model
+    and sampler; LoadError for damaged files."""
     files = list(files)
     run = RunDir(folder)
     run.cells_dir.mkdir(parents=True, exist_ok=True)

@@ -78,10 +78,8 @@ def the_ray() -> Any:
 
 
 def connect(address: str, root: Path) -> None:
-    """Connects this process, and lets the nodes' workers begin in a copy of `root`.
-
-    Raises pytest.UsageError if the head can't be reached or has other versions of Python or Ray.
-    """
+    """Connects this process, and lets the nodes' workers begin in a copy of `root`. Raises pytest.UsageError if the
+    head can't be reached or has other versions of Python or Ray."""
     ray = the_ray()
     if ray.is_initialized():
         return

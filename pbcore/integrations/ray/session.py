@@ -1,8 +1,7 @@
 """The controller's loop under --ray: cells go to workers on the cluster's nodes; reports and records come back.
 
 The cell of a worker that died goes to another one. It is an error once it has taken MAX_KILLED workers with it whose
-nodes stayed up, or was running on MAX_LOST nodes that went away.
-"""
+nodes stayed up, or was running on MAX_LOST nodes that went away."""
 
 import os
 from collections import Counter
@@ -164,10 +163,8 @@ class Cluster:
                 self._ray.kill(worker.actor)
 
     def _meet(self, worker: Remote, begun: Begun) -> None:
-        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json.
-
-        Raises pytest.UsageError if it collected other tests.
-        """
+        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json. Raises
+        pytest.UsageError if it collected other tests."""
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()

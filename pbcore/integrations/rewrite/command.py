@@ -1,6 +1,5 @@
 """The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
-rewrite, for reports, comparisons and `pbcore rescore`.
-"""
+rewrite, for reports, comparisons and `pbcore rescore`."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     Scores, NFE and tokens are those that the rows have; what they lack (times, steps, confidences, conditions) is null,
     with the reason. The questions are kept in the run, so that it can be scored again anywhere. Raises LoadError naming
     file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
-    model and sampler, RunDirError if the target exists.
-    """
+    model and sampler, RunDirError if the target exists."""
     if not folder.is_dir():
         raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
     folders = list(dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))))

@@ -3,8 +3,7 @@ label.
 
 The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores
 are comparable only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with
-`samples_parallelbench_<task>.jsonl`.
-"""
+`samples_parallelbench_<task>.jsonl`."""
 
 import re
 import string
@@ -31,7 +30,7 @@ def samples_file(folder: Path, task: str) -> Path:
 
 
 class RewriteFolders:
-    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
+    """Run folders of the rewrite as a source of questions (`tasks.spec.Folders`)."""
 
     def reads(self, folder: Path) -> bool:
         """Whether a folder contains samples files of the rewrite."""
@@ -39,11 +38,8 @@ class RewriteFolders:
 
     def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
         """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
-        `lengths`.
-
-        The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError
-        that names file and line for an invalid row, and ValueError for an n without rows.
-        """
+        `lengths`. The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task,
+        RowError that names file and line for an invalid row, and ValueError for an n without rows."""
         if spec.name not in NAMES:
             raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
         path = samples_file(folder, spec.name)
@@ -119,10 +115,7 @@ def _label(given: Any) -> str | dict[str, Any]:
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
     """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
-    other wordings.
-
-    They are used for diagnoses of wrong answers, not for scores.
-    """
+    other wordings. They are used for diagnoses of wrong answers, not for scores."""
     match = _pattern(spec.prompt).fullmatch(question.strip())
     read = {"index": int, "size": int, "sudoku": lambda text: text.replace("_", "0")}
     return {name: read.get(name, str)(value) for name, value in match.groupdict().items()} if match else {}

@@ -16,8 +16,8 @@ from pbcore.registry import hint
 class Answer:
     """An answer as it comes: its text so far, and in `known` what else of a Reply is known."""
 
-    def __init__(self, spec: ServerSpec) -> None:
-        self.spec, self.text, self.refusal, self.begun = spec, "", "", False
+    def __init__(self) -> None:
+        self.text, self.refusal, self.begun = "", "", False
         self.known: dict[str, Any] = {}
         self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
         self.asked, self._start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
@@ -36,16 +36,10 @@ class Answer:
         """Keeps what is known of these facts."""
         self.known |= {name: value for name, value in facts.items() if value is not None}
 
-    def note_first(self) -> None:
-        """Keeps the time of a stream's first text."""
-        if self.spec.stream:
-            self.known.setdefault("first_token", self.seconds)
-
 
 class Client(ABC):
     """A model through an SDK, used by several threads at once. Retries with back-off, and waiting as long as the server
-    says, are the SDK's. Raises ModelError without package or key.
-    """
+    says, are the SDK's. Raises ModelError without package or key."""
 
     sdk_class: ClassVar[str]
     header: ClassVar[tuple[str, str]]  # that of the key, and what stands before it
@@ -76,7 +70,7 @@ class Client(ABC):
 
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError without the key."""
-        answer = Answer(self.spec)
+        answer = Answer()
         try:
             for piece in self._post(self.path, with_fields(self._body(ask), ask.fields), self.spec.stream):
                 self._take(answer, piece)
@@ -150,8 +144,8 @@ class OpenAIClient(Client):
         for choice in choices[:1]:
             part = field_of(choice, "delta") or field_of(choice, "message")
             text, refusal = text_of(field_of(part, "content")), text_of(field_of(part, "refusal"))
-            if text or refusal:
-                answer.note_first()
+            if spec.stream and (text or refusal):
+                answer.known.setdefault("first_token", answer.seconds)
             if text and spec.diffusing and not spec.nfe_field:
                 answer.note(nfe=answer.known.get("nfe", 0) + 1)
             answer.text = (text or answer.text) if spec.diffusing else answer.text + text
@@ -208,7 +202,7 @@ class AnthropicClient(Client):
             raise ValueError("an event without a type")
         else:
             if kind == "content_block_delta" and field_of(piece, "delta.type") == "text_delta":
-                answer.note_first()
+                answer.known.setdefault("first_token", answer.seconds)
                 answer.text += text_of(field_of(piece, "delta.text"))
             return
         answer.begun = True

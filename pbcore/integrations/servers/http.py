@@ -1,8 +1,7 @@
 """The HTTP client of both SDKs: limits on a whole reply, no redirects, and no header of others.
 
 An SDK's own timeouts each limit a single read, which a server that drips never exceeds; it follows redirects, unpacks a
-reply of any size, and adds what the environment holds for its maker's own server.
-"""
+reply of any size, and adds what the environment holds for its maker's own server."""
 
 import ssl
 import threading
@@ -32,11 +31,9 @@ BASE_BYTES, TOKEN_BYTES = 16 << 20, 1 << 10  # a streamed piece of an answer is 
 def http_client(
     spec: ServerSpec, headers: Mapping[str, str], seconds: float | None = None, size: int | None = None
 ) -> httpx2.Client:
-    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect.
-
-    A reply is read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else
-    the request raises httpx2.ReadTimeout or ReplyError.
-    """
+    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect. A reply is
+    read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else the request
+    raises httpx2.ReadTimeout or ReplyError."""
     seconds = seconds or spec.timeout
     most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
     request_of_thread = _Request(seconds, size or BASE_BYTES + TOKEN_BYTES * most)

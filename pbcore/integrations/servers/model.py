@@ -35,8 +35,7 @@ class Session:
     measured.
 
     `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
-    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler.
-    """
+    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler."""
 
     spec: ServerSpec
     store: AnswerStore
@@ -56,8 +55,7 @@ class Session:
 
     def rates(self) -> dict[str, Any]:
         """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
-        some answers were not asked for now.
-        """
+        some answers were not asked for now."""
         steps = self.counters.get("denoising_steps", 0.0)
         if self.kept or not self.asked or steps <= 0:
             return {}
@@ -119,8 +117,7 @@ class ServerModel:
         self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
     ) -> Iterator[Session]:
         """Within it `generate` takes answers from `store` and adds new ones to it, with so many requests at a time
-        (None: as declared) unless the sampler says how many (`+x4`).
-        """
+        (None: as declared) unless the sampler says how many (`+x4`)."""
         self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
         try:
             yield self._session
@@ -130,11 +127,8 @@ class ServerModel:
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
-        """One Generation per prompt; up to `concurrency` requests at once.
-
-        The first request that fails for good ends it: those under way are waited for and kept, and no other is sent.
-        Raises ModelError, CostLimitError.
-        """
+        """One Generation per prompt; up to `concurrency` requests at once. The first request that fails for good ends
+        it: those under way are waited for and kept, and no other is sent. Raises ModelError, CostLimitError."""
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
         asks = [ask_of(self.spec, one, sampler, max_new_tokens, seed, place) for place, one in enumerate(prompts)]
@@ -157,8 +151,7 @@ class ServerModel:
 
     def generation(self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName) -> Generation:
         """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if these are known: what
-        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read.
-        """
+        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read."""
         times = {"seconds": None, "first_token": None} if kept else {}  # only of this session's requests
         cost = self.spec.usd(reply.tokens_in, reply.tokens_out)
         told = {**asdict(reply), "outcomes": list(reply.outcomes), "cost": cost, **times}
@@ -249,10 +242,8 @@ class ServerModel:
 
 def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
     """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
-
     `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
-    answer; the last block may be cut. Raises ValueError for steps that are neither.
-    """
+    answer; the last block may be cut. Raises ValueError for steps that are neither."""
     if any(type(step) is not int or step < 1 for step in reported):
         raise ValueError("its steps are no whole numbers from 1")
     size = block or max(1, len(reported))

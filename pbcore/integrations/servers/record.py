@@ -37,8 +37,7 @@ class Served:
     percentiles (p50, p90, p99). `finish` has the server's own words for the ends of answers, `outcomes` how many were
     empty, cut off (`length`), refused or filtered; `counters` what the server's own counters rose by in that time.
     `settings` is how the server says that it decodes, `sent` the fields of the requests that said the sampler, with
-    their values.
-    """
+    their values."""
 
     provider: str
     kind: str
@@ -70,8 +69,7 @@ class Served:
 
 def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
     """The record's part for these samples, whose `served` says what was reported of each; `session` are the fields that
-    are of all requests together.
-    """
+    are of all requests together."""
     rows = [sample.served or {} for sample in samples]
     known = {name: [row[name] for row in rows if row.get(name) is not None] for name in REPORTED}
     whole = {name: known[name] for name in ("tokens_in", "tokens_out", "cost") if len(known[name]) == len(rows)}

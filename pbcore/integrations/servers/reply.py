@@ -19,8 +19,7 @@ from pbcore.tasks.base import Message, Sample
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart; `fields` say the
-    sampler (`sampler_fields`).
-    """
+    sampler (`sampler_fields`)."""
 
     messages: tuple[Message, ...]
     max_tokens: int
@@ -47,10 +46,8 @@ def ask_of(
     spec: ServerSpec, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int = 0
 ) -> Ask:
     """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
-    `place` is that of a prompt which is no sample.
-
-    Raises ModelError for prompts that no server can be asked, InputError for a sampler that doesn't fit that length.
-    """
+    `place` is that of a prompt which is no sample. Raises ModelError for prompts that no server can be asked,
+    InputError for a sampler that doesn't fit that length."""
     limit = spec.max_tokens
     if isinstance(prompt, Sample):
         if prompt.canvas is not None:
@@ -76,8 +73,7 @@ class Reply:
     `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that apply. `seconds` runs
     from the request to the end of the answer, `first_token` to the first piece of text of a streamed one. Tokens are
     the server's counts. `asked` is the time of the request (ISO 8601, UTC). `step_map` has the step of each token as
-    the server counts it, `tokens` their texts or ids.
-    """
+    the server counts it, `tokens` their texts or ids."""
 
     text: str
     seconds: float
@@ -94,11 +90,9 @@ class Reply:
 
 
 class AnswerStore:
-    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only.
-
-    The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut
-    short is left where it is and counts as not answered.
-    """
+    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only. The file is only
+    ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut short is left where
+    it is and counts as not answered."""
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
         self._path, self._write, self._lock = path, write, threading.Lock()
@@ -164,8 +158,7 @@ def steps_of(value: Any) -> tuple[int, ...] | None:
 
 def tokens_of(value: Any) -> tuple[str | int, ...] | None:
     """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as log-probabilities have them;
-    None if there are none. Raises ValueError for any other form.
-    """
+    None if there are none. Raises ValueError for any other form."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -195,8 +188,7 @@ def field_of(body: Any, path: str | None) -> Any:
 
 def text_of(content: Any) -> str:
     """The text of an answer's `content`: a text, none, or a list of texts and of typed parts (`{"type": "text", …}`; a
-    part of another type, such as thinking, is not the answer). Raises ValueError for any other form.
-    """
+    part of another type, such as thinking, is not the answer). Raises ValueError for any other form."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
