@@ -114,7 +114,7 @@ def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapp
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError for a failed cell, and for none: both would go unjudged."""
+    """Writes a baseline file atomically. Raises InputError for a failed cell and for none: later runs would pass."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
