@@ -102,7 +102,7 @@ class TestLookUp:
             "print(first, type(scorer('sudoku')).__name__)"
         )
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert run.stdout.split() == ["False", "SudokuScorer"]
+        assert run.stdout.split() == ["False", "JudgedScorer"]
 
 
 class TestEntryPoints:

@@ -102,7 +102,7 @@ def _path(config: pytest.Config) -> Path:
 
 def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen to its cells."""
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
     from pbcore.results.resume import differences, finished
 
     earlier = run.read_run()
@@ -140,7 +140,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def write_facts(config: pytest.Config) -> None:
     """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones as `history`."""
-    from pbcore.results.facts import machine, versions
+    from pbcore.results.resume import machine, versions
 
     requested, run = settings(config), run_dir(config)
     earlier = run.read_run() if requested.resume is not None else {}
@@ -268,9 +268,9 @@ def record_error(
 def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
     from pbcore.names import parse
-    from pbcore.results.facts import versions
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
     from pbcore.results.record import Conditions
+    from pbcore.results.resume import versions
 
     requested = at(settings(config), name.level)
     known: dict[str, Any] = {
@@ -295,7 +295,7 @@ def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[st
     import torch
 
     from pbcore.decoding.run import default_batch
-    from pbcore.results.json_values import plain
+    from pbcore.results.check import plain
 
     info = plain(dict(model.info), f"info of model {model.name}")
     if getattr(model, "served", False):  # whose device, dtype and batches are the server's
