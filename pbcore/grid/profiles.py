@@ -35,10 +35,10 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    return {
-        name: Profile(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
-        for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()
-    }
+    found: dict[str, dict[str, Any]] = package_yaml("pbcore.grid", "profiles.yaml")
+    for entry in found.values():
+        entry |= {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    return {name: Profile(name, **entry) for name, entry in found.items()}
 
 
 def powers_of_two(last: int) -> list[int]:

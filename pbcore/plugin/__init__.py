@@ -18,6 +18,7 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | report, verdicts, tables |
 """
 
+import gc
 from os.path import exists
 
 import pytest
@@ -37,6 +38,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     known = early_config.known_args_namespace
     workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)  # xdist's: what they run is unknown
     if benches or workers or may_be_given(early_config, args):
+        gc.unfreeze()  # what an earlier run in this process froze
+        gc.disable()  # imports and plans make no garbage, and the collector would look through all modules again
+        early_config.add_cleanup(gc.enable)  # for a run that ends before it has collected
         load(early_config)
     if benches:
         from pbcore.plugin.state import choose_waiting

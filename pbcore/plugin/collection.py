@@ -1,8 +1,9 @@
 """Cells and, in the drill-down, samples as pytest items: parametrized by name, sorted by model, split into shards."""
 
+import gc
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not given(config) or not os.environ.get("PBCORE_BERTSCORE_MODEL"):
         return  # the default model may be missing: its score is then absent
     from pbcore.metrics import semantic
+    from pbcore.metrics.languagetool import Unavailable
     from pbcore.tasks import task_spec
     from pbcore.tasks.scoring import scorer
 
@@ -36,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
             semantic.chosen()
-        except semantic.Unavailable as error:
+        except Unavailable as error:
             raise pytest.UsageError(str(error)) from error
 
 
@@ -68,6 +70,16 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items.items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is there by now stays, and the garbage collector, off since the plugin was loaded, no longer looks at it."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

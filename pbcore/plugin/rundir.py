@@ -183,7 +183,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     lacked a tool are measured if it is here now."""
     if settings(pyfuncitem.config).resume is None or cell_name(pyfuncitem) is None:
         return None
-    cell, model, task = (pyfuncitem.funcargs[name] for name in ("cell", "model", "task"))
+    built: dict[str, Any] = pyfuncitem.funcargs
+    cell, model, task = (built[name] for name in ("cell", "model", "task"))
     key, stored = _finished(pyfuncitem.config).get(cell.id, ("", None))
     if stored is None or key != cell.key(model, task):
         return None

@@ -41,6 +41,32 @@ def test_cells_are_collected_without_torch() -> None:
     assert imported(code) == []
 
 
+COLLECTOR = """
+import gc, pytest
+
+class Watch:
+    def pytest_sessionstart(self):
+        enabled.append(gc.isenabled())
+
+    def pytest_sessionfinish(self):
+        enabled.append(gc.isenabled())
+
+enabled = []
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "enabled"),
+    [("--co -q", [False, True]), ("--co -q -n 1", [False, True]), ("--co --model nothing", [])],
+)
+def test_garbage_is_collected_after_the_start(arguments: str, enabled: list[bool]) -> None:
+    """Not before the cells are collected; then, or whatever else comes of the start, the collector runs again."""
+    code = f"{COLLECTOR}\npytest.main('benches/test_puzzles.py {arguments}'.split(), [Watch()])\n"
+    code += "print(*enabled, gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1].split() == [*map(str, enabled), "True"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "gone"), [(["benches"], True), (["benches/test_x.py::test_cell", "tests"], False)]
 )
