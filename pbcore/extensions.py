@@ -22,8 +22,8 @@ class Integration:
     plugins: tuple[str, ...] = ()  # modules, plugins of pytest
     options: str | None = None  # of a run: a class derived from `grid.option.OptionGroup`
     models: str | None = None  # `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
-    tasks: str | None = None  # those asked and scored in another way (`tasks.sources.TaskSource`)
-    folders: str | None = None  # of questions in another layout (`tasks.sources.Folders`)
+    tasks: str | None = None  # those asked and scored in another way (`tasks.spec.TaskSource`)
+    folders: str | None = None  # of questions in another layout (`tasks.spec.Folders`)
     exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
     report: str | None = None  # what reports say of these parts (`report.cells.Section`)

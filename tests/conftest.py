@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,9 @@ except ModuleNotFoundError:  # without the extra dev; other runs in this folder 
 os.environ["PBCORE_NO_DOWNLOAD"] = "1"  # what needs LanguageTool itself runs where it is installed
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Containers often forbid bytecode; the workers and a hundred processes of tests would each compile the same files.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 pd.set_option("mode.string_storage", "python")  # as where pyarrow is missing; small tables take less time so
 if settings is not None:
     settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)

@@ -36,6 +36,7 @@ def modules() -> list[str]:
 
 @pytest.mark.posix  # Windows itself needs no stand-in
 class TestWindows:
+    @pytest.mark.slow
     def test_every_module_imports(self) -> None:
         """Without the modules, functions and signals of POSIX; the last line shows that they were taken away."""
         assert len(modules()) > 150

@@ -1,8 +1,6 @@
-"""What theory says of a cell: its ceiling, and the bits that its decodings lost.
-
-The ceiling is the expected accuracy of the ideal model on the cell's samples under its sampler. What a model loses
-against it is the model's own; what it lacks to 1 is lost by parallel decoding.
-"""
+"""What theory says of a cell: its ceiling, and the bits that its decodings lost. The ceiling is the expected accuracy
+of the ideal model on the cell's samples under its sampler. What a model loses against it is the model's own; what it
+lacks to 1 is lost by parallel decoding."""
 
 import math
 from collections import Counter
@@ -48,8 +46,7 @@ def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = 
     """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it. Samples whose
     answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers in all are
     decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that the ideal
-    model can't answer, and for samplers that it can't run.
-    """
+    model can't answer, and for samplers that it can't run."""
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined(structures(samples), replace(name, cache=None), draws)
 
@@ -185,8 +182,7 @@ class Ceilings:
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
         """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
         after steps (`cot`), the sampler isn't one that `ideal` can run, or the model decodes in blocks of its own
-        (`block`).
-        """
+        (`block`)."""
         if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
         key = task.name, task.data_hash, len(task.samples)
@@ -203,8 +199,7 @@ class Ceilings:
 def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:
     """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples and their steps.
     None where one isn't known: without recorded steps, for samplers that mask or replace tokens again, and for answers
-    that can't be listed (`answers_of`).
-    """
+    that can't be listed (`answers_of`)."""
     if not _partitions(parse(sampler)):
         return None
     known: dict[int, AnswerDistribution] = {}
@@ -236,8 +231,7 @@ def _partitions(name: SamplerName) -> bool:
 def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
     """The answers of a sample in the model's own tokens; word for word those of `ideal` where its tokenizer splits so.
     Raises InputError for a task whose answers can't be listed, a model that shows no tokenizer, and more than 1,000
-    answers that are not split into words.
-    """
+    answers that are not split into words."""
     exact = answer_distribution(sample)
     if isinstance(model, Ideal):
         return exact

@@ -1,6 +1,5 @@
 """How many positions of each group a sampler reveals in a step, found out by calling its policy on a step whose
-positions have the exact probabilities; noise only decides between equals. R rows (trials), C candidates.
-"""
+positions have the exact probabilities; noise only decides between equals. R rows (trials), C candidates."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
@@ -10,8 +9,7 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Step, quota
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 
@@ -22,8 +20,7 @@ NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
     """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't symmetric; so does the rule
-    where noise decides in a way that can't be counted.
-    """
+    where noise decides in a way that can't be counted."""
     if name.policy == "random":
         k = getattr(policy, "k", None) or 0
 
@@ -72,8 +69,7 @@ def _outcomes(
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
     """The probability that noise raises the confidence of a group's position. Raises NotExact unless it is ½ or 1,
-    alone.
-    """
+    alone."""
     own = _numbers(groups[place])
     for i, group in enumerate(groups):
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
@@ -103,8 +99,7 @@ def _select(
     confidences: bool = True,
 ) -> list[tuple[int, ...]]:
     """The numbers revealed of the settled positions, then of each group, in each trial: the way (−1, 0, 1) in which
-    noise moves each position's numbers, or but for its `confidences`.
-    """
+    noise moves each position's numbers, or but for its `confidences`."""
     known = (1.0, 1.0, log(1 + 1e-10))
     of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)

@@ -4,8 +4,7 @@ The forward that a step needs takes guesses of the next canvases along, N canvas
 the forward of the canvas with the most of the present tokens and no others. As long as the next canvas is among those
 forwarded, its step runs no forward. Every step reads the forward of just its own canvas, so answers are the sampler's
 own, and it never takes more calls. R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N
-known positions, T tokens of each, V tokens.
-"""
+known positions, T tokens of each, V tokens."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

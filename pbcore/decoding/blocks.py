@@ -96,8 +96,7 @@ def _stops(job: Job, rows: Rows) -> Tensor:
 
 def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
     """One storing forward for the rows `among` (R,), up to their `block` (R,), and the block's first token where the
-    model reads it there; returns the rows that ran (R,).
-    """
+    model reads it there; returns the rows that ran (R,)."""
     ran, stored = context.store(rows.canvas, block, among)
     if stored is None:
         return ran

@@ -198,8 +198,7 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
     """The step's answers. Raises DecodingError for what-if rows that can't lead to `canvas` (R, L), that after the
-    move.
-    """
+    move."""
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)

@@ -40,8 +40,7 @@ GROUPS = {
 @dataclass(frozen=True, slots=True)
 class Described:
     """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser;
-    `group`, of GROUPS, is what it reads.
-    """
+    `group`, of GROUPS, is what it reads."""
 
     name: str
     kind: str

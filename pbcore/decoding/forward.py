@@ -1,6 +1,5 @@
 """Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about. R
-rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens.
-"""
+rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -10,9 +9,8 @@ from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.prediction import pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
-from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Review, Step
+from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
@@ -71,8 +69,7 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
 
 def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The slots (R, C) that the policy gets: index among the target positions, index in the canvas, whether the row has
-    it, and whether it is a candidate: masked, and in the first part of the block that has masks.
-    """
+    it, and whether it is a candidate: masked, and in the first part of the block that has masks."""
     size, part, reaches_back = job.size, job.traits.part, job.traits.reach == "prefix"
     block = rows.unit // size  # (R, A)
     start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
@@ -133,8 +130,7 @@ def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
 
 def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
     """Excludes the mask token from logits (M, V), in place; the probability (R, C) that it had, if the policy needs
-    that.
-    """
+    that."""
     mask_id, had = job.model.mask_id, None
     if "mask" in job.traits.needs:
         had = scattered(slots, torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]))
@@ -177,8 +173,7 @@ def forwarded(
 ) -> Forwards:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards:
     of the masks of the active block, or where that is full, of the next one, or of a block model's positions `causal`
-    (W, L), each given the tokens before it alone.
-    """
+    (W, L), each given the tokens before it alone."""
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
         asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict

@@ -1,10 +1,7 @@
-"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
-
-N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each
-other. Tokens chosen independently keep it only on average: where a shuffle has every item once, they repeat some and
-lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V
-tokens.
-"""
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say. N_t = Σᵢ pᵢ(t)
+over the positions is the exact expected number of tokens t among them, however they depend on each other. Tokens chosen
+independently keep it only on average: where a shuffle has every item once, they repeat some and lose others. S
+positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -31,8 +28,7 @@ Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its 
 def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row, else the step's own.
     `how` is `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which keeps every marginal.
-    Slots of confidence 0.999 and rows with a single other slot keep their tokens.
-    """
+    Slots of confidence 0.999 and rows with a single other slot keep their tokens."""
     open_ = slots & step.masked & (step.confidence < SURE)
     open_ &= (open_.sum(-1) > 1)[:, None]
     if not bool(open_.any()):
@@ -51,8 +47,12 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     known, among = place[:, 0] >= 0, place.clamp(min=0)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
     confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
-    if how == "rounding" and not bool(known.all()):
-        token, confidence = _rest(step, open_, ids, known, token, confidence)
+    if how == "rounding" and not bool(known.all()):  # the others are drawn from all but the K likeliest tokens
+        logits = step.logits[open_[step.masked]][~known]  # (M″, V)
+        chances = torch.log_softmax(logits.double(), -1)
+        others = (chances / step.temperature).scatter(1, ids[~known], -torch.inf)
+        token[~known] = drawn = categorical(others, step.uniform(REST)[open_][~known])
+        confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
 
 
@@ -93,8 +93,7 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
     """The assignment of tokens to positions with the largest product of probabilities in which each token t comes at
     least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise. Positions
     that get no token that they can have keep their own (-1), and so do all if there are fewer copies of tokens than
-    positions.
-    """
+    positions."""
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
     union, of = np.unique(ids, return_inverse=True)  # (U,), (S, K)
@@ -121,8 +120,7 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
 
 def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times (dependent rounding).
-    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1.
-    """
+    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1."""
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
     union, of = np.unique(ids, return_inverse=True)
     of = of.reshape(ids.shape)
@@ -135,21 +133,6 @@ def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generato
     return np.where(hit.any(-1), hit.argmax(-1), -1)
 
 
-def _rest(
-    step: Step, slots: Tensor, ids: Tensor, known: Tensor, token: Tensor, confidence: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Tokens (M',) and probabilities, where they aren't `known` drawn from all but the K likeliest."""
-    logits = step.logits[slots[step.masked]][~known]  # (M″, V)
-    chances = torch.log_softmax(logits.double(), -1)
-    drawn = categorical(
-        (chances / step.temperature).scatter(1, ids[~known], -torch.inf), step.uniform(REST)[slots][~known]
-    )
-    token, confidence = token.clone(), confidence.clone()
-    token[~known] = drawn
-    confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
-    return token, confidence
-
-
 def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi, Khuller,
     Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2). Row i gets column t with probability `chances[i, t]`, and
@@ -157,8 +140,7 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
 
     The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made longer, every
     second one is raised by as much as the others are lowered, or the other way round, until one is 0 or 1, by a draw
-    that moves no expectation. Rows and columns come in random order, so that equal ones are treated alike.
-    """
+    that moves no expectation. Rows and columns come in random order, so that equal ones are treated alike."""
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
     near = defaultdict[int, set[int]](set)  # row → its columns with fractional entries, counted from the end; and back

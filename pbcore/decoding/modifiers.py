@@ -1,8 +1,7 @@
 """Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
 choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order. `+rcr` and `+remdmN`
 follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where they differ. R rows, C
-slots.
-"""
+slots."""
 
 from dataclasses import dataclass, replace
 
@@ -11,8 +10,7 @@ from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding.step import Move, Step, quota
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
@@ -37,8 +35,7 @@ class Rcr:
     out: it assigns given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt.
     Here given tokens stay.
 
-    State: each committed slot's confidence when last filled.
-    """
+    State: each committed slot's confidence when last filled."""
 
     k: int | None = None
     steps: int = 0
@@ -72,8 +69,7 @@ class RcrMax(Rcr):
     confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
     keeps as many tokens as the schedule has revealed so far, k more than the step before.
 
-    State: each slot's highest confidence.
-    """
+    State: each slot's highest confidence."""
 
     reach = "block"
 
@@ -99,8 +95,7 @@ class Remdm:
     block has its own. In a trajectory the token that an extra step remasks is already masked in the canvas before that
     step, as the model sees it.
 
-    State: each committed slot's confidence when revealed, rounds done.
-    """
+    State: each committed slot's confidence when revealed, rounds done."""
 
     policy: Policy
     name: SamplerName
@@ -139,8 +134,7 @@ class RemdmEarly(Remdm):
     block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
     own: the next step of k tokens decodes the remasked token again.
 
-    State: each slot's confidence when revealed, rounds done.
-    """
+    State: each slot's confidence when revealed, rounds done."""
 
     def select(self, step: Step) -> Move:
         reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
@@ -172,8 +166,7 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A policy whose tokens are chosen together (`name.together`), all candidates' where it checks drafts by what-if
-    rows, and whose unsure positions keep a distance (`name.gap`), which leaves out some of those that it reveals.
-    """
+    rows, and whose unsure positions keep a distance (`name.gap`), which leaves out some of those that it reveals."""
 
     policy: Policy
     name: SamplerName
@@ -217,8 +210,7 @@ def drawn(policy: Policy, name: SamplerName) -> Policy:
 class Adas:
     """The policy, walking through the candidates in ADAS's order (arXiv 2606.10829; from the paper alone): next is
     always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it. A is the last layer's
-    attention, c the confidence. The policy decides as before how many to reveal.
-    """
+    attention, c the confidence. The policy decides as before how many to reveal."""
 
     policy: Policy
     alpha: float

@@ -10,8 +10,7 @@ from pbcore.models.counter_rng import categorical
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What the model says of M positions: token, its probability, and `logits` (M, V), or without these the `numbers`
-    of NUMBERS (M,) that were worked out from them earlier.
-    """
+    of NUMBERS (M,) that were worked out from them earlier."""
 
     token: Tensor  # (M,)
     confidence: Tensor  # (M,)
@@ -69,8 +68,7 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
     """Rows of (M, V), at least one empty one, in float32 or float64 chunks of at most `budget` numbers: 2²² on a CPU,
-    whose allocator maps larger blocks anew each time, and 2²⁴ on other devices.
-    """
+    whose allocator maps larger blocks anew each time, and 2²⁴ on other devices."""
     budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))

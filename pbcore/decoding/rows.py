@@ -1,6 +1,5 @@
 """The state of a batch being decoded (Rows) and the record of its results (Log). R rows, L canvas positions, A target
-positions (masked at the start), C slots of the active block.
-"""
+positions (masked at the start), C slots of the active block."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def decode(
     sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model
     shares forwards between calls: answers and NFE stay the same. Raises SamplerNameError, ModelError for a prompt that
     the model can't encode, ValueError for impossible lengths and wrong types, and DecodingError for unusable logits or
-    policies.
-    """
+    policies."""
     if isinstance(prompts, str | Sample):
         raise InputError(
             f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"

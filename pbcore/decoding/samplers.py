@@ -18,8 +18,7 @@ WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 def resolve(text: str) -> SamplerName:
     """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other
-    parameter as a bare number. Raises SamplerNameError for unknown policies and unusable parameters.
-    """
+    parameter as a bare number. Raises SamplerNameError for unknown policies and unusable parameters."""
     given = parse(text)
     name = given.alone
     if name.policy == ar.POLICY:
@@ -90,8 +89,7 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | 
 
 def policy(name: SamplerName) -> Policy:
     """The policy object of a sampler name, with its parameters. Raises SamplerNameError for an unknown policy, unusable
-    parameters, k and a schedule both given or both missing, and modifiers that can't be combined.
-    """
+    parameters, k and a schedule both given or both missing, and modifiers that can't be combined."""
     known = policies()
     if name.policy not in known:
         near = get_close_matches(name.policy, known, n=3) or sorted(known)

@@ -4,8 +4,7 @@ which walk over the same canvases (all begin with the same one).
 It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked position, so that blocks of
 any length find theirs, and sits between the loop and the model's context: rows that it knows need no forward, the
 others share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no
-whole distributions. R rows, L canvas positions, M asked positions.
-"""
+whole distributions. R rows, L canvas positions, M asked positions."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ LIVE = 16  # batches decoded side by side, so that rows which miss fill the forw
 
 def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy reads numbers alone of
-    a model whose logits depend on the canvas alone (those of block models also depend on the block's place).
-    """
+    a model whose logits depend on the canvas alone (those of block models also depend on the block's place)."""
     if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
     if name.ahead:
@@ -55,13 +53,10 @@ class _Known:
 
 
 class ForwardStore:
-    """What one model said of canvases, within `limit` bytes.
-
-    `shared` counts the forwards of rows that were answered from here, `computed` those that the model ran, `batches`
-    the calls that it took, and `seconds` their time. At the limit the samples that were not asked about for longest
-    make room; those of the present and the last decoding, which the next asks about again, stay, and then nothing is
-    added.
-    """
+    """What one model said of canvases, within `limit` bytes. `shared` counts the forwards of rows that were answered
+    from here, `computed` those that the model ran, `batches` the calls that it took, and `seconds` their time. At the
+    limit the samples that were not asked about for longest make room; those of the present and the last decoding, which
+    the next asks about again, stay, and then nothing is added."""
 
     def __init__(self, model: Any, limit: int = GIB) -> None:
         self._model, self._limit, self._turn = model, limit, 0

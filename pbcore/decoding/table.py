@@ -1,6 +1,5 @@
 """The ideal model for many answers to one sample at once, from a table of its valid answers. R rows, L canvas
-positions, M wanted positions, A answers, W positions that differ between answers, V tokens.
-"""
+positions, M wanted positions, A answers, W positions that differ between answers, V tokens."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 class Table:
     """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed answers. All rows
     are computed together, and the noise is drawn anew at each forward, so a row's answer depends on its batch; what is
-    drawn has the same distribution.
-    """
+    drawn has the same distribution."""
 
     name = "ideal"
     reviews = frozenset({"hidden"})

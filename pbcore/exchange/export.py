@@ -31,8 +31,7 @@ Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins
 
 def tables(run: Path) -> dict[str, Table]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
-    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
-    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
+    answer with its cell, question, counts, scores, tokens, steps and confidences. Raises LoadError and RunDirError."""
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
@@ -116,9 +115,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 def _arrow(value: Any) -> Any:
     """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
-    if isinstance(value, list):
-        return [_arrow(one) for one in value]
-    return encodable(value) if isinstance(value, str) else value
+    return [_arrow(one) for one in value] if isinstance(value, list) else encodable(value)
 
 
 class Exporter(Protocol):

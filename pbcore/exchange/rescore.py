@@ -34,7 +34,7 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rescored:
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     """Scores a cell's kept answers again. The key, which stands for an outcome, is dropped if any score or detail
-    differs. A cell with a score whose tool is not here now is left as it was."""
+    differs. A cell with a score whose tool isn't here now stays."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
@@ -77,11 +77,9 @@ def rescore(
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
-
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
-    cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
-    target exists."""
+    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so. Nothing is written before every
+    cell is scored. Raises the errors of `load_stored`, InputError where questions can't be had or `cot_answer` meets no
+    answers with steps, RunDirError if the target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):
@@ -123,7 +121,6 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """The parent in run.json: which run, when it was scored again, and by which tools."""
     scored, tools = [one.after.cell for one in results if not one.kept], {}
     used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():

@@ -119,13 +119,9 @@ def oracle_mean(cells: Cells) -> Row | None:
         oracle({sampler: by_task[task][sampler].samples for sampler in common}, by_task[task][common[0]].cell.headline)
         for task in tasks
     ]
-    return {
-        "family": "oracle",
-        "sampler": " or ".join(common),
-        "tokens_per_step": sum(star.tokens_per_step for star in stars) / len(stars),
-        "score": sum(star.score for star in stars) / len(stars),
-        "steps": sum(star.nfe for star in stars) / len(stars),
-    }
+    columns = {"tokens_per_step": "tokens_per_step", "score": "score", "steps": "nfe"}
+    means = {column: sum(getattr(star, of) for star in stars) / len(stars) for column, of in columns.items()}
+    return {"family": "oracle", "sampler": " or ".join(common), **means}
 
 
 def _rows(table: pd.DataFrame) -> list[Row]:

@@ -27,8 +27,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
 from pbcore.tasks.scenes import WORD_COUNTS
-from pbcore.tasks.sources import asked_by
-from pbcore.tasks.spec import MORE, WAYS
+from pbcore.tasks.spec import MORE, WAYS, asked_by
 
 _read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")

@@ -89,8 +89,7 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
-        once it has, it does so each time a server is needed."""
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none (any more)."""
         stripped = [text.strip() for text in texts]
         keys = {}  # other versions, rules and languages have others
         for text in filter(None, stripped):
@@ -118,9 +117,8 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
-    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
-    what to do, if there is neither."""
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use
+    and, unless $PBCORE_NO_DOWNLOAD is set, downloaded. Raises Unavailable, saying what to do."""
     environment = tuple(os.environ.get(name, "") for name in install.VARIABLES)
     if not _CHECKERS:
         atexit.register(stop)

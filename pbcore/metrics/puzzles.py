@@ -6,8 +6,8 @@ from itertools import pairwise
 from pbcore.metrics import answers
 from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
 from pbcore.tasks.base import Sample
+from pbcore.tasks.puzzles import walked
 from pbcore.tasks.scoring import register_scorer
-from pbcore.tasks.walks import walked
 
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
@@ -32,9 +32,8 @@ def judge_square(text: str, sample: Sample) -> Judged:
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. The number of
-    columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must
-    contain every symbol too (the official rule)."""
+    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. Columns go as far as
+    the shortest row: an extra cell in every row makes one more, with every symbol too (the official rule)."""
     side = len(symbols)
     if len(rows) < side:
         return "row missing", f"only {len(rows)} of {side} rows contain every symbol and nothing else"

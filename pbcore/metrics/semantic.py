@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pbcore.errors import PbcoreError
+from pbcore.metrics.languagetool import Unavailable
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
@@ -22,10 +22,6 @@ NEEDED = {
     "weights": ("*.safetensors", "pytorch_model*.bin"),
     "a tokenizer": ("tokenizer.json", "vocab.json", "vocab.txt", "*.model"),
 }
-
-
-class Unavailable(PbcoreError, RuntimeError):
-    """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +95,7 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
-    scoring needs; makes no network access."""
+    """The model `name`, a local folder or a downloaded model. Raises Unavailable if it isn't here or lacks a part."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download

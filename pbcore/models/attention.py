@@ -57,9 +57,8 @@ class AttentionReader:
         index = columns[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[-1])
         scores = query.gather(2, index).float() @ key.transpose(-1, -2) * scaling  # (R, h, Q, T)
         if mask is not None:
-            if mask.shape[2] > 1:
-                rows = mask.expand(len(query), -1, -1, -1)
-                mask = rows.gather(2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1]))
+            rows = mask.expand(len(query), -1, query.shape[2], -1)
+            mask = rows.gather(2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1]))
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.float()
         return scores.softmax(-1).mean(1)
 

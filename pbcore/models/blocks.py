@@ -69,11 +69,9 @@ class BlockContext(PositionReader):
 
     `store` runs what is final and not yet in the cache: whole prompt blocks first, then each finished block. Denoising
     runs the active block against the cache. With shifted logits a block's first token is predicted by the last column
-    before it, when that is stored.
-
-    With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward runs only the current part of
-    the block against the keys and values of its last whole forward; the block runs whole at its first step and while
-    the part's first token is masked.
+    before it, when that is stored. With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward
+    runs only the current part of the block against the keys and values of its last whole forward; the block runs whole
+    at its first step and while the part's first token is masked.
 
     Of the cache's columns the one after the longest row takes what is to be forgotten, and a block of further columns
     the masks of a causal forward."""

@@ -34,10 +34,9 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 
 @dataclass(frozen=True, slots=True)
 class CausalModel:
-    """An autoregressive model, a BatchDecoder.
-
-    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: the sample's
-    canvas), as far as `limit`, its positions, reaches. `draft` is the model whose drafts `ar-draftN` verifies."""
+    """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as many tokens as were
+    asked for, else `length` (None: the sample's canvas), as far as `limit`, its positions, reaches. `draft` is the
+    model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -60,7 +59,7 @@ class CausalModel:
                 f"sampler {sampler}: {self.name} is autoregressive, one token after the other: use ar, ar-lookup10 or "
                 "ar-draft5"
             )
-        if ar.drafts(sampler).draft and self.draft is None:
+        if "draft" in ar.drafts(sampler) and self.draft is None:
             raise SamplerNameError(
                 f"sampler {sampler}: {self.name} has no model that drafts; name a smaller one with the same tokenizer "
                 "(--draft MODEL, load_model(…, draft=MODEL))"
@@ -113,11 +112,11 @@ class CausalModel:
             do_sample=False,  # `watch` draws
             eos_token_id=list(self.stop_ids) or None,
             pad_token_id=self.eos_id or 0,
-            prompt_lookup_num_tokens=wanted.lookup or None,
+            prompt_lookup_num_tokens=wanted.get("lookup"),
         )
-        draft = self.draft if wanted.draft else None
+        draft = self.draft if "draft" in wanted else None
         if draft is not None:
-            draft.generation_config.num_assistant_tokens = wanted.draft
+            draft.generation_config.num_assistant_tokens = wanted["draft"]
         with ExitStack() as hooks:
             hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
             if draft is not None:
@@ -247,13 +246,11 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
     """The model with one that drafts for it. Raises ModelError for one of another kind, or with other tokens."""
     from pbcore.models.registry import load_model
 
-    small = load_model(name, device, dtype)
+    small, give = load_model(name, device, dtype), "give a smaller model with the same tokenizer"
     if not isinstance(small, CausalModel):
-        raise ModelError(f"draft {name!r} is not an autoregressive model; give a smaller model with the same tokenizer")
+        raise ModelError(f"draft {name!r} is not an autoregressive model; {give}")
     if small.tokenizer.words() != model.tokenizer.words():
-        raise ModelError(
-            f"draft {name!r} has another vocabulary than {model.name}; give a smaller model with the same tokenizer"
-        )
+        raise ModelError(f"draft {name!r} has another vocabulary than {model.name}; {give}")
     size = model.module.config.get_text_config().vocab_size
     if small.module.config.get_text_config().vocab_size != size:  # sizes of a family have unused rows at the end
         small.module.resize_token_embeddings(size, mean_resizing=False)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -89,15 +89,12 @@ def load_with_transformers(
     ModelError naming the package to install, or the missing and unexpected keys."""
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
-        raise ModelError(
-            f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
-            "device_map out"
-        )
+        fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
+        raise ModelError(f"{folder}: {fused}; leave quantization and device_map out")
     mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
     options = replace(options, device_map=options.device_map or str(device))
-    return _full_attention(
-        from_pretrained(arch.model_class, folder, device, dtype, options, config=arch.config, key_mapping=mapping)
-    )
+    more = {"config": arch.config, "key_mapping": mapping}
+    return _full_attention(from_pretrained(arch.model_class, folder, device, dtype, options, **more))
 
 
 def from_pretrained(
@@ -133,8 +130,7 @@ def quantization(name: str | None, dtype: torch.dtype) -> Any:
     library, _, kind = (name or "").partition("-")
     if library == "bitsandbytes":
         bits: Any = {"load_in_4bit": kind == "4bit", "load_in_8bit": kind == "8bit"}
-        make: Any = BitsAndBytesConfig
-        return make(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+        return BitsAndBytesConfig(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
     if library == "torchao":
         return TorchAoConfig(f"{kind}_weight_only")
     return QuantoConfig(weights=kind) if library else None
@@ -144,10 +140,11 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
-            model: nn.Module = arch.model_class._from_config(arch.config, attn_implementation=attn)
+            model: Any = arch.model_class._from_config(arch.config, attn_implementation=attn)
     except (ImportError, ValueError) as error:
         raise ModelError(f"attention implementation {attn!r}: {error}") from error
-    return model
+    model.tie_weights()  # which transformers 5.0 leaves to its loader
+    return cast(nn.Module, model)
 
 
 def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:

@@ -50,15 +50,13 @@ def run(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Prints the comparison; 1 if a likeliest token differs. Raises as `compare`."""
-    from pbcore.models.remote_check import compare
+    from pbcore.models.loading import compare
 
     options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
     rows = compare(args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options)
-    shown = [
-        (place, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for place, row in enumerate(rows)
-    ]
+    table = [(i, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for i, row in enumerate(rows)]
     headers = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
-    print(tabulate(shown, headers, disable_numparse=True, colalign=("right",) * len(headers)))
+    print(tabulate(table, headers, disable_numparse=True, colalign=("right",) * len(headers)))
     equal = all(row.same == row.tokens for row in rows)
     print(f"\n{args.name}: {'the same likeliest token everywhere' if equal else 'not what its authors published'}")
     return 0 if equal else 1

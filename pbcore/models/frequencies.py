@@ -21,6 +21,7 @@ from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 
 FILE = "frequencies.json"
 VARIABLE = "PBCORE_FREQUENCIES"
+_COMMAND = "`pbcore samplers --frequencies CORPUS`"
 
 
 def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
@@ -43,14 +44,10 @@ def load_frequencies(path: Path, vocab_size: int) -> Tensor:
         table = json.loads(path.read_text(encoding="utf-8"))
         size, counts = int(table["vocab_size"]), {int(token): int(n) for token, n in table["counts"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"{path} is not a frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`"
-        ) from error
+        raise ModelError(f"{path} is not a frequency table ({error}); make one with {_COMMAND}") from error
     if size != vocab_size or not counts:
-        raise ModelError(
-            f"{path} has counts for {len(counts)} tokens of a vocabulary of {size}, but this model's has {vocab_size}; "
-            "make a table for it with `pbcore samplers --frequencies CORPUS`"
-        )
+        counted = f"{len(counts)} tokens of a vocabulary of {size}, but this model's has {vocab_size}"
+        raise ModelError(f"{path} has counts for {counted}; make a table for it with {_COMMAND}")
     total = sum(counts.values())
     probabilities = torch.full((vocab_size,), 1 / total)  # (V,)
     probabilities[list(counts)] = torch.tensor(list(counts.values())) / total

@@ -24,8 +24,8 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     trust_remote_code). Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk."""
     if entry.folder is not None:
         return entry.folder
-    source, revision, hub = str(entry.source), options.revision or entry.revision, constants.ENDPOINT
-    at, cache = f"{source}@{revision}", constants.HF_HUB_CACHE
+    source, revision = str(entry.source), options.revision or entry.revision
+    at, hub, cache = f"{source}@{revision}", constants.ENDPOINT, constants.HF_HUB_CACHE
     patterns = _FILES + ["*.py"] * options.trust_remote_code
     try:
         return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))

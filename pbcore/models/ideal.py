@@ -119,9 +119,8 @@ class Ideal:
 
 class IdealDependence(Ideal):
     """`ideal` with an oracle for samplers that read attention: as its weights it gives the mutual information of each
-    two positions, given what is revealed, in bits.
-
-    What such a sampler loses here is lost by its selection rule; no attention map can win it back."""
+    two positions, given what is revealed, in bits. What such a sampler loses here is lost by its selection rule; no
+    attention map can win it back."""
 
     name = "ideal-mi"
     attention = True

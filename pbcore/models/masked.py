@@ -76,11 +76,10 @@ class MaskedModel(Predictor):
 
 class MaskedContext(PositionReader):
     """A batch being decoded: prompts right-aligned in P columns, then L canvas columns; the attention mask and position
-    ids make padding invisible.
-
-    With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the
-    window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM,
-    arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first token."""
+    ids make padding invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only
+    the columns from the window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their
+    slots (Fast-dLLM, arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first
+    token."""
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model, self._mode = model, cache
@@ -95,8 +94,7 @@ class MaskedContext(PositionReader):
         self._derive()
 
     def _derive(self) -> None:
-        """Computes the position ids (R, T) and the attention mask (None without padding) from `_seen`."""
-        self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)
+        self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)  # (R, T)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:

@@ -30,14 +30,11 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
 class DiffusionGemma:
     """DiffusionGemma with its own decoding loop: a sampler `eb-0.1` sets the entropy bound of its acceptance rule;
     `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005` set the rest of its generation config; settings
-    that aren't given keep the checkpoint's values.
-
-    It generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
-    theirs; a length that was asked for must be one."""
+    that aren't given keep the checkpoint's values. It generates whole canvases (256 tokens in published checkpoints),
+    so a task's length is rounded up to a multiple of theirs; a length that was asked for must be one."""
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
-        self.name, self.info = name, info
-        self._module, self._tokenizer = module, tokenizer
+        self.name, self.info, self._module, self._tokenizer = name, info, module, tokenizer
 
     def check(self, sampler: SamplerName) -> None:
         self._settings(sampler)

@@ -20,9 +20,7 @@ from pbcore.registry import Registry, hint
 if TYPE_CHECKING:
     from pbcore.models.base import Model
 
-_HERE = Path(__file__).parent
 UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
-_DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
     "ideal": "pbcore.models.ideal:load_ideal",
     "masked": "pbcore.models.loading:load_masked",
@@ -79,7 +77,7 @@ def model_names() -> list[str]:
 
 
 def all_entries() -> list[ModelEntry]:
-    """Every entry, including embedded models missing from this installation."""
+    """Every entry, also of embedded models missing from this installation."""
     return list(_entries().values())
 
 
@@ -102,8 +100,7 @@ def resolve_model(name: str) -> ModelEntry:
     base, colon, suffix = name.partition(":")
     if colon and base in _table():
         return _dummy(_table()[base], name, suffix)
-    entry = _entries().get(name)
-    if entry is not None:
+    if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
             objective = {"causal": " --objective causal", "sedd": " --objective sedd"}.get(entry.family, "")
             graph = " --graph uniform" if name.endswith("-uniform") else ""
@@ -123,10 +120,8 @@ def resolve_model(name: str) -> ModelEntry:
         raise ModelError(f"model {name!r}: {path.absolute()} {NO_CONFIG}")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         what = "is a file" if path.is_file() else "does not exist"
-        raise ModelError(
-            f"model {name!r}: {path.absolute()} {what}; give the checkpoint's folder, with config.json and "
-            "*.safetensors"
-        )
+        give = "give the checkpoint's folder, with config.json and *.safetensors"
+        raise ModelError(f"model {name!r}: {path.absolute()} {what}; {give}")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
         cached = cached_config(name, "main")
         family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
@@ -189,8 +184,7 @@ def _made(entry: ModelEntry, model: Any) -> "Model":
             f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
             f"it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
-    made: Model = model
-    return made
+    return model  # type: ignore[no-any-return]
 
 
 def _built_in() -> dict[str, ModelEntry]:
@@ -205,11 +199,11 @@ def _entries() -> dict[str, ModelEntry]:
         for name, factory in FACTORIES.all().items()
     }
     built_in = _built_in()
-    return built_in | {name: entry for name, entry in users.items() if name not in built_in}
+    return built_in | users | built_in  # whose names can't be taken
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
-    match = _DUMMY.fullmatch(suffix)
+    match = re.fullmatch(r"dummy(?:-l([1-9]\d*))?", suffix)
     if match is None:
         forms = f"{entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)"
         raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
@@ -222,21 +216,15 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data = package_yaml("pbcore.models", "models.yaml")
-    return {name: _entry(name, values, data["shapes"]) for name, values in data["models"].items()}
-
-
-def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> ModelEntry:
-    fields = dict(values)
-    folder, shape = fields.pop("folder", None), fields.pop("shape", None)
-    fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
-    known = FAMILIES.get(fields.get("architecture", ""))
-    if known is not None and fields["family"] == "masked":
-        fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
-    return ModelEntry(
-        name,
-        **fields,
-        folder=_HERE / folder if folder else None,
-        embedded=folder is not None,
-        shape=shapes[shape] if shape else None,
-    )
+    data, entries = package_yaml("pbcore.models", "models.yaml"), {}
+    for name, values in data["models"].items():
+        fields = {**values, "stop_ids": tuple(values.get("stop_ids", ())), "embedded": "folder" in values}
+        if "folder" in values:
+            fields["folder"] = Path(__file__).with_name(values["folder"])
+        if "shape" in values:
+            fields["shape"] = data["shapes"][values["shape"]]
+        known = FAMILIES.get(values.get("architecture", ""))
+        if known is not None and values["family"] == "masked":
+            fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
+        entries[name] = ModelEntry(name, **fields)
+    return entries

@@ -165,13 +165,12 @@ class FileTokenizer(Tokenizer):
 class HashTokenizer(Tokenizer):
     """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size  # ids are drawn from [0, size)
+    def __init__(self, size: int, eos_id: int | None = None) -> None:
+        self._size, self.eos_id = size, eos_id  # ids are drawn from [0, size)
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        return self.text(
-            "".join(f"<{message['role']}>\n{message['content']}\n" for message in messages) + "<assistant>\n"
-        )
+        turns = [f"<{message['role']}>\n{message['content']}\n" for message in messages]
+        return self.text("".join([*turns, "<assistant>\n"]))
 
     def text(self, text: str) -> list[int]:
         return [zlib.crc32(token.encode()) % self._size for token in tokens(text)]

@@ -5,9 +5,7 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
-| pasted | configure | a cell's name among the arguments, in the place of its node id |
-| state | configure | settings, the plan, and which node is a cell: what all others ask |
-| omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
+| state | configure | settings, the plan, which node or argument is a cell: what all others ask |
 | rundir | configure, report_header, pyfunc_call, runtest_makereport | run directory, run.json, records of cells |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
@@ -25,7 +23,7 @@ from os.path import exists
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-_CELLS = ("pasted", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
+_CELLS = ("state", "collection", "rundir", "benchmark_xdist", "scheduling")
 _RUNS = ("estimate", "progress", "gate", "run_lifecycle")
 OF_CELLS, OF_RUNS = ([f"pbcore.plugin.{name}" for name in group] for group in (_CELLS, _RUNS))
 
@@ -41,7 +39,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     if benches or workers or may_be_given(early_config, args):
         load(early_config)
     if benches:
-        from pbcore.plugin.omp_wait_policy import choose_waiting
+        from pbcore.plugin.state import choose_waiting
 
         choose_waiting(early_config)
 

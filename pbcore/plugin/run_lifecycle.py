@@ -218,7 +218,7 @@ class Outcome:
 
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
-        from pbcore.gates.text import rerun_command
+        from pbcore.gates.judge import rerun_command
 
         node_id = next((node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None)
         return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)

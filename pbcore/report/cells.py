@@ -45,9 +45,8 @@ def served_sections(cells: pd.DataFrame) -> list[tuple[Section, list[str]]]:
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:
     """Which rows are of models that answered elsewhere."""
-    if "served" not in cells:
-        return pd.Series(False, index=cells.index)
-    return cells["served"].map(lambda told: isinstance(told, dict)).astype(bool)
+    served = cells.get("served", pd.Series(index=cells.index, dtype=object))
+    return served.map(lambda told: isinstance(told, dict)).astype(bool)
 
 
 def silent(cells: pd.DataFrame) -> pd.DataFrame:

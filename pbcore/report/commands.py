@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -18,8 +17,7 @@ from pbcore.analysis.against import Beside
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
-from pbcore.gates.text import gate_text
+from pbcore.gates.judge import gate_text, judge
 from pbcore.printable import counted, printable
 from pbcore.report.beside import against_markdown, against_text, beside_published, ceiling_text, with_ceilings
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
@@ -156,9 +154,10 @@ def run_vary(args: argparse.Namespace) -> int:
         if not args.factor:
             raise InputError("--factor: name what is varied, e.g. --factor batch-size=1,8,32 --factor seed=0-4")
         path = args.out or Path("reports") / new_name()
-        named = ((name, factor, levels) for factor in args.factor for name, _, levels in [factor.partition("=")])
-        given = [(f"--{name}", levels) if name in OPTIONS else ("--factor", factor) for name, factor, levels in named]
-        command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches", *chain.from_iterable(given)]
+        command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
+        for factor in args.factor:
+            name, _, levels = factor.partition("=")
+            command += [f"--{name}", levels] if name in OPTIONS else ["--factor", factor]
         status = subprocess.run([*command, "--out", str(path), *args.more], check=False).returncode
         if not (path / "cells").is_dir():
             return status

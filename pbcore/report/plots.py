@@ -180,8 +180,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
         table = curves(cells[cells["category"] == kind], RATE)
         for model in (one for one in models if one in set(table["model"])):
             own = table[table["model"] == model]
-            values = (own[name] for name in (RATE, "score", "low", "high"))
-            style.points(axis, *values, **looked[model], linestyle="")
+            style.points(axis, own[RATE], own["score"], own["low"], own["high"], **looked[model], linestyle="")
             front = pareto(zip(own[RATE], own["score"], strict=True))
             axis.plot(*zip(*front, strict=True), color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -140,9 +139,7 @@ def policies(scope: Scope) -> list[Row]:
     scope's tasks. AUP's reference is the best score of any method on the same tasks."""
     steps, forwards = curves(scope.cells), curves(scope.cells, "tokens_per_forward")
     tasks = {model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)}
-    best: Counter[frozenset[str]] = Counter()
-    for model, score in zip(forwards["model"], forwards["score"], strict=True):
-        best[tasks[model]] = max(best[tasks[model]], score)
+    best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
     rows = []
     for model, kind, group in lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))

@@ -13,7 +13,7 @@ numbers with four decimals, forwards (summed over seeds) and rows, where they ar
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import groupby, pairwise
@@ -27,7 +27,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
+from pbcore.results.record import Amount, Count, Share, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
 
 SCHEMA = 1  # of baseline files; records have their own
@@ -84,8 +84,10 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
-    nfe = _summed(answers.values(), lambda answer: answer.nfe or 0)
-    rows = _summed(answers.values(), lambda answer: answer.rows or answer.nfe or 0)
+    told = [[one for one in same if one.nfe is not None] for same in answers.values()]
+    told = told if all(told) else []  # the model doesn't report its forwards
+    nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
+    rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
     return BaselineCell(
         **{name: getattr(cell, name) for name in ("id", "model", "task", "sampler", "length", "headline")},
         seeds=tuple(conditions.seeds),
@@ -109,12 +111,6 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
 def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapping[str, BaselineCell]:
     """id → row of cells, failed ones too; rows as they are."""
     return cells if isinstance(cells, Mapping) else {entry.cell.id: baseline_cell(entry) for entry in cells}
-
-
-def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRecord], int]) -> tuple[int, ...]:
-    """A count per sample, summed over its seeds; empty if the model doesn't report its forwards."""
-    counts = [[count(one) for one in same if one.nfe is not None] for same in answers]
-    return tuple(map(sum, counts)) if all(counts) else ()
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:

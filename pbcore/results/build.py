@@ -123,7 +123,6 @@ def sample_record(
 
 
 def _scoring(index: int, scored: Scored) -> dict[str, Any]:
-    """The fields `scores` and `details` of a sample's record."""
     scores = {str(name): float(value) for name, value in scored.scores.items()}
     return {"scores": scores, "details": plain(scored.details, f"details of sample {index}")}
 
@@ -144,8 +143,7 @@ def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dic
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves (`stop`) or at their
-    limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model that
-    drafted."""
+    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted."""
     told = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
     counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
@@ -157,7 +155,6 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
-    """Raises ValueError if an answer is given twice, or the samples have different seeds."""
     (place, count), *_ = Counter(sample.place for sample in samples).most_common(1)
     if count > 1:
         raise ValueError(f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each")
@@ -224,7 +221,6 @@ def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:
 
 
 def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """Seconds (median of the rounds) and what is reached per second; empty without a timed round."""
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")

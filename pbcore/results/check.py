@@ -1,8 +1,6 @@
 """JSON of results: values that are written as exact builtin types, and strict validation of what may be edited, cut or
 damaged, whose one-line errors name the place and what is allowed."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -14,14 +12,10 @@ from functools import cache, reduce
 from operator import or_
 from pathlib import Path, PurePath
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -48,8 +42,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
-    numbers and without keys that are there twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN and keys given twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,7 +135,6 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
 
 
 def _shaped(hint: Any) -> Any:
-    """A type with the shapes of the dataclasses in it."""
     if isinstance(hint, type) and is_dataclass(hint):
         return shape(hint)
     origin = get_origin(hint)
@@ -175,7 +167,7 @@ def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
 
 
 @cache
-def _adapter(make: Callable[[], Any]) -> TypeAdapter[Any]:
+def _adapter(make: Callable[[], Any]) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(make())
@@ -231,9 +223,10 @@ def dump_json(data: Any, indent: int | None = None) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def encodable(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 can't hold, as `\\udc80`."""
-    return text.encode("utf-8", "backslashreplace").decode() if _SURROGATES.search(text) else text
+def encodable(value: Any) -> Any:
+    """A text with lone surrogates, which UTF-8 can't hold, as `\\udc80`; other values as they are."""
+    odd = isinstance(value, str) and _SURROGATES.search(value)
+    return value.encode("utf-8", "backslashreplace").decode() if odd else value
 
 
 def _joined(text: str) -> str:

@@ -18,8 +18,6 @@ from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load_stored"]
-
 
 def load(path: str | Path) -> pd.DataFrame:
     """A row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step, seconds … (all
@@ -109,7 +107,6 @@ def _from_directory(source: Path) -> list[CellRecord]:
 
 
 def _json_records(source: Path) -> list[CellRecord]:
-    """The records of a results.json or of pytest-benchmark's JSON."""
     data = read_json(source)
     kind = next((kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None)
     if kind is None:

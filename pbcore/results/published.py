@@ -83,9 +83,8 @@ def figures() -> pd.DataFrame:
 
 
 def sampler_name(method: str, param: str) -> str:
-    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`;
-    `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a
-    counterpart keep their name, joined with the parameter so that it can be part of a node id."""
+    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`,
+    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names."""
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":

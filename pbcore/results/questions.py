@@ -22,7 +22,7 @@ from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 
 FOLDER = "questions"
 

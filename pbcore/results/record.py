@@ -13,7 +13,7 @@ from annotated_types import Interval
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, shape, validated
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.accuracy import Ceiling, Share
 
 SCHEMA = 2
 
@@ -21,7 +21,6 @@ TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a firs
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
-Share = Annotated[float, Interval(ge=0, le=1)]
 Amount = Annotated[float, Interval(ge=0, le=1e15)]
 Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
@@ -145,19 +144,16 @@ def part_class() -> type[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the
-    mean over samples of canvas tokens / NFE and `tokens_per_row` the same with the canvases forwarded, `rows`, in
-    its place (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer
-    tokens before the first EOS / NFE, both summed over samples first.
-
-    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts forwards, `seconds` for
-    all that counts time). With several seeds, scores are means over samples of a sample's mean over seeds, and rates
-    count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were answered by
-    other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what all of them
-    would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with text after
-    the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this sampler, and
-    `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md).
-    """
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
+    over samples of canvas tokens / NFE, `tokens_per_row` the same with the canvases forwarded, `rows` (None in records
+    from before they were counted: then they equal NFE); `tokens_per_forward` is answer tokens before the first EOS /
+    NFE, both summed over samples first. Numbers that were not measured are None, and `absent` says why (`nfe` for all
+    that counts forwards, `seconds` for all that counts time). With several seeds, scores are means over samples of a
+    sample's mean over seeds, and rates count every answer. Where forwards were shared between cells, `forwards_shared`
+    of the cell's NFE were answered by other cells' and `forwards_computed` by the model; `seconds_estimated` is what
+    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
+    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
+    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took."""
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
     model: str

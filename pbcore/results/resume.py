@@ -87,8 +87,7 @@ def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> d
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them."""
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json, if it has any) that differs from these."""
     known = earlier.get("settings")
     if known is None:
         return []
@@ -119,12 +118,8 @@ def machine(gpu: bool) -> dict[str, Any]:
         import torch
 
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {"system": platform.platform(), "processor": _processor(), "cpus": os.cpu_count(), "gpus": gpus}
-
-
-def _processor() -> str:
-    """The processor's name as the system gives it."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text(encoding="utf-8", errors="replace").splitlines() if information.exists() else []
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8", errors="replace").splitlines() if known.exists() else []
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
+    processor = next(named, "") or platform.processor() or platform.machine()
+    return {"system": platform.platform(), "processor": processor, "cpus": os.cpu_count(), "gpus": gpus}

@@ -79,11 +79,9 @@ class RunDir:
         return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells in the order of `id_order`.
-
-        A damaged file is named through `say` (default: a warning); its cell counts as not run. With `set_aside`, as a
-        resumed run needs it, the file is renamed to `*.corrupt`. Raises NewerSchemaError for a record that a newer
-        version wrote, LoadError if two files hold the same cell."""
+        """All finished cells in the order of `id_order`. A damaged file is named through `say` (default: a warning);
+        its cell counts as not run. With `set_aside`, as a resumed run needs it, the file is renamed to `*.corrupt`.
+        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell."""
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
@@ -132,8 +130,7 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises RunDirError if it exists and
-    is not empty: a run never overwrites an earlier one."""
+    """Creates `root/name` (default: `new_name`) with its cells/. Raises RunDirError if it exists and is not empty."""
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
@@ -194,8 +191,7 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
-    per seed, and its aggregates are theirs."""
+    """The cell with its samples. Raises LoadError unless an evaluated cell has those of its record, once per seed."""
     places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(samples)):

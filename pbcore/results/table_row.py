@@ -78,11 +78,10 @@ def rate(cell: CellRecord, name: str) -> float | None:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
-    are written out (`\\udc80`): pandas can't hold them."""
+    """A row per cell, in the given order; columns as in `row`, missing numbers NaN, lone surrogates written out."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
-    rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]
+    rows = [{encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells]
     known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
@@ -91,14 +90,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 
 
-def _text(value: Any) -> Any:
-    return encodable(value) if isinstance(value, str) else value
-
-
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row, then the whole
     record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
     # xdist can't send lone surrogates, which texts may hold.
-    pairs = [(name, _text(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
+    pairs = [(name, encodable(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
     whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f")
     return [*((name, value) for name, value in pairs if value is not None), (RECORD_PROPERTY, whole)]

@@ -63,8 +63,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
-    and texts nested or aliased beyond the limits above."""
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile, also beyond the limits above."""
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)
@@ -84,7 +83,6 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def _check_size(text: str) -> None:
-    """Raises MarkedYAMLError for a text with too many levels or aliases, before it is built."""
     levels = aliases = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -128,7 +128,6 @@ def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
 
 
 def _item(row: Any, spec: TaskSpec) -> Item:
-    """One row, or one of its examples, with every field checked."""
     if not isinstance(row, dict):
         raise wrong("the row", row, "an object with input and answer")
     given = field_of(row, "input", dict, "an object with the values of the prompt")
@@ -152,7 +151,6 @@ def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int |
 
 
 def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
-    """Raises ValueError for a value that can't fill the prompt, or isn't what the official questions have."""
     for name in sorted({name for _, name, _, _ in Formatter().parse(spec.prompt) if name and name in values}):
         value = values[name]
         if type(value) not in (str, int, float):

@@ -18,8 +18,7 @@ from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.scoring import SCORERS, score_all
-from pbcore.tasks.sources import asked_by, folders_of
-from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_headline
+from pbcore.tasks.spec import GENERATORS, TaskSpec, asked_by, check_lengths, folders_of, read_specs, with_headline
 
 _ADDED: dict[str, TaskSpec] = {}
 _FILES: dict[str, Path] = {}  # where the added tasks were read
@@ -228,7 +227,6 @@ def _generated(
 
 
 def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
-    """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
     other = folders_of(folder)
     if other is None:
         return _samples(spec, official_rows(spec, folder, lengths), "official", shots)

@@ -67,7 +67,6 @@ def inflect(value: str, form: str | None) -> str:
 
 
 def _verb(phrase: str, form: str) -> str:
-    """A verb's form; of a phrase such as `wash the car` the first word is inflected."""
     verb, space, rest = phrase.partition(" ")
     stem = verb + verb[-1] if verb in data()["doubled"] else verb
     if form == "ing":
@@ -175,7 +174,6 @@ def _scene(difficulty: str, rng: Random) -> dict[str, str]:
 
 
 def _odd_scene(rng: Random) -> dict[str, str]:
-    """Values for every slot from unrelated acts."""
     acts = [act for level in ("easy", "medium") for act in data()["acts"][level] if not act.get("abstract")]
     first, second, third, fourth, fifth = rng.sample(acts, 5)
     level = rng.choice(("easy", "medium"))
@@ -193,7 +191,6 @@ def _odd_scene(rng: Random) -> dict[str, str]:
 
 
 def _dialogue(number: int) -> Written:
-    """A dialogue of two people about one topic, with a summary of what they say."""
     rng = Random(f"dialogue/{number}")
     frame = data()["dialogues"][rng.choice(sorted(data()["dialogues"]))]
     names = data()["names"]["female"] + data()["names"]["male"]

@@ -33,8 +33,7 @@ class Sample:
     limited: bool = False
 
     def answer_limit(self, own: int) -> int:
-        """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what was asked for, else
-        the larger of that limit and the canvas length."""
+        """The most tokens of an answer by a model without a canvas: as asked for, else at least its `own` limit."""
         return self.max_new_tokens if self.limited else max(self.max_new_tokens, own)
 
     @property

@@ -1,23 +1,25 @@
-"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked."""
+"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked; and the tasks and folders
+of questions that integrations bring."""
 
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pbcore.errors import InputError
+from pbcore.extensions import provided
+from pbcore.names import SamplerName
 from pbcore.printable import printable, shown
 from pbcore.tasks import cot
-from pbcore.tasks.base import Message
+from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.files import check_value, read_yaml, wrong
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
-from pbcore.tasks.puzzles import PUZZLE_GENERATORS
+from pbcore.tasks.puzzles import PUZZLE_GENERATORS, WALK_GENERATORS
 from pbcore.tasks.scenes import TEXT_GENERATORS
 from pbcore.tasks.scoring import SCORERS
-from pbcore.tasks.walks import WALK_GENERATORS
 
 MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
@@ -164,7 +166,6 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
 
 def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
-    """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
@@ -236,7 +237,6 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
 
 
 def _check_prompt(prompt: str, where: str) -> None:
-    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
     except ValueError as error:
@@ -245,3 +245,32 @@ def _check_prompt(prompt: str, where: str) -> None:
         if not name.isidentifier():
             given = shown("{" + name + "}")
             raise InputError(f"{where}: {given} is not the name of a value; write a literal brace twice: {{{{ or }}}}")
+
+
+class TaskSource(Protocol):
+    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names. `load` gives
+    a task with its first `limit` samples; `refuses` says why a sampler can't answer its questions, or None."""
+
+    name: str
+    prefix: str
+
+    def load(self, spec: TaskSpec, limit: int | None) -> Task: ...
+    def refuses(self, task: Task, sampler: SamplerName) -> str | None: ...
+
+
+class Folders(Protocol):
+    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`). `samples` gives the
+    questions of a task, those of these lengths, and raises InputError, RowError or FileNotFoundError."""
+
+    def reads(self, folder: Path) -> bool: ...
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]: ...
+
+
+def folders_of(folder: Path) -> Folders | None:
+    """What reads this folder; None for one in the official layout."""
+    return next((one for one in provided("folders") if one.reads(folder)), None)
+
+
+def asked_by(task: str) -> TaskSource | None:
+    """The source of a task by its name; None for a task of ours, or without the integration."""
+    return next((source for source in provided("tasks") if task.startswith(source.prefix)), None)

@@ -1,8 +1,6 @@
 """The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench,
-Section 4.2).
-
-The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
-breaks ties, at random. All positions are then equivalent. The state of a canvas is the number m of items left, how many
+Section 4.2). Its logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
+breaks ties, at random, and all positions are equivalent. The state of a canvas is the number m of items left, how many
 of them, b, are in the active block, and the steps done in this block.
 
 - shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability
@@ -41,9 +39,8 @@ Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`: `closed`, by a
-    formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding, with a 95 % interval (`low` to
-    `high`, which are the mean itself for the other kinds)."""
+    """The ideal model's expected accuracy on a cell's samples under its sampler. `kind`: `closed`, by a formula;
+    `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`, elsewhere the mean)."""
 
     mean: Share
     kind: Kind
@@ -224,7 +221,6 @@ def _factor(name: SamplerName) -> Reveals:
 
 
 def _parameter(name: SamplerName, word: str) -> Fraction:
-    """The policy's one parameter, exactly as written."""
     words = ("k",) if word == "k" else ("", word)
     if len(name.arguments) != 1 or name.arguments[0][0] not in words or not name.arguments[0][1]:
         usual = "k2" if word == "k" else "0.9"

@@ -53,7 +53,12 @@ def step_bound(
             raise InputError(
                 f"{op}: the bound depends on the positions of each step; give steps=[[0, 2], [1]], not sizes"
             )
-        _check_sizes(op, sizes, count)
+        if not isinstance(sizes, Iterable):
+            raise InputError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
+        if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
+            raise InputError(
+                f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions"
+            )
         ends = np.cumsum([0, *sizes]).tolist()
         steps = [range(start, end) for start, end in pairwise(ends)]
     assert steps is not None
@@ -167,15 +172,6 @@ def changed_entropy(n: int, size: int) -> float:
     if completions > 1:
         total += (completions - 1) / answers * log2(answers / (completions - 1))
     return total
-
-
-def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
-    if not isinstance(sizes, Iterable):
-        raise InputError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
-    if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
-        raise InputError(
-            f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions"
-        )
 
 
 def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:

@@ -38,11 +38,8 @@ class AnswerDistribution(Protocol):
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
-    result: list[str | None] = []
-    for number, piece in enumerate(canvas.split(MASK)):
-        result += [None] if number else []
-        result += tokens(piece)
-    return result
+    pieces: list[list[str | None]] = [[None, *tokens(piece)] for piece in canvas.split(MASK)]
+    return [token for piece in pieces for token in piece][1:]
 
 
 def check_room(needed: int, length: int) -> None:
@@ -63,9 +60,8 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
 
 
 class Product:
-    """The answers of `parts`, each independent of the others, joined by `between` and padded with EOS to `length`.
-    Every part's canvas has exactly the length of its answers. What is revealed of one tells nothing of another, so k
-    questions need the steps of one: the ideal speed-up is k."""
+    """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's canvas has the length
+    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one."""
 
     def __init__(
         self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None

@@ -30,6 +30,9 @@ class Outcome:
     greedy: float
     after: State | None
 
+    def chance(self, greedy: bool) -> float:
+        return self.greedy if greedy else self.drawn
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -132,7 +135,6 @@ class Places(_Counted):
         return _all_or_one_more(self._move(places, range(self._width(places))), greedy)
 
     def _width(self, places: int) -> int:
-        """The number of positions whose token depends on the place."""
         return places if self.new else places - 1
 
     def _move(self, places: int, chosen: Sequence[int]) -> Move:
@@ -177,7 +179,7 @@ def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
     nothing else is better. replace_random: one new item, or all but one of the kept ones. insert_random: the new item;
     without one, the first position that says "before" and those in front of it, but for the last of these.
     remove_random: the first that says "before" and all in front of it."""
-    right = sum(outcome.greedy if greedy else outcome.drawn for outcome in everything.outcomes)
+    right = sum(outcome.chance(greedy) for outcome in everything.outcomes)
     settled = frozenset([None])
     return [Draw(right, True, settled), Draw(1 - right, False, settled)]
 

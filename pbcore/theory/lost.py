@@ -9,18 +9,15 @@ from numpy.typing import NDArray
 
 from pbcore.errors import InputError
 from pbcore.theory.bounds import changed_entropy, label_entropy
-from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Product
-from pbcore.theory.chains import Chain
-from pbcore.theory.distributions import Listed, Shuffled
-
-Matrix = NDArray[np.float64]
+from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Probabilities, Product
+from pbcore.theory.distributions import Chain, Listed, Shuffled
 
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
     """L_T in bits of the partition in which the masked positions were revealed. `steps[i]` is the step of canvas
-    position i; −1 for positions that were filled without a prediction, which count as revealed after all others.
-    Positions that the others determine lose nothing. Raises InputError for steps that don't cover the canvas, and for a
-    shuffle some of whose people have their place already."""
+    position i; −1 (filled without a prediction) counts as after all others. Positions that the others determine lose
+    nothing. Raises InputError for steps that don't cover the canvas, and for a shuffle some of whose people have their
+    place already."""
     masked = distribution.canvas == MASKED
     if len(steps) < distribution.length:
         raise InputError(
@@ -78,10 +75,9 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
     return max(0.0, total - entropy[n])
 
 
-def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
-    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden
-    positions; 0 on the diagonal and wherever a position is known. Raises InputError for a distribution of another
-    kind."""
+def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Probabilities:
+    """I(yᵢ; yⱼ | revealed) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden positions; 0 on the diagonal
+    and wherever a position is known. Raises InputError for a distribution of another kind."""
     if isinstance(distribution, Listed):
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):
@@ -94,7 +90,7 @@ def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
     raise InputError(f"mutual information is known for listed answers and shuffles, not {type(distribution).__name__}")
 
 
-def _listed_information(distribution: Listed, canvas: Ids) -> Matrix:
+def _listed_information(distribution: Listed, canvas: Ids) -> Probabilities:
     """By counting pairs of tokens among the answers that agree with the canvas."""
     answers = distribution.consistent(canvas)  # (a, L)
     result = np.zeros((distribution.length, distribution.length))
@@ -111,7 +107,7 @@ def _listed_information(distribution: Listed, canvas: Ids) -> Matrix:
     return result.clip(0)
 
 
-def _shuffled_information(distribution: Shuffled, canvas: Ids) -> Matrix:
+def _shuffled_information(distribution: Shuffled, canvas: Ids) -> Probabilities:
     """By counting orders: names of one slot tell each other all, those of two slots whatever the orders allow."""
     n, width = distribution.slots.shape
     assigned = distribution.assigned(canvas.tolist())
@@ -133,7 +129,7 @@ def _shuffled_information(distribution: Shuffled, canvas: Ids) -> Matrix:
     return result.clip(0)
 
 
-def _entropy(probs: Matrix) -> Matrix:
+def _entropy(probs: Probabilities) -> Probabilities:
     """Entropy (…) in nats of distributions (…, v)."""
     from scipy.special import entr
 

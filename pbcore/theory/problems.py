@@ -1,11 +1,10 @@
 """The exact expected accuracy of the ideal model on a sample, under a sampler that treats open positions alike: the
 answers as states of knowledge, what a step makes of one, and the recursion over them.
 
-A position is open while its token differs between the answers that are left. A revealed position never is, so an open
-one is masked. Positions are taken in parts, which are decoded one after the other: the blocks of a sampler, or the
-steps of a fixed partition. A step reveals, of each group of positions with the same probabilities, some number drawn at
-random, since only noise distinguishes them. A token that contradicts every answer left makes the final answer wrong. W
-open positions, A answers.
+A position is open while its token differs between the answers that are left. Parts (the blocks of a sampler, or the
+steps of a fixed partition) are decoded one after the other. A step reveals, of each group of positions with the same
+probabilities, some number drawn at random, since only noise distinguishes them. A token that contradicts every answer
+left makes the final answer wrong. W open positions, A answers.
 """
 
 from collections import defaultdict
@@ -224,7 +223,6 @@ class ListedProblem:
 
 
 def _members(state: int) -> list[int]:
-    """The answers of a state."""
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
 
 

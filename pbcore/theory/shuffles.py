@@ -16,8 +16,7 @@ TIED = 1_000_000  # an excluded order among so many shifts a probability by less
 
 
 def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
-    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0. Raises NotExact for
-    shuffles of many people some of whom have their place already."""
+    """`parts` (L,) numbers the part of each masked position from 0. Raises NotExact for shuffles in part given."""
     masked = targets(distribution)
     sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
     if isinstance(distribution, Shuffled):

@@ -44,9 +44,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, the confidence of every position. `exceed`: a confidence
-    must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small
-    noise, which puts each position above or below γ."""
+    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, every position's confidence. `exceed`: a confidence must
+    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise."""
 
     exceed: float
     reach: float

@@ -25,8 +25,7 @@ WEIGHTS = torch.tensor([1.0] * TAIL + [PADDING_WEIGHT])  # in the loss
 @dataclass(frozen=True, slots=True)
 class Row:
     """A sample as ids: the prompt formatted by the chat template, and the target canvas, whose `holes` mark the tokens
-    that are decoded where others are given (infilling; None: all are).
-    """
+    that are decoded where others are given (infilling; None: all are)."""
 
     task: str
     prompt: tuple[int, ...]
@@ -70,8 +69,7 @@ class Batch:
 
     def shares(self, balance: float) -> Tensor:
         """The share (M,) of each target in the loss, 1 in all; a row counts as the power 1 − `balance` of its weights'
-        sum.
-        """
+        sum."""
         sums = self.by_row(self.weights)
         shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
         return shares / shares.sum()
@@ -80,8 +78,7 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class Words:
     """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (after a
-    blank).
-    """
+    blank)."""
 
     mask_id: int
     eos_id: int
@@ -113,8 +110,7 @@ def masked_batch(
 
     In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays
     visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
-    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated.
-    """
+    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated."""
     ids, kinds, tasks = padded(rows, words.eos_id, "left")
     answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
@@ -143,8 +139,7 @@ def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked
 
 def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
     """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
-    total noise σ(t); with the absorbing graph at least one token is, and the loss is taken at masks alone.
-    """
+    total noise σ(t); with the absorbing graph at least one token is, and the loss is taken at masks alone."""
     clean, kinds, tasks = padded(rows, eos_id, "right")
     count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)

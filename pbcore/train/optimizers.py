@@ -1,9 +1,6 @@
-"""Muon in float32, and the split of parameters between it and AdamW.
-
-`torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix, which on processors without bfloat16 units takes longer
-than the forward and backward pass. This class applies the same rule in the gradients' own precision, to matrices of
-equal shape at once.
-"""
+"""Muon in float32, and the split of parameters between it and AdamW. `torch.optim.Muon` orthogonalises in bfloat16,
+matrix by matrix, which on processors without bfloat16 units takes longer than the forward and backward pass. This class
+applies the same rule in the gradients' own precision, to matrices of equal shape at once."""
 
 import re
 from collections import defaultdict
@@ -31,8 +28,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 class Muon(torch.optim.Optimizer):
     """Orthogonalised momentum (Jordan et al. 2024), with the update scaled to AdamW's size by 0.2·√max(rows, columns),
-    like `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay.
-    """
+    like `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay."""
 
     def __init__(
         self, params: Iterable[Parameter], lr: float, weight_decay: float = 0.1, momentum: float = 0.95

@@ -89,8 +89,7 @@ def row(
 ) -> Row:
     """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas behind it, in the
     others there are a few; infilling has the answer's own canvas. `piece` gives the ids of a text. Raises InputError
-    for a sample without an answer, or with an answer that doesn't fit its canvas.
-    """
+    for a sample without an answer, or with an answer that doesn't fit its canvas."""
     answer, room = piece(rng.choice(answers(sample))), sample.max_new_tokens
     if sample.canvas is not None:
         given = canvas_ids(sample.canvas, piece, None)

@@ -68,7 +68,13 @@ class TestPermutation:
 
 
 class TestGradedDrop:
-    @pytest.mark.parametrize("source", NULLS, ids=lambda source: source.name)
+    @pytest.mark.parametrize(
+        "source",
+        [
+            pytest.param(one, id=one.name, marks=[pytest.mark.slow] if number else [])
+            for number, one in enumerate(NULLS)
+        ],
+    )
     def test_skewed_differences_without_a_drop(self, source: Source) -> None:
         """At n = 20 and a nominal 5 % a drop is found in about 5 % where the mean is 0, however skewed."""
         assert found(source, 20, 1500, graded_drop) <= 0.075

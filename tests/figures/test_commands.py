@@ -54,6 +54,7 @@ class TestTheory:
         assert main(["theory", "--n", "4"]) == 0
         assert capsys.readouterr().out == report(4) + "\n"
 
+    @pytest.mark.slow
     def test_frontier(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Tables on the terminal; with a folder the figure and its data."""
         assert (

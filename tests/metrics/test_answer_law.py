@@ -11,7 +11,7 @@ import pytest
 from pbcore.metrics.answer_law import _chance, _drawn_entropy, answer_law
 from pbcore.tasks import load_task
 from pbcore.tasks.lists import formatted
-from pbcore.tasks.walks import kernel, walked
+from pbcore.tasks.puzzles import kernel, walked
 
 
 def test_exact_shuffles_are_off_by_chance_alone() -> None:

@@ -85,6 +85,7 @@ class TestUserServer:
             UserServer(url)
 
 
+@pytest.mark.slow
 def test_the_libraries_are_imported_with_the_first_text() -> None:
     """Scorers, the plugin and the checker's own modules cost neither language_tool_python nor bert-score."""
     code = (

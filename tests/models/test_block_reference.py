@@ -4,9 +4,11 @@ canvases and forwards by kind.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -36,14 +38,33 @@ def stopping_at(loaded: MaskedModel, *stops: int) -> MaskedModel:
     return replace(loaded, stop_ids=frozenset(stops), **({"eos_id": stops[0]} if stops else {}))
 
 
-def decoded(loaded: MaskedModel, case: dict[str, Any], sampler: str, length: int) -> Generation:
-    return decode(loaded, [case["prompt"]], sampler, max_new_tokens=length, record=True)[0]
+class Asked(NamedTuple):
+    """What a case asks for: a checkpoint with its options and stop tokens, a sampler, a length."""
+
+    name: str
+    block: int | None
+    stops: tuple[int, ...]
+    sampler: str
+    length: int
 
 
-def until(ids: tuple[int, ...], stops: frozenset[int] | set[int]) -> list[int]:
-    """The tokens up to and with the first stop token."""
-    end = next((i + 1 for i, token in enumerate(ids) if token in stops), len(ids))
-    return list(ids[:end])
+def decoded(
+    file: str, asked: Callable[[dict[str, Any]], Asked | None]
+) -> Iterator[tuple[dict[str, Any], Asked, Generation]]:
+    """The cases of a file with their decodings, without those of which nothing is asked; cases that ask for the same
+    are one batch of ragged prompts.
+    """
+    groups: dict[Asked, list[dict[str, Any]]] = defaultdict(list)
+    for case in reference_cases(file):
+        if one := asked(case):
+            groups[one].append(case)
+    for one, cases in groups.items():
+        loaded = model(one.name, **({"block": one.block} if one.block else {}))
+        loaded = stopping_at(loaded, *one.stops) if one.block else loaded
+        prompts = [case["prompt"] for case in cases]
+        runs = decode(loaded, prompts, one.sampler, max_new_tokens=one.length, record=True)
+        for case, run in zip(cases, runs, strict=True):
+            yield case, one, run
 
 
 def blocks_before(generation: Generation, prompt: list[int], size: int, mask: int = MASK) -> list[list[Any]]:
@@ -92,38 +113,45 @@ class TestDecodings:
 
     def test_sdar(self) -> None:
         """SDAR's three strategies; the authors' code overwrote tokens in the cases left out."""
-        for case in reference_cases("decode_sdar"):
-            if case["overwritten"]:
-                continue
-            loaded = stopping_at(model("sdar-tiny", block=case["block_length"]), *(case["stop_ids"] or ()))
+
+        def asked(case: dict[str, Any]) -> Asked | None:
             steps = case["denoising_steps"]
             name = {
                 "low_confidence_static": f"sdar_static-{steps}",
                 "low_confidence_dynamic": f"sdar_dynamic-{case['threshold']}-steps{steps}",
                 "sequential": f"sdar_sequential-{steps}",
             }[case["strategy"]]
-            out = decoded(loaded, case, name, case["gen_length"])
+            stops = tuple(case["stop_ids"] or ())
+            return (
+                None
+                if case["overwritten"]
+                else Asked("sdar-tiny", case["block_length"], stops, name, case["gen_length"])
+            )
+
+        for case, one, out in decoded("decode_sdar", asked):
             left = len(case["output"]) - len(out.token_ids)
-            assert [*out.token_ids, *[MASK] * left] == case["output"], name  # theirs has masks after a stop
+            assert [*out.token_ids, *[MASK] * left] == case["output"], one  # theirs has masks after a stop
             forwards = (out.prefill, out.nfe - (out.store or 0), out.store)
-            assert forwards == (case["prefill_forwards"], case["denoise_forwards"], case["store_forwards"]), name
-            assert blocks_before(out, case["prompt"], case["block_length"]) == case["steps"], name
+            assert forwards == (case["prefill_forwards"], case["denoise_forwards"], case["store_forwards"]), one
+            assert blocks_before(out, case["prompt"], case["block_length"]) == case["steps"], one
 
     def test_llada_moe(self) -> None:
         """LLaDA's loop and policies, blocks counted from the prompt's end."""
-        for case in reference_cases("decode_llada_moe"):
+
+        def asked(case: dict[str, Any]) -> Asked:
             name = f"confidence-k{case['k']}" if case["k"] else f"threshold-{case['threshold']}"
-            out = decoded(model("llada-moe-tiny"), case, f"{name}+b{case['block_length']}", case["gen_length"])
-            assert list(out.token_ids) == case["output"], name
-            assert (out.nfe, out.prefill, out.store) == (case["nfe"], None, None), name
+            return Asked("llada-moe-tiny", None, (), f"{name}+b{case['block_length']}", case["gen_length"])
+
+        for case, one, out in decoded("decode_llada_moe", asked):
+            assert list(out.token_ids) == case["output"], one
+            assert (out.nfe, out.prefill, out.store) == (case["nfe"], None, None), one
             canvases = [canvas[-case["gen_length"] :] for canvas in case["canvases"]]
-            assert [list(canvas) for canvas in (out.trajectory or ())[:-1]] == canvases, name
+            assert [list(canvas) for canvas in (out.trajectory or ())[:-1]] == canvases, one
 
     def test_llada2(self) -> None:
         """LLaDA2.0 and 2.1. Their code has no cache, so its forwards are our denoising forwards."""
-        for case in reference_cases("decode_llada2"):
-            size = case["block_length"]
-            loaded = stopping_at(model("llada2-tiny", block=size), case["eos_id"])
+
+        def asked(case: dict[str, Any]) -> Asked:
             early = "-early" * case["eos_early_stop"]
             if case["generate"] == "2.0":
                 name = f"llada2-{case['threshold']}-steps{case['steps']}{early}"
@@ -132,46 +160,52 @@ class TestDecodings:
                     f"joint-{case['threshold']}-edit{case['editing_threshold']}-post{case['max_post_steps']}"
                     f"-least{case['num_to_transfer']}{early}"
                 )
-            out = decoded(loaded, case, name, case["gen_length"])
-            assert list(out.token_ids) == case["output"], name
-            assert out.nfe - (out.store or 0) == case["nfe"], name
+            return Asked("llada2-tiny", case["block_length"], (case["eos_id"],), name, case["gen_length"])
+
+        for case, one, out in decoded("decode_llada2", asked):
+            size = case["block_length"]
+            assert list(out.token_ids) == case["output"], one
+            assert out.nfe - (out.store or 0) == case["nfe"], one
             assert out.trajectory is not None
             rows = [[*case["prompt"], *canvas] for canvas in out.trajectory[:-1]]
             seen = [row[end - size : end] for row, end in zip(rows, case["window_ends"], strict=True)]
-            assert seen == case["canvases"], name
+            assert seen == case["canvases"], one
 
     def test_fast_dllm_v2(self) -> None:
         """Fast-dLLM v2 with and without its cache within a block. Its code never sees the prompts left out."""
-        for case in reference_cases("decode_fast_dllm_v2"):
-            if case["prompt_ignored"]:
-                continue
-            size = case["block_size"]
-            loaded = stopping_at(model("fast-dllm-v2-tiny", block=size), case["stop_token"])
+
+        def asked(case: dict[str, Any]) -> Asked | None:
             name = (
                 f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}" + "+dual" * case["use_block_cache"]
             )
-            out = decoded(loaded, case, name, case["max_new_tokens"])
-            assert list(out.token_ids) == case["output"], name
+            stops, length = (case["stop_token"],), case["max_new_tokens"]
+            return (
+                None if case["prompt_ignored"] else Asked("fast-dllm-v2-tiny", case["block_size"], stops, name, length)
+            )
+
+        for case, one, out in decoded("decode_fast_dllm_v2", asked):
+            assert list(out.token_ids) == case["output"], one
             denoise = case["block_forwards"] + case["sub_block_forwards"]
             assert (out.prefill, out.nfe - (out.store or 0), out.store) == (
                 case["prefill_forwards"],
                 denoise,
                 case["store_forwards"],
-            ), name
-            ours = blocks_before(out, case["prompt"], size)
+            ), one
+            ours = blocks_before(out, case["prompt"], case["block_size"])
             for (first, ids), (block, whole) in zip(case["steps"], ours, strict=True):
-                assert whole[first - block : first - block + len(ids)] == ids, name
+                assert whole[first - block : first - block + len(ids)] == ids, one
 
     def test_stable_diffcoder(self) -> None:
         """Stable-DiffCoder with its schedule and with a threshold."""
-        for case in reference_cases("decode_stable_diffcoder"):
-            size = case["block_length"]
-            loaded = stopping_at(model("stable-diffcoder-tiny", block=size), case["eos_id"])
+
+        def asked(case: dict[str, Any]) -> Asked:
             rule = "stable_diffcoder" + "_threshold" * (case["threshold"] is not None)
-            name = f"{rule}-{case['threshold'] or case['steps']}"
-            out = decoded(loaded, case, name, case["gen_length"])
-            assert list(out.token_ids) == case["output"], name
+            name, stops = f"{rule}-{case['threshold'] or case['steps']}", (case["eos_id"],)
+            return Asked("stable-diffcoder-tiny", case["block_length"], stops, name, case["gen_length"])
+
+        for case, one, out in decoded("decode_stable_diffcoder", asked):
+            assert list(out.token_ids) == case["output"], one
             forwards = (out.prefill, out.nfe - (out.store or 0), out.store, out.nfe)
             expected = [case[f"{kind}_forwards"] for kind in ("prefill", "denoise", "store")]
-            assert forwards == (*expected, case["nfe"]), name
-            assert blocks_before(out, case["prompt"], size, 5) == case["denoise"], name
+            assert forwards == (*expected, case["nfe"]), one
+            assert blocks_before(out, case["prompt"], case["block_length"], 5) == case["denoise"], one

@@ -108,7 +108,9 @@ class TestAccuracyEqualsTheory:
         """One at a time above ½; below, the closed forms, also where confidence and threshold are equal."""
         assert_accuracy(model, "shuffle", 4, sampler)
 
-    @pytest.mark.parametrize("name", ANSWERED)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.slow) if name.endswith("-x8") else name for name in ANSWERED]
+    )
     def test_one_by_one_is_always_right(self, model: Ideal, name: str) -> None:
         """With nothing parallel every task is solved, greedy and sampled."""
         task = load_task(name, limit=4)

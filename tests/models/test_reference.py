@@ -84,11 +84,14 @@ class TestLogits:
 class TestDecodings:
     """decode() against the reference programs' decodings."""
 
-    def test_llada(self) -> None:
+    @pytest.mark.parametrize("length", [32, pytest.param(64, marks=pytest.mark.slow)])
+    def test_llada(self, length: int) -> None:
         """All cases without and with caches give the reference's tokens; forwards are the reference's without those it
         wastes.
         """
-        for (name, length), cases in grouped("decode_llada").items():
+        groups = {name: cases for (name, asked), cases in grouped("decode_llada").items() if asked == length}
+        assert len(groups) > 30
+        for name, cases in groups.items():
             out = decode(
                 model("llada-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True
             )

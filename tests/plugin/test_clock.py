@@ -67,6 +67,7 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
     return set(under) - {""}, set(everything)
 
 
+@pytest.mark.slow
 def test_ideal_needs_no_transformers(tmp_path: Path) -> None:
     """Two cells of `ideal`: the clock holds no import, and transformers and what comes with it stay out."""
     arguments = ("--model", "ideal", "--sampler", "confidence-k2", "--limit", "2")

@@ -14,6 +14,7 @@ import pytest
 
 import pbcore
 
+pytestmark = pytest.mark.slow  # a wheel is built and installed
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ["--model", "ideal", "--limit", "2", "--out", "out", "-p", "no:cacheprovider"]
 OWN = {
@@ -75,7 +76,6 @@ def ids(folder: Path) -> list[str]:
 
 
 class TestWheel:
-    @pytest.mark.slow
     def test_stock_cells_run_from_the_package(self, python: Path, tmp_path: Path) -> None:
         """`--pyargs pbcore.benches` is the grid, -k selects from it, and the record is written into the project."""
         done = run(python, tmp_path, "--pyargs", "pbcore.benches", "-k", "shuffle", "--sampler", "random-k8", *CELLS)
@@ -83,7 +83,7 @@ class TestWheel:
         assert ids(tmp_path) == ["ideal/list_ops/shuffle/random-k8", "ideal/shuffle/random-k8"]
         assert "waiting_line: score in %" in done.stdout
 
-    @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("workers", ["0", "1"])
     def test_a_project_of_ones_own(self, python: Path, tmp_path: Path, workers: str) -> None:
         """Ten lines: a cell function and a sampler of the project's own, with and without a worker."""
         for name, text in OWN.items():
@@ -105,7 +105,6 @@ class TestWheel:
             file.name for file in (ROOT / "benches").glob("test_*.py") if "import test_cell" in file.read_text()
         }
 
-    @pytest.mark.slow
     def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
         """A stock cell's command names the installed file, so that it runs from any folder."""
         cells = ["-k", "waiting_line and shuffle", "--model", "ideal", "--sampler", "random-k32", "--limit", "4"]

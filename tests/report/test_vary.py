@@ -56,6 +56,7 @@ def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--factor" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_cells_run_at_every_level(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

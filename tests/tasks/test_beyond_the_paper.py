@@ -10,7 +10,7 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.tasks import add_tasks_file, load_task
 from pbcore.tasks.lists import MASK, OPERATIONS, QUESTION_GENERATORS, _draw_several
-from pbcore.tasks.walks import WALK_GENERATORS, graph
+from pbcore.tasks.puzzles import WALK_GENERATORS, graph
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 8])

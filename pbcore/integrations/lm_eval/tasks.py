@@ -163,7 +163,7 @@ def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsaf
 
 
 class HarnessTasks:
-    """The harness's tasks, for `pbcore.tasks` (`tasks.sources.TaskSource`)."""
+    """The harness's tasks, for `pbcore.tasks` (`tasks.spec.TaskSource`)."""
 
     name, prefix = "lm-evaluation-harness", PREFIX
 

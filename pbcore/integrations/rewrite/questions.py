@@ -30,7 +30,7 @@ def samples_file(folder: Path, task: str) -> Path:
 
 
 class RewriteFolders:
-    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
+    """Run folders of the rewrite as a source of questions (`tasks.spec.Folders`)."""
 
     def reads(self, folder: Path) -> bool:
         """Whether a folder contains samples files of the rewrite."""

@@ -38,9 +38,8 @@ _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shif
 
 
 class Sedd:
-    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step.
-
-    NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
+    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps and a denoising one, all
+    counted by NFE. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
     network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch."""
 
     def __init__(
@@ -157,8 +156,6 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
     place = find_device(device)
     kind = find_dtype(dtype or "float32", place)
-    tokenizer: Tokenizer
-    own_eos: int | None
     if entry.dummy:
         config = read_sedd(entry.shape or {}, entry.name)
         torch.manual_seed(0)
@@ -166,7 +163,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         for parameter in network.parameters():  # so that no layer is left at 0
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.02)
-        tokenizer, own_eos = HashTokenizer(config.tokens), config.tokens - 1
+        tokenizer: Tokenizer = HashTokenizer(config.tokens, eos_id=config.tokens - 1)
     else:
         folder = locate(entry, options)
         network = _filled(read_sedd(entry.config or read_config(folder), str(folder)), folder)
@@ -174,8 +171,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
             words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
             tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
-        own_eos = tokenizer.eos_id
-    eos_id = next((one for one in (options.eos_id, entry.eos_id, own_eos) if one is not None), None)
+    eos_id = next((one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None)
     if eos_id is None:
         raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")
     network = network.to(device=place, dtype=kind).eval().requires_grad_(False)

@@ -36,9 +36,8 @@ _KEYS = {  # a field's place in config.json
 
 @dataclass(frozen=True, slots=True)
 class SeddConfig:
-    """What decoding needs of a checkpoint's config: sizes, graph (the kind of corruption) and noise schedule.
-
-    `length` is the longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only."""
+    """A checkpoint's config: sizes, graph (kind of corruption), noise schedule. `length` is the longest sequence of its
+    training; `sigma_min` and `sigma_max` are of geometric noise only."""
 
     tokens: int
     graph: str

@@ -46,17 +46,6 @@ class Answers:
     worse: tuple[int, ...] = ()
     better: tuple[int, ...] = ()
 
-    def order(self) -> list[tuple[int, int, int]]:
-        """(rank of its kind, number among its kind, position) of each answer: flips, wrong ones, right ones."""
-        counts: Counter[int] = Counter()
-        ranked = []
-        for position, sample in sorted(enumerate(self.samples), key=lambda item: item[1].place):
-            flipped = sample.index in (*self.worse, *self.better)
-            kind = 0 if flipped else 2 if is_wrong(self.cell, sample) is False else 1
-            ranked.append((kind, counts[kind], position))
-            counts[kind] += 1
-        return ranked
-
 
 def _number(tokens: Tokens, text: str) -> int:
     return tokens.setdefault(text[:PIECE], len(tokens))
@@ -148,9 +137,16 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[s
     then wrong ones, then the others, in turn from all cells and by index, so that cells of one task have the same
     samples."""
     tokens: Tokens = {}
-    order = sorted((*place[:2], number, place[2]) for number, one in enumerate(cells) for place in one.order())
+    order = []
+    for number, one in enumerate(cells):
+        counts: Counter[int] = Counter()  # of answers of each kind
+        for position, sample in sorted(enumerate(one.samples), key=lambda item: item[1].place):
+            flipped = sample.index in (*one.worse, *one.better)
+            kind = 0 if flipped else 2 if is_wrong(one.cell, sample) is False else 1
+            order.append((kind, counts[kind], number, position))
+            counts[kind] += 1
     kept: list[list[tuple[int, Any]]] = [[] for _ in cells]
-    for _, _, number, position in order:
+    for _, _, number, position in sorted(order):
         before = len(tokens)
         answer = packed(cells[number].cell, cells[number].samples[position], tokens)
         added = (as_json(one) for one in (answer, *islice(tokens, before, None)))

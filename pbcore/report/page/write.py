@@ -136,7 +136,27 @@ def page(
 ) -> str:
     """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no
     answers and asks its server for them. `where`: the run, as seen from the page's folder."""
-    content, sections = _content(cells, answers, run)
+    whole, categories = scopes(cells)
+    known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
+    rows = overview(whole)
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
+    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
+    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
+    missing = gaps(cells)
+    content = rendered(
+        "content.html",
+        measured=measured(cells, run),
+        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
+        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
+        overview=means if rows else "",
+        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
+        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
+        further=Markup("".join(section.html() for section in further)),
+        gaps=missing,
+        facts=run_facts(cells, run),
+    )
+    notes = ["not measured, and notes"] if missing else []
+    sections = ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]  # of its navigation
     return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
 
 
@@ -164,31 +184,6 @@ def assembled(
         )
     parts = embedded("page", data) + "".join(embedded(f"s{number}", one) for number, one in enumerate(packed) if one)
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
-
-
-def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The static page, and the headings that its navigation names."""
-    whole, categories = scopes(cells)
-    known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
-    rows = overview(whole)
-    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
-    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
-    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
-    missing = gaps(cells)
-    content = rendered(
-        "content.html",
-        measured=measured(cells, run),
-        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
-        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
-        overview=means if rows else "",
-        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
-        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
-        further=Markup("".join(section.html() for section in further)),
-        gaps=missing,
-        facts=run_facts(cells, run),
-    )
-    notes = ["not measured, and notes"] if missing else []
-    return content, ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]
 
 
 def _category(scope: Scope, known: Mapping[tuple[str, str], Look], alone: bool) -> dict[str, Any]:

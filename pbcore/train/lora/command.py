@@ -1,6 +1,5 @@
 """`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all weights), or resumes an
-interrupted run.
-"""
+interrupted run."""
 
 import argparse
 import time
@@ -16,7 +15,6 @@ import yaml
 from matplotlib.figure import Figure
 
 from pbcore.errors import InputError, PbcoreError
-from pbcore.grid.option import lengths
 from pbcore.links import docs
 from pbcore.models import resolve_model
 from pbcore.models.adapter import digest
@@ -204,42 +202,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog=f"More: {docs('fine-tune.md')}"
     )
-    default = {field.name: field.default for field in fields(LoraSettings)}
-
-    def add(name: str, kind: Callable[[str], object], help: str, metavar: str = "N") -> None:
-        value = default[name.replace("-", "_")]
-        shown = "" if value is None else f" (default: {value})"
-        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown, default=argparse.SUPPRESS)
-
     parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt")
     parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
     parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)")
-    add("rank", int, "rank of the adapter")
-    add("alpha", int, "its scale is α / rank", "A")
-    add("dropout", float, "dropout before the adapter", "P")
-    targets = f"adapted (default: {default['targets']})"
-    parser.add_argument("--targets", nargs="+", metavar="MODULE", help=targets, default=argparse.SUPPRESS)
-    add("train", int, "training examples")
-    add("validation", int, "validation examples")
-    add("epochs", int, "passes over the training examples")
-    add("batch", int, "rows of an optimizer step")
-    add("accumulate", int, "forwards that share a step's rows, for less memory")
-    add("rate", float, "learning rate", "R")
-    add("warmup", float, "share of the steps in which the learning rate grows", "SHARE")
-    add("weight-decay", float, "weight decay of AdamW", "W")
-    add("clip", float, "norm at which gradients are clipped", "NORM")
-    add("balance", float, "a row's tokens weigh its number of masks to the power −B", "B")
-    add("seed", int, "seed of examples, noise, dropout and first weights")
-    add("n", lengths, "items of the lists: 15, 3-6 or 5,10,20")
-    add("shots", int, "solved examples before each question; 0, the official way: the last question alone")
-    add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
-    add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
-    again = "compute layers again to save memory"
-    parser.add_argument("--gradient-checkpointing", action="store_true", help=again, default=argparse.SUPPRESS)
-    add("sampler", str, "sampler under which the best adapter is found", "NAME")
-    add("scored", int, "validation examples that are decoded to find it")
-    add("every", int, "steps between two validations (default: an epoch)")
+    for item in fields(LoraSettings):
+        name, words = f"--{item.name.replace('_', '-')}", dict(item.metadata)
+        if item.default is False:
+            parser.add_argument(name, action="store_true", default=argparse.SUPPRESS, **words)
+        elif words:
+            words["help"] += "" if item.default is None else f" (default: {item.default})"
+            parser.add_argument(name, default=argparse.SUPPRESS, **words)
     parser.add_argument("--steps", type=int, metavar="N", help="stop after this step; the same command goes on")
     parser.add_argument("--save-minutes", type=float, default=3.0, metavar="M", help="minutes between two saved states")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

@@ -27,8 +27,7 @@ from pbcore.train.noise import Batch
 @dataclass(slots=True)
 class LoraRun:
     """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
-    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper.
-    """
+    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper."""
 
     settings: LoraSettings
     model: Any  # a MaskedModel, or a Sedd that is trained whole
@@ -76,8 +75,7 @@ def start(settings: LoraSettings) -> LoraRun:
 def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
     """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
     on. Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
-    modules that the model lacks.
-    """
+    modules that the model lacks."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -124,8 +122,7 @@ def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
     """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
-    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept.
-    """
+    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept."""
     every = run.settings.every or run.data.steps_per_epoch
     if not run.log:
         run.log.append({"step": 0, **_judged(run), "seconds": 0.0})  # the model itself, to compare with

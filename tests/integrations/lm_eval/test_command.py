@@ -38,6 +38,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow  # the harness reads all its tasks
 def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
     """Scores by filter, forwards, tokens and seconds are in the record; the harness's files are beside it."""
     [run] = (ran / "reports").iterdir()
@@ -60,6 +61,7 @@ def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
     assert 'content="4/4"' in (run / "report.html").read_text()  # all answers are on the page
 
 
+@pytest.mark.slow
 def test_its_files_can_be_imported_again(
     ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

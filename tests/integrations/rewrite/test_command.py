@@ -12,7 +12,8 @@ from pbcore.cli import main
 from pbcore.exchange.rescore import rescore
 from pbcore.integrations.rewrite.command import import_runs, imported_text
 from pbcore.results import load, questions
-from pbcore.results.load import LoadError, load_stored
+from pbcore.results.check import LoadError
+from pbcore.results.load import load_stored
 from pbcore.tasks import load_task
 from tests.integrations.rewrite import folders as rewrite
 from tests.reference import reference
@@ -50,6 +51,7 @@ class TestExample:
             assert score not in one.changed
         assert load_stored(again.path)[0].cell.scores["accuracy"] == load_stored(run.path)[0].cell.scores["accuracy"]
 
+    @pytest.mark.slow
     def test_real_answers_to_all_kinds_of_tasks(self, tmp_path: Path) -> None:
         """146 published answers, imported and scored again, have the published scores, grammar aside, which takes
         LanguageTool."""

@@ -146,13 +146,8 @@ class TestResume:
 
 @pytest.mark.posix
 class TestEnds:
-    @pytest.mark.parametrize(
-        "end",
-        [
-            pytest.param("SIGKILL", id="killed"),
-            pytest.param("SIGINT", id="interrupted", marks=pytest.mark.slow),
-        ],
-    )
+    @pytest.mark.slow
+    @pytest.mark.parametrize("end", [pytest.param("SIGKILL", id="killed"), pytest.param("SIGINT", id="interrupted")])
     def test_what_was_paid_for_is_kept(self, project: pytest.Pytester, run: Run, end: str) -> None:
         """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of those that the
         server gave no more are asked again than were under way.

@@ -90,6 +90,7 @@ class TestMlflow:
 
 
 class TestWandb:
+    @pytest.mark.slow
     def test_offline(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         """Metrics, the table and the page are in the files that `wandb sync` would send."""
         pytest.importorskip("wandb")

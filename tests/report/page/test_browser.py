@@ -16,7 +16,7 @@ from tests.report.page.films import filmed, run
 from tests.report.page.test_view import served
 from tests.results import factory
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OVERVIEW = "table >> nth=0 >>"
 FIRST = "details.category a[href='" + CELL + "']"
 

@@ -15,7 +15,7 @@ from tests.report.page.conftest import Tab
 from tests.report.page.films import filmed
 from tests.results import factory
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 class TestFilm:

@@ -16,7 +16,7 @@ from tests.report.page.films import run
 from tests.report.page.test_browser import FIRST, HOSTILE
 from tests.results import factory
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LISTED = "document.documentElement.dataset.listed === location.hash"
 
 

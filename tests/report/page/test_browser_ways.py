@@ -8,7 +8,7 @@ from tests.report.page.browsing import CELL, opened, settled, until
 from tests.report.page.conftest import Tab
 from tests.report.page.test_browser import FIRST
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 class TestNobodyGetsLost:

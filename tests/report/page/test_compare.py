@@ -127,6 +127,7 @@ class TestPage:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 class TestBrowser:
     def test_flips_side_by_side(self, tab: Tab, tmp_path: Path) -> None:
