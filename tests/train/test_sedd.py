@@ -75,7 +75,7 @@ class TestCommand:
             Recipe(**{**known, "phases": (), **change})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["tiny-sedd", "tiny-sedd-uniform"])
+@pytest.mark.parametrize("name", ["tiny-sedd", pytest.param("tiny-sedd-uniform", marks=pytest.mark.slow)])
 def test_fewer_steps_break_what_depends(name: str) -> None:
     """The paper's F.4: with absorbing and with uniform noise shuffles fall with fewer steps."""
     model, task = load_model(name), load_task(TASK, limit=40)
