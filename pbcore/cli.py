@@ -19,7 +19,7 @@ from pbcore.text import spell_signs
 COMMANDS = {
     "tasks": ("pbcore.tasks_cli", "list the tasks"),
     "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
-    "presets": ("pbcore.grid.presets", "list settings of papers by name, with their sources"),
+    "presets": ("pbcore.grid.profiles", "list settings of papers by name, with their sources"),
     "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
     "theory": (
         "pbcore.figures.commands",

@@ -16,30 +16,18 @@ HOME = "pbcore.integrations"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:
-    """What one integration adds. Objects are named `module:object`, so that reading the declaration is cheap.
+    """What one integration adds. Objects are named `module:object`, so that reading the declaration is cheap."""
 
-    - `commands`: command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`
-    - `plugins`: pytest plugins, modules
-    - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
-    - `models`: models by name: `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
-    - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
-    - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
-    - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)
-    - `served`: the class of a record's part `served` (`results.record.RecordPart`)
-    - `report`: what reports say of these parts (`report.cells.Section`)
-    - `decides`: its code decides answers or scores, so that it counts in a cell's key
-    """
-
-    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    plugins: tuple[str, ...] = ()
-    options: str | None = None
-    models: str | None = None
-    tasks: str | None = None
-    folders: str | None = None
-    exporter: str | None = None
-    served: str | None = None
-    report: str | None = None
-    decides: bool = False
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # → module with its add_parser, line of help
+    plugins: tuple[str, ...] = ()  # modules, plugins of pytest
+    options: str | None = None  # of a run: a class derived from `grid.option.OptionGroup`
+    models: str | None = None  # `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
+    tasks: str | None = None  # those asked and scored in another way (`tasks.spec.TaskSource`)
+    folders: str | None = None  # of questions in another layout (`tasks.spec.Folders`)
+    exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
+    served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
+    report: str | None = None  # what reports say of these parts (`report.cells.Section`)
+    decides: bool = False  # its code decides answers or scores, so that it counts in a cell's key
 
 
 @cache

@@ -57,36 +57,27 @@ class SamplerNameError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class SamplerName:
-    """The parts of a sampler name.
-
-    `arguments` are the policy's, as written and in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number,
-    `("ref", "")` for a bare word. `block` is None for one block over the whole canvas. `temperature` 0 is greedy.
-    `remask_variant` (`max` for rcr, `early` for remdm) is empty for the official runs' rule. `counts` is an explicit
-    schedule, the tokens to reveal at each step of a block; `schedule` names one (`linear`, `cosine`) over
-    `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
-    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `ahead` is the most
-    canvases of a row that one forward has, 0 for the present one alone. `at_once` says how many rows are decoded, or
-    requests sent, at a time (0: as the run says); it changes speed and no rule."""
+    """The parts of a sampler name."""
 
     policy: str
-    arguments: tuple[tuple[str, str], ...] = ()
-    block: int | None = None
+    arguments: tuple[tuple[str, str], ...] = ()  # as written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word
+    block: int | None = None  # None: one block over the whole canvas
     cache: str | None = None
-    temperature: float = 0.0
+    temperature: float = 0.0  # 0 is greedy
     remask: str | None = None
     remask_rounds: int = 0
-    remask_variant: str = ""
-    counts: tuple[int, ...] | None = None
-    schedule: str | None = None
+    remask_variant: str = ""  # `max` for rcr, `early` for remdm; empty for the official runs' rule
+    counts: tuple[int, ...] | None = None  # an explicit schedule: the tokens to reveal at each step of a block
+    schedule: str | None = None  # or a named one, `linear` or `cosine`, over `schedule_steps` steps
     schedule_steps: int = 0
     eos_stop: bool = False
     no_early_eos: bool = False
     eos_last: bool = False
     adas: float | None = None
-    together: str | None = None
-    gap: int = 0
-    ahead: int = 0
-    at_once: int = 0
+    together: str | None = None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
+    gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
+    ahead: int = 0  # the most canvases of a row that one forward has; 0: the present one alone
+    at_once: int = 0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule
 
     def __str__(self) -> str:
         counts = "_".join(map(str, self.counts or ()))

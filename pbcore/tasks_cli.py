@@ -22,14 +22,9 @@ def run_tasks(args: argparse.Namespace) -> int:
 
     for file in args.tasks:
         add_tasks_file(file)
-    specs = [task_spec(name) for name in all_task_names()]
-    rows = [
-        (spec.name, spec.count or "file", spec.shots, _lengths(spec.lengths), spec.max_new_tokens, spec.headline or "–")
-        for spec in specs
-    ]
+    rows = []
+    for spec in map(task_spec, all_task_names()):
+        lengths = ", ".join(map(str, spec.lengths or ())) or "–"
+        rows.append((spec.name, spec.count or "file", spec.shots, lengths, spec.max_new_tokens, spec.headline or "–"))
     print(tabulate(rows, headers=["task", "samples", "shots", "lengths", "new tokens", "headline score"]))
     return 0
-
-
-def _lengths(lengths: tuple[int, ...] | None) -> str:
-    return ", ".join(map(str, lengths)) if lengths else "–"

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tabulate import tabulate
 
-from pbcore.analysis.score_differences import Difference, differences
+from pbcore.analysis.score_differences import differences
 from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.results.load import load_cells, load_samples
@@ -19,7 +18,8 @@ from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spe
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
-from pbcore.tasks.puzzles import rows, solutions
+from pbcore.tasks.puzzles import rows as lines
+from pbcore.tasks.puzzles import solutions
 
 # By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of the official one
 # that it shows.
@@ -52,18 +52,17 @@ def verify(data_dir: str | Path) -> list[Checked]:
     """Checks every official file of a folder: the 17 tasks, and other sizes there (`waiting_line_n15` …). Raises
     FileNotFoundError for a folder that doesn't exist or contains none of the groups."""
     folder = Path(data_dir)
-    groups = sorted({group for group, _ in map(_place, task_names())})
+    groups = sorted({_place(name)[0] for name in task_names()})
     named = ", ".join(f"{group}/" for group in groups)
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
     if not any((folder / group).is_dir() for group in groups):
         raise FileNotFoundError(f"{folder} is not the official data: it contains none of {named}")
-    return [_check(name, n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
+    return [_check(task_spec(name), n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
 
-def _place(name: str) -> tuple[str, str]:
-    group, _, file = str(task_spec(name).official).partition("/")
-    return group, file
+def _place(name: str) -> list[str]:
+    return str(task_spec(name).official).split("/")
 
 
 def _other_sizes(name: str, folder: Path) -> list[int]:
@@ -74,18 +73,17 @@ def _other_sizes(name: str, folder: Path) -> list[int]:
     return sorted({int(size[1]) for size in sizes if size})
 
 
-def _check(name: str, n: int | None, folder: Path) -> Checked:
-    checked = Checked(name, n)
+def _check(spec: TaskSpec, n: int | None, folder: Path) -> Checked:
+    checked = Checked(spec.name, n)
     try:
-        task = load_task(name, data_dir=folder, n=n)
+        task = load_task(spec.name, data_dir=folder, n=n)
     except (ValueError, FileNotFoundError) as error:
         checked.errors.append(str(error))
         return checked
     checked.samples = len(task.samples)
-    official = task_spec(name).count
-    if checked.samples != official:
-        checked.notes.append(f"{checked.samples} samples, officially {official}")
-    _check_prompt(task_spec(name), n, folder, checked)
+    if checked.samples != spec.count:
+        checked.notes.append(f"{checked.samples} samples, officially {spec.count}")
+    _check_prompt(spec, n, folder, checked)
     _check_labels(task, folder, checked)
     return checked
 
@@ -97,15 +95,12 @@ def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, checked: Checked)
         checked.notes.append(f"no {group}/task_config.yaml: prompt not compared")
         return
     try:
-        prompt = read_yaml(read_text(config), str(config))[f"{group}/{file}"]["prompt"]
+        if read_yaml(read_text(config), str(config))[f"{group}/{file}"]["prompt"] != spec.prompt_of(n):
+            checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
     except UnreadableFile as error:
         checked.errors.append(str(error))
-        return
     except (KeyError, TypeError) as error:
         checked.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
-        return
-    if prompt != spec.prompt_of(n):
-        checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
 
 
 def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
@@ -129,14 +124,11 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
         elif not follows(task, sample):
             checked.errors.append(f"sample {sample.index}: its label is not the answer to its question")
     questions = official_rows(task_spec(task.name), folder, None if checked.n is None else (checked.n,))
-    shots = (
-        replace(sample, input=item.input, label=item.label)
-        for sample, (_, question) in zip(task.samples, questions, strict=True)
-        for item in question.shots
-    )
-    for shot in shots:
-        if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
-            checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
+    for sample, (_, question) in zip(task.samples, questions, strict=True):
+        for item in question.shots:
+            shot = replace(sample, input=item.input, label=item.label)
+            if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
+                checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
     if corrected and checked.labels:
         checked.notes.append(f"{missed} of {checked.labels} {inconsistency}")
     if checked.labels < checked.samples:
@@ -148,7 +140,7 @@ def follows(task: Task, sample: Sample) -> bool:
     names. Text labels belong to any question."""
     values, label = sample.input, sample.label
     if task.kind == "sudoku":
-        answers = [rows(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
+        answers = [lines(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
         return len(answers) == 1 and task.score(answers[0], sample, {"accuracy"})["accuracy"] == 1
     if task.kind == "latin_square":
         symbols = label["symbols"]
@@ -187,22 +179,19 @@ def run_text(path: Path) -> str:
     total = sum(map(len, samples.values()))
     if not compared:
         return f"{path}: answers: {total}, none with a corrected score beside the official one"
-    cells = [
-        [one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)] for one in compared
-    ]
     headers = ["task", "answers", "official score", "corrected score", "differ", "corrected higher", "lower"]
-    examples = [line for one in compared for line in _examples(one)]
-    differ = {(cell, *answer.place) for one in compared for cell, answer in (*one.higher, *one.lower)}
+    rows, examples, differ = [], [], set()
+    for one in compared:
+        answers = (*one.higher, *one.lower)
+        rows.append([one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)])
+        differ |= {(cell, *answer.place) for cell, answer in answers}
+        for cell, answer in answers[:EXAMPLES]:
+            scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (one.official, one.score))
+            seed = f", seed {answer.seed}" if answer.seed else ""
+            why = answer.details.get("why", "no remark")
+            examples.append(f"{cell}, sample {answer.index}{seed}: {scores}; {why}")
     verdict = f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently: {len(differ)}"
-    return "\n".join([tabulate(cells, headers), "", *examples, verdict])
-
-
-def _examples(difference: Difference) -> Iterator[str]:
-    """The first few answers that two scores rate differently, each with its sample's number and the reason."""
-    for cell, answer in (*difference.higher, *difference.lower)[:EXAMPLES]:
-        scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (difference.official, difference.score))
-        seed = f", seed {answer.seed}" if answer.seed else ""
-        yield f"{cell}, sample {answer.index}{seed}: {scores}; {answer.details.get('why', 'no remark')}"
+    return "\n".join([tabulate(rows, headers), "", *examples, verdict])
 
 
 def run(args: argparse.Namespace) -> int:

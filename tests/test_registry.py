@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
@@ -18,10 +18,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Entry points of the group `test.things`, name → object reference; a test adds its own."""
     points: dict[str, str] = {}
 
-    def entry_points(group: str) -> list[EntryPoint]:
-        return [EntryPoint(name, value, group) for name, value in points.items()] if group == "test.things" else []
+    def entry_points() -> EntryPoints:
+        return EntryPoints(EntryPoint(name, value, "test.things") for name, value in points.items())
 
-    monkeypatch.setattr(module, "entry_points", entry_points)
+    monkeypatch.setattr(module, "_entry_points", entry_points)
     return points
 
 
@@ -102,7 +102,7 @@ class TestLookUp:
             "print(first, type(scorer('sudoku')).__name__)"
         )
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert run.stdout.split() == ["False", "SudokuScorer"]
+        assert run.stdout.split() == ["False", "JudgedScorer"]
 
 
 class TestEntryPoints:

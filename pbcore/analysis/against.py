@@ -79,13 +79,11 @@ def against(
             if name not in models:
                 raise InputError(f"no model {name!r} in {where}; they have {', '.join(map(str, models))}")
     found: list[Beside] = []
-    figures: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in published.to_dict("records"):
-        figures[row["task"]].append(row)
+    figures = {task: rows.to_dict("records") for task, rows in published.groupby("task")}
     for cell in cells[cells["status"] == "ok"].to_dict("records"):
         joined = same.get(cell["model"])
         names = {cell["model"], sources.get(cell["model"]), joined} - {None}
-        for figure in figures[cell["task"]]:
+        for figure in figures.get(cell["task"], []):
             if _matches(names, cell["sampler"], figure):
                 note = [f"model: ours is {cell['model']}, by --as"] if figure["model"] == joined else []
                 found += _besides(cell, figure, (*note, *_differs(cell, figure)))
@@ -102,9 +100,8 @@ def _matches(names: set[Any], sampler: str, theirs: Row) -> bool:
 
 def _parts(sampler: str) -> tuple[str, list[str]]:
     """A sampler without its cache, and the cache."""
-    head, *modifiers = sampler.split("+")
-    kept = [modifier for modifier in modifiers if modifier not in CACHES]
-    return "+".join([head, *kept]), [modifier for modifier in modifiers if modifier in CACHES]
+    parts = sampler.split("+")
+    return "+".join(part for part in parts if part not in CACHES), [part for part in parts if part in CACHES]
 
 
 def _numbers(sampler: str) -> tuple[str | float, ...]:
@@ -115,28 +112,15 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
 def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Beside]:
     rewrite, table = theirs["prompts"] == REWRITE, _known(theirs, "table")
     source = "2026 rewrite" if rewrite else "published" if table is None else f"paper, Table {int(table)}"
+    names, n = (ours["model"], theirs["model"], ours["task"], ours["sampler"]), int(ours["n"] or 0)
+    rates = [_known(row, "tokens_per_step") for row in (ours, theirs)]
     for metric in METRICS:
         mine = "rouge_l_unstemmed" if metric == "rouge_l" and rewrite else metric
-        score, low, high = (_known(ours, f"{mine}{end}") for end in ("", "_low", "_high"))
+        score, *ends = (_known(ours, f"{mine}{end}") for end in ("", "_low", "_high"))
         figure = _known(theirs, metric)
-        if score is None or figure is None:
-            continue
-        yield Beside(
-            source,
-            ours["model"],
-            theirs["model"],
-            ours["task"],
-            ours["sampler"],
-            mine,
-            score,
-            score if low is None else low,
-            score if high is None else high,
-            int(ours["n"] or 0),
-            figure,
-            _known(ours, "tokens_per_step"),
-            _known(theirs, "tokens_per_step"),
-            differs,
-        )
+        if score is not None and figure is not None:
+            low, high = (score if end is None else end for end in ends)
+            yield Beside(source, *names, mine, score, low, high, n, figure, rates[0], rates[1], differs)
 
 
 def _differs(ours: Row, theirs: Row) -> Iterator[str]:

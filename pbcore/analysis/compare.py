@@ -2,9 +2,11 @@
 and pages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,23 @@ RATES = (
     *("nfe", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
     *("samples_per_second", "tokens_per_second"),
 )
+SETTINGS = (
+    "seeds",
+    "task",
+    "model",
+    "sampler",
+    "dtype",
+    "length",
+    "headline",
+    "official_text",
+    "whole_cot",
+    "data_hash",
+)
+NOTED = {  # settings that may differ between compared cells → their names in tables
+    **{name: name for name in ("seeds", "dtype", "length")},
+    "official_text": "text after the first EOS scored",
+    "whole_cot": "steps scored",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +87,6 @@ class CellComparison:
         return self.pair.id
 
     @property
-    def name(self) -> str:
-        """The cell's id; for a pair of other names `tiny/shuffle/confidence-k2→random-k2`, B's before A's."""
-        return self.pair.name if self.pair.renamed else self.id
-
-    @property
     def unchanged(self) -> bool:
         """Whether every sample has the same score, the same NFE and the same rows in both runs."""
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
@@ -83,12 +97,12 @@ class Overall:
     """Mean scores of both runs over `cells` cells, which weigh the same, and `change` = head − base with its 95 %
     interval. All are NaN without a cell."""
 
-    cells: int
-    base: float
-    head: float
-    change: float
-    low: float
-    high: float
+    cells: int = 0
+    base: float = nan
+    head: float = nan
+    change: float = nan
+    low: float = nan
+    high: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,25 +116,29 @@ class Comparison:
     models: Mapping[str, str] = field(default_factory=dict)
     samplers: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[int, int] = (0, 0)
-    lacking: tuple[str, ...] = ()
-    overall: Overall = field(default_factory=lambda: overall([]))
+    lacking: Sequence[str] = ()
+    overall: Overall = Overall()
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
 
-    def significant(self, cell: CellComparison) -> bool:
-        """Whether the cell's change is significant among all tests of the comparison."""
-        return cell.p_adjusted is not None and cell.p_adjusted <= self.level
+    def verdict(self, cell: CellComparison) -> str:
+        """`worse` or `better` where the cell's change is significant among all tests of the comparison, else `the same`
+        or `no clear change`; a cell that was not compared has its status."""
+        if cell.status != "compared" or cell.unchanged:
+            return "the same" if cell.unchanged else cell.status
+        if cell.p_adjusted is None or cell.p_adjusted > self.level:
+            return "no clear change"
+        return "worse" if (cell.change or 0) < 0 else "better"
 
     def worst_first(self) -> list[CellComparison]:
         """Significantly worse cells, then those that could not be compared, then the others by their change; new ones
         last."""
 
         def rank(cell: CellComparison) -> tuple[int, float, str]:
-            change = cell.change or 0.0
-            if cell.status == "compared":
-                return (0 if change < 0 and self.significant(cell) else 2), change, cell.id
-            return (3 if cell.status == "new" else 1), 0.0, cell.id
+            compared = cell.status == "compared"
+            place = {"worse": 0, "new": 3}.get(self.verdict(cell), 2 if compared else 1)
+            return place, (cell.change or 0.0) if compared else 0.0, cell.id
 
         return sorted(self.cells, key=rank)
 
@@ -142,16 +160,16 @@ def compare_runs(
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
     """
-    rows, others = rows_by_id(head), rows_by_id(base)
-    pairs = pair_cells(rows, others, models, samplers)
-    cells = [_compared(pair, rows.get(pair.head or ""), others.get(pair.base or "")) for pair in pairs.pairs]
+    pairs, left_out, lacking = pair_cells(rows_by_id(head), rows_by_id(base), models, samplers)
+    cells = [_compared(pair) for pair in pairs]
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
-    final = tuple(cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells)
-    compared = [(cell, cell.pair.head or "", cell.pair.base or "") for cell in final if cell.status == "compared"]
+    cells = [cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells]
     both = [
-        (cell.pair.task, rows[a].by_sample(cell.metric), others[b].by_sample(cell.metric)) for cell, a, b in compared
+        (cell.pair.task, cell.pair.head.by_sample(cell.metric), cell.pair.base.by_sample(cell.metric))
+        for cell in cells
+        if cell.status == "compared" and cell.pair.head and cell.pair.base
     ]
-    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
+    return Comparison(tuple(cells), level, models or {}, samplers or {}, left_out, lacking, overall(both))
 
 
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
@@ -159,53 +177,64 @@ def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]
     questions: a sample counts once, by its mean over them. Tasks are independent: their intervals make that of the mean
     (`tradeoff.mean_interval`), weighted by their cells."""
     if not pairs:
-        return Overall(0, nan, nan, nan, nan, nan)
-    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]] = {}
+        return Overall()
+    groups: defaultdict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]]
+    groups = defaultdict(list)
     for task, head, base in pairs:
-        groups.setdefault((task, tuple(sorted(base))), []).append((head, base))
-    parts, sizes = [], []
+        groups[task, tuple(sorted(base))].append((head, base))
+    parts = []
     for (_, indices), cells in groups.items():
         differences = [float(np.mean([head[i] - base[i] for head, base in cells])) for i in indices]
         binary = len(cells) == 1 and all(value in (0, 1) for side in cells[0] for value in side.values())
         parts.append((float(np.mean(differences)), *interval(differences, binary)))
-        sizes.append(len(cells))
-    before = float(np.mean([np.mean(list(base.values())) for _, _, base in pairs]))
-    after = float(np.mean([np.mean(list(head.values())) for _, head, _ in pairs]))
-    return Overall(len(pairs), before, after, *mean_interval(parts, sizes))
+    sides = ([head for _, head, _ in pairs], [base for _, _, base in pairs])
+    after, before = (float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides)
+    return Overall(len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values()))))
 
 
-def _compared(pair: Pair, head: BaselineCell | None, base: BaselineCell | None) -> CellComparison:
+def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`, then `model revision`
+    and what else identifies a model, None where unknown."""
+    rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
+    known = sorted(head.model_identity.keys() | base.model_identity.keys())
+    rows += [(f"model {name}", head.model_identity.get(name), base.model_identity.get(name)) for name in known]
+    return (row for row in rows if row[1] != row[2])
+
+
+def _compared(pair: Pair) -> CellComparison:
+    head, base = pair.head, pair.base
+    rows = [row for row in (head, base) if row is not None]
     for run, row in (("A", head), ("B", base)):
         if row is not None and row.failed is not None:
             return CellComparison(pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}")
-    facts: dict[str, Any] = {"rates": {name: (_rate(base, name), _rate(head, name)) for name in RATES}}
-    for row, side in ((base, "base"), (head, "head")):
-        if row is not None:
-            values = row.scores.get(row.headline)
-            facts |= {"metric": row.headline, "n": len(row.indices)}
-            facts[side] = sum(values) / len(values) if values else None
+    rates = {name: (_rate(base, name), _rate(head, name)) for name in RATES}
+    about, n = rows[0].headline, len(rows[0].indices)
+    cell = CellComparison(pair, "refused", "", about, n, _mean(base), _mean(head), rates=rates)
     if head is None or base is None:
         status, run = ("new", "A") if base is None else ("missing", "B")
-        return CellComparison(pair, status, f"in {run} only", **facts)
+        return replace(cell, status=status, reason=f"in {run} only")
     metric = next((name for name in (base.headline, *base.scores) if name in base.scores and name in head.scores), "")
-    facts |= {"metric": metric, "differs": tuple(_differing(head, base))}
-    reason = _refusal(head, base) or ("" if metric else "no score was measured in both runs")
-    if reason:
-        return CellComparison(pair, "refused", reason, **facts)
+    notes = tuple(
+        f"{NOTED.get(name, name.removeprefix('model '))} {_told(old)} → {_told(new)}"
+        for name, new, old in differing(head, base)
+        if name in NOTED or name.startswith("model ")
+    )
+    cell = replace(cell, metric=metric, differs=notes)
+    if reason := _refusal(head, base) or ("" if metric else "no score was measured in both runs"):
+        return replace(cell, reason=reason)
     paired, flips = compare(head.by_sample(metric), base.by_sample(metric)), _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
     counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head, base)]
-    facts |= {name: getattr(paired, name) for name in ("n", "base", "head", "change")}
-    return CellComparison(
-        pair,
-        "compared",
+    return replace(
+        cell,
+        status="compared",
+        **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
         low=low,
         high=high,
         p=two_sided(paired.differences, paired.binary),
         worse=tuple(flip for flip in flips if flip.head < flip.base),
         better=tuple(flip for flip in flips if flip.head > flip.base),
         nfe_differs=sum(new != old for new, old in zip(*counts, strict=True)) if all(counts) else 0,
-        **facts,
     )
 
 
@@ -235,15 +264,15 @@ def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     return ""
 
 
-def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
-    """Conditions that differ between two cells, each as `dtype bfloat16 → float32` (B → A)."""
-    pairs = [("seeds", ",".join(map(str, base.seeds)), ",".join(map(str, head.seeds)))]
-    pairs += [(name, str(getattr(base, name)), str(getattr(head, name))) for name in ("dtype", "length")]
-    pairs += [("text after the first EOS scored", str(base.official_text), str(head.official_text))]
-    pairs += [("steps scored", str(base.whole_cot), str(head.whole_cot))]
-    known = head.model_identity.keys() | base.model_identity.keys()
-    pairs += [(name, base.model_identity.get(name, "–"), head.model_identity.get(name, "–")) for name in sorted(known)]
-    return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]
+def _told(value: Any) -> str:
+    """A setting as tables tell it."""
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else "–" if value is None else str(value)
+    return first_line(text, 40)
+
+
+def _mean(row: BaselineCell | None) -> float | None:
+    values = row.scores.get(row.headline) if row else None
+    return fmean(values) if values else None
 
 
 def _rate(row: BaselineCell | None, name: str) -> float | None:

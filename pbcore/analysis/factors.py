@@ -107,7 +107,12 @@ def _by_factor(answers: pd.DataFrame, factor: str, factors: Sequence[str]) -> It
         model, task, sampler, metric, at, rank = key[:6]
         name = factor if pd.isna(dtypes[at]) else f"{factor} in {dtypes[at]}"
         after = ",".join(str(values[head]) for head in sorted(heads[key]))
-        yield _change((model, task, sampler, name, str(values[rank]), after, metric), [row[-4:] for row in part])
+        texts, flips, then, now = zip(*(row[-4:] for row in part), strict=True)
+        binary = all(value in (0, 1) for value in (*then, *now))
+        limits = interval([new - old for old, new in zip(then, now, strict=True)], binary)
+        shares = score_of("answers", texts), score_of("scores", flips)
+        names = (model, task, sampler, name, str(values[rank]), after, metric)
+        yield FactorChange(*names, *shares, fmean(then), fmean(now), *limits)
 
 
 def _as_given(value: Any) -> tuple[int, Any]:
@@ -116,14 +121,3 @@ def _as_given(value: Any) -> tuple[int, Any]:
         return 0, value
     widths = ("float64", "float32", "bfloat16", "float16")
     return (1, widths.index(value)) if value in widths else (2, str(value))
-
-
-def _change(
-    names: tuple[str, str, str, str, str, str, str], rows: Sequence[tuple[float, float, float, float]]
-) -> FactorChange:
-    """The change over samples, a row each: shares of changed texts and scores, mean scores before and after."""
-    texts, flips, before, after = zip(*rows, strict=True)
-    binary = all(value in (0, 1) for value in (*before, *after))
-    shares = score_of("answers", texts), score_of("scores", flips)
-    limits = interval([now - then for then, now in zip(before, after, strict=True)], binary)
-    return FactorChange(*names, *shares, fmean(before), fmean(after), *limits)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import nan
 
 import numpy as np
 from scipy import stats
@@ -22,12 +23,12 @@ class Paired:
     """One score of one cell in two runs: the means `base` and `head`, and each sample's difference, head − base.
     `worse` and `better` are the indices whose score fell or rose (for binary scores: newly wrong, newly right)."""
 
-    base: float
-    head: float
-    binary: bool
-    worse: tuple[int, ...]
-    better: tuple[int, ...]
-    differences: tuple[float, ...]
+    base: float = nan
+    head: float = nan
+    binary: bool = True
+    worse: tuple[int, ...] = ()
+    better: tuple[int, ...] = ()
+    differences: tuple[float, ...] = ()
 
     @property
     def n(self) -> int:
@@ -45,7 +46,7 @@ class Paired:
     @property
     def p(self) -> float:
         """One-sided: the probability of such a drop by chance."""
-        return mcnemar(len(self.worse), len(self.better)) if self.binary else graded_drop(self.differences)
+        return drop(self.differences, self.binary)
 
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
@@ -114,19 +115,24 @@ def permutation(differences: Sequence[float]) -> float:
     probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
     probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        shifted = np.zeros_like(probabilities)
-        shifted[weight:] = probabilities[:-weight]
-        probabilities = (probabilities + shifted) / 2
+        probabilities = (probabilities + np.roll(probabilities, weight)) / 2  # what wraps around is 0
     return float(min(1.0, probabilities[loss:].sum()))
 
 
+def drop(differences: Sequence[float], binary: bool) -> float:
+    """One-sided p for a drop of paired differences (head − base): McNemar's for 0/1 scores (`binary`), else
+    `graded_drop`'s."""
+    return mcnemar(*flips(differences)) if binary else graded_drop(differences)
+
+
 def two_sided(differences: Sequence[float], binary: bool) -> float:
-    """Two-sided p of paired differences (head − base): twice the smaller of the one-sided ones, at most 1. `binary`:
-    the scores are 0/1, so that the test is McNemar's; else `graded_drop`."""
-    if binary:
-        wrong, right = sum(d < 0 for d in differences), sum(d > 0 for d in differences)
-        return min(1.0, 2 * min(mcnemar(wrong, right), mcnemar(right, wrong)))
-    return min(1.0, 2 * min(graded_drop(differences), graded_drop([-d for d in differences])))
+    """Two-sided p of paired differences: twice the smaller of the one-sided ones, at most 1."""
+    return min(1.0, 2 * min(drop(differences, binary), drop([-d for d in differences], binary)))
+
+
+def flips(differences: Sequence[float]) -> tuple[int, int]:
+    """How many scores fell and how many rose."""
+    return sum(d < 0 for d in differences), sum(d > 0 for d in differences)
 
 
 def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
@@ -136,7 +142,7 @@ def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
         raise InputError("no paired differences; compare at least one sample")
     if not binary:
         return graded_interval(differences, -1.0, 1.0)
-    return tango(sum(d < 0 for d in differences), sum(d > 0 for d in differences), len(differences))
+    return tango(*flips(differences), len(differences))
 
 
 def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:

@@ -88,16 +88,17 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     for names, group in usable.groupby(["model", "sampler"], sort=False):
         model, sampler = map(str, names)
         if len(group) == n_tasks[model]:
-            interval = (100 * value for value in _mean_score(group))
-            rows.append([model, family(sampler), sampler, sum(group[rate]) / len(group), *interval, len(group)])
+            speed, score = sum(group[rate]) / len(group), _mean_score(group)
+            rows.append([model, family(sampler), sampler, speed, *score, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
 
 
 def _mean_score(cells: pd.DataFrame) -> ScoreInterval:
-    """The mean of the headline scores with its interval."""
+    """The mean of the headline scores with its interval, in %."""
     rows = cells[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
-    return mean_interval([(score, low, high) for score, low, high in rows])
+    score, low, high = mean_interval([(score, low, high) for score, low, high in rows])
+    return 100 * score, 100 * low, 100 * high
 
 
 def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -126,13 +127,9 @@ def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
     """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step; only with a
     score for every task of the frame."""
+    groups = cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False)
     tasks = set(cells["task"])
-    found = {}
-    for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
-        if set(group["task"]) == tasks:
-            score, low, high = (100 * value for value in _mean_score(group))
-            found[" · ".join(map(str, names))] = (score, low, high)
-    return found
+    return {" · ".join(map(str, names)): _mean_score(group) for names, group in groups if set(group["task"]) == tasks}
 
 
 def pbx_table(

@@ -1,8 +1,6 @@
-"""What theory says of a cell: its ceiling, and the bits that its decodings lost.
-
-The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's sampler. What a model
-loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
-"""
+"""What theory says of a cell: its ceiling, and the bits that its decodings lost. The ceiling is the expected accuracy
+of the ideal model on the cell's samples under its sampler. What a model loses against it is the model's own; what it
+lacks to 1 is lost by parallel decoding."""
 
 import math
 from collections import Counter
@@ -27,9 +25,8 @@ from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.words import tokens
-from pbcore.theory.accuracy import accuracy
+from pbcore.theory.accuracy import KINDS, Ceiling, accuracy
 from pbcore.theory.canvas import EOS, AnswerDistribution
-from pbcore.theory.ceiling import KINDS, Ceiling, Kind
 from pbcore.theory.distributions import Listed, Shuffled, answer_distribution, listed, supports
 from pbcore.theory.lost import bits_lost
 from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets
@@ -46,12 +43,10 @@ class NoCeiling(InputError):
 
 
 def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
-    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it.
-
-    Samples whose answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers
-    in all are decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that
-    the ideal model can't answer, and for samplers that it can't run.
-    """
+    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it. Samples whose
+    answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers in all are
+    decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that the ideal
+    model can't answer, and for samplers that it can't run."""
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined(structures(samples), replace(name, cache=None), draws)
 
@@ -86,20 +81,20 @@ def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName,
 
 def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == POLICY:
-        return _certain(1.0, "closed")  # one token at a time, from exact probabilities
+        return Ceiling(1.0, "closed", 1.0, 1.0)  # one token at a time, from exact probabilities
     name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
     _check(rule, name, distribution)
     single = isinstance(distribution, Listed) and len(distribution.rows) == 1
-    if single or (getattr(rule, "k", None) == 1 and name.remask is None):
-        return _certain(1.0, "closed")
-    formula = _formula(distribution, name)
-    if formula is not None:
-        return _certain(formula, "closed")
+    certain = single or (getattr(rule, "k", None) == 1 and name.remask is None)
+    mean = 1.0 if certain else _formula(distribution, name)
+    if mean is not None:
+        return Ceiling(mean, "closed", mean, mean)
     try:
-        return _certain(exact(distribution, rule, name), "exact")
+        mean = exact(distribution, rule, name)
     except NotExact:
         return _sampled(distribution, rule, name, draws)
+    return Ceiling(mean, "exact", mean, mean)
 
 
 def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) -> None:
@@ -113,10 +108,6 @@ def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) ->
         check_needs(complete(Ideal()), traits(rule), name)
     except ValueError as error:
         raise NoCeiling(str(error)) from error
-
-
-def _certain(mean: float, kind: Kind) -> Ceiling:
-    return Ceiling(mean, kind, mean, mean)
 
 
 def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | None:
@@ -161,20 +152,19 @@ def _steps(count: int, sampler: str) -> list[int]:
     """The step of each masked position under a policy that looks at places alone, by decoding one fixed answer."""
     single = Listed(("x", "<|endoftext|>"), np.zeros((1, count), dtype=np.int64))
     table, name = Table(single), parse(sampler)
-    [answer] = denoise(table, [Request((), table.canvas, 0)], policy(name), name)
+    [answer] = denoise(complete(table), [Request((), table.canvas, 0)], policy(name), name)
     return list(answer.steps)
 
 
 def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, draws: int) -> Ceiling:
     """The share of valid answers among `draws`, with Agresti and Coull's interval."""
     if not fits(distribution):
-        raise NoCeiling(
-            f"sampler {name}: no exact ceiling is known, and the answers are too many to decode from a table"
-        )
+        why = "no exact ceiling is known, and the answers are too many to decode from a table"
+        raise NoCeiling(f"sampler {name}: {why}")
     table = Table(distribution)
     draws = max(100, min(draws, MOST_TOKENS // distribution.length))
     requests = [Request((), table.canvas, i) for i in range(draws)]
-    answers = denoise(table, requests, rule, name)
+    answers = denoise(complete(table), requests, rule, name)
     right = sum(answer.token_ids in table.answers for answer in answers)
     centre = (right + 2) / (draws + 4)
     half = 1.96 * math.sqrt(centre * (1 - centre) / (draws + 4))
@@ -192,8 +182,7 @@ class Ceilings:
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
         """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
         after steps (`cot`), the sampler isn't one that `ideal` can run, or the model decodes in blocks of its own
-        (`block`).
-        """
+        (`block`)."""
         if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
         key = task.name, task.data_hash, len(task.samples)
@@ -209,10 +198,8 @@ class Ceilings:
 
 def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:
     """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples and their steps.
-
-    None where it isn't known of every answer: without recorded steps, for samplers that mask or replace tokens again,
-    for tasks whose answers can't be listed, and where a tokenizer's answers are too many (`answers_of`).
-    """
+    None where one isn't known: without recorded steps, for samplers that mask or replace tokens again, and for answers
+    that can't be listed (`answers_of`)."""
     if not _partitions(parse(sampler)):
         return None
     known: dict[int, AnswerDistribution] = {}
@@ -243,36 +230,25 @@ def _partitions(name: SamplerName) -> bool:
 
 def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
     """The answers of a sample in the model's own tokens; word for word those of `ideal` where its tokenizer splits so.
-
-    Raises InputError for a task whose answers can't be listed, a model that shows no tokenizer, and more than
-    1,000 answers that are not split into words.
-    """
+    Raises InputError for a task whose answers can't be listed, a model that shows no tokenizer, and more than 1,000
+    answers that are not split into words."""
     exact = answer_distribution(sample)
     if isinstance(model, Ideal):
         return exact
     piece = getattr(getattr(model, "tokenizer", None), "piece", None)
     if piece is None:
         raise InputError(f"{getattr(model, 'name', model)} shows no tokenizer, so its answers can't be put into tokens")
-    if _by_words(piece, sample):
+    words = None if sample.answer is None else [piece(word) for word in tokens(sample.answer)]
+    if words is not None and words == [[one] for one in piece(sample.answer)]:
         return exact
-    rows = [list(map(str, piece(text))) for text in _texts(exact)]
+    if not fits(exact):
+        raise InputError("the answers are too many to put them through a tokenizer")
+    listing, texts = listed_rows(exact)
+    if len(listing) > MOST_TEXTS:
+        raise InputError(f"{len(listing)} answers; at most {MOST_TEXTS} are put through a tokenizer")
+    answers = ["".join(texts[token] for token in row if texts[token] != EOS) for row in listing.tolist()]
+    rows = [list(map(str, piece(answer))) for answer in answers]
     if sample.canvas is None:
         return listed(rows, sample.max_new_tokens, None)
     canvas = model.encode(sample, None, 0).canvas
     return listed(rows, len(canvas), [None if token == model.mask_id else str(token) for token in canvas])
-
-
-def _by_words(piece: Any, sample: Sample) -> bool:
-    """Whether a tokenizer splits the sample's answer as `pbcore.tasks.words` does."""
-    if sample.answer is None:
-        return False
-    return [piece(word) for word in tokens(sample.answer)] == [[one] for one in piece(sample.answer)]
-
-
-def _texts(distribution: AnswerDistribution) -> list[str]:
-    if not fits(distribution):
-        raise InputError("the answers are too many to put them through a tokenizer")
-    rows, words = listed_rows(distribution)
-    if len(rows) > MOST_TEXTS:
-        raise InputError(f"{len(rows)} answers; at most {MOST_TEXTS} are put through a tokenizer")
-    return ["".join(words[token] for token in row if words[token] != EOS) for row in rows.tolist()]

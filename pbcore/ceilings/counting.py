@@ -1,19 +1,15 @@
-"""How many positions of each group a sampler reveals in a step, found out by calling its policy.
-
-The policy sees a step whose positions have the exact probabilities; noise only decides between equals. R rows (trials),
-C candidates.
-"""
+"""How many positions of each group a sampler reveals in a step, found out by calling its policy on a step whose
+positions have the exact probabilities; noise only decides between equals. R rows (trials), C candidates."""
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import comb, log
 
 import torch
 from torch import Tensor
 
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Step, quota
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 
@@ -23,11 +19,8 @@ NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
-    """The sampler as a rule of `theory.problems`.
-
-    Raises NotExact for a policy that isn't symmetric; so does the rule where noise decides in a way that can't be
-    counted.
-    """
+    """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't symmetric; so does the rule
+    where noise decides in a way that can't be counted."""
     if name.policy == "random":
         k = getattr(policy, "k", None) or 0
 
@@ -48,10 +41,9 @@ def _outcomes(
     drawn = bool(name.temperature) and traits(policy).chooses != "positions"  # the tokens drawn have a say
     if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
-    nudges = [[0] * len(groups)] + [
-        [sign if i == g else 0 for i in range(len(groups))] for g in range(len(groups)) for sign in (1, -1)
-    ]
-    trials = [[[nudge] * group.positions for nudge, group in zip(row, groups, strict=True)] for row in nudges]
+    group_of = torch.tensor([i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long)
+    up, none = torch.eye(len(groups)), torch.zeros(1, len(groups))
+    trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
     revealed = _select(policy, name, groups, trials, settled, step, size)
     moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
     if not moved:
@@ -60,27 +52,24 @@ def _outcomes(
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
-    choices = list(product(*(range(groups[i].positions + 1) for i in moved)))
-    trials, weights = [], []
-    for choice in choices:
-        weight = 1.0
-        row = [[0] * group.positions for group in groups]
-        for i, lift, up in zip(moved, lifts, choice, strict=True):
+    chosen, weights = [], []
+    for choice in product(*(range(groups[i].positions + 1) for i in moved)):
+        weight, row = 1.0, torch.zeros(len(group_of))
+        for i, lift, raised in zip(moved, lifts, choice, strict=True):
             count = groups[i].positions
-            weight *= comb(count, up) * lift**up * (1 - lift) ** (count - up)
-            row[i] = [1] * up + [-1] * (count - up)
+            weight *= comb(count, raised) * lift**raised * (1 - lift) ** (count - raised)
+            row[group_of == i] = torch.tensor([1.0] * raised + [-1.0] * (count - raised))
         if weight:
-            trials.append(row)
+            chosen.append(row)
             weights.append(weight)
-    for weight, counts in zip(weights, _select(policy, name, groups, trials, settled, step, size), strict=True):
+    revealed = _select(policy, name, groups, torch.stack(chosen), settled, step, size)
+    for weight, counts in zip(weights, revealed, strict=True):
         yield weight, counts[1:], counts[0]
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
-    """The probability that noise raises the confidence of a group's position, independently of the others.
-
-    Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
-    """
+    """The probability that noise raises the confidence of a group's position. Raises NotExact unless it is ½ or 1,
+    alone."""
     own = _numbers(groups[place])
     for i, group in enumerate(groups):
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
@@ -103,20 +92,18 @@ def _select(
     policy: Policy,
     name: SamplerName,
     groups: Sequence[Group],
-    trials: Sequence[Sequence[Sequence[int]]],
+    trials: Tensor,
     settled: int,
     step: int,
     size: int,
     confidences: bool = True,
 ) -> list[tuple[int, ...]]:
-    """For each trial, the numbers revealed: of the settled positions, then of each group. A trial has −1, 0 or 1 for
-    each position: which way noise moves its numbers. Without `confidences` these stay.
-    """
-    nudges = torch.tensor([[0] * settled + [one for part in row for one in part] for row in trials], dtype=torch.double)
+    """The numbers revealed of the settled positions, then of each group, in each trial: the way (−1, 0, 1) in which
+    noise moves each position's numbers, or but for its `confidences`."""
     known = (1.0, 1.0, log(1 + 1e-10))
     of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
-    shift = NUDGE * nudges  # (R, C)
+    shift = NUDGE * torch.nn.functional.pad(trials.double(), (settled, 0))  # (R, C)
     rows, candidates = shift.shape
     places = torch.arange(candidates).expand(rows, candidates)
     zeros = torch.zeros(rows, dtype=torch.long)
@@ -144,13 +131,10 @@ def _select(
     )
     reveal = policy.select(made)
     assert isinstance(reveal, Tensor)
-    edges = [0, settled]
-    for group in groups:
-        edges.append(edges[-1] + group.positions)
+    edges = [0, *accumulate((group.positions for group in groups), initial=settled)]
     ends = torch.nn.functional.pad(reveal.long().cumsum(-1), (1, 0))[:, edges]  # (R, G + 2)
     return [tuple(row) for row in ends.diff(dim=-1).tolist()]
 
 
 def _quota(name: SamplerName, left: int, step: int, size: int, rows: int) -> Tensor | None:
-    totals = torch.full((rows,), size)
-    return quota(name, totals, torch.full((rows,), step), torch.full((rows,), left))
+    return quota(name, *(torch.full((rows,), number) for number in (size, step, left)))

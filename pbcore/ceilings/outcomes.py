@@ -1,15 +1,13 @@
-"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw.
-
-At each step each row is decoded once for every way in which its tokens can be drawn and its ties can fall. Rows that
-come to the same canvas and the same state of the policy go on as one. R rows, L canvas positions, C slots of the active
-block, V tokens.
-"""
+"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw. At each step
+each row is decoded once for every way in which its tokens can be drawn and its ties can fall; rows that come to the
+same canvas and state go on as one. R rows, L canvas positions, C slots of the active block, V tokens."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +22,7 @@ from pbcore.decoding.rows import Log, Rows, start
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.errors import InputError
-from pbcore.models.base import Query, Request
+from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import Entropy, answers_entropy
 from pbcore.theory.canvas import AnswerDistribution
@@ -41,11 +39,9 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely in the data.
-
-    `bits` is E[L_T], the mean bound of the partitions that were taken, in bits; None for samplers that mask or replace
-    tokens again. `steps` is the mean number of steps.
-    """
+    """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely in the data, `bits`
+    is E[L_T], the mean bound of the partitions that were taken (None for samplers that mask or replace tokens again),
+    and `steps` the mean number of steps."""
 
     chances: dict[Tokens, float]
     answers: frozenset[Tokens]
@@ -73,56 +69,38 @@ class Outcomes:
 
 def outcomes(distribution: AnswerDistribution, sampler: str | SamplerName) -> Outcomes:
     """The distribution of the answers of the ideal model under a sampler, exactly, for few answers and positions.
-
     Tokens are drawn as the temperature says; greedy ties between tokens, and ties between positions, fall each way
     equally often. Where a confidence equals a threshold it counts as reaching it. Raises InputError for too many ways,
-    and for samplers that the ideal model can't run or that draw tokens anew.
-    """
+    and for samplers that the ideal model can't run or that draw tokens anew."""
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return _Enumeration(distribution, name).run()
 
 
-class _Every:
-    """The context and the draws of one step: every row with the tokens and the order that it was given."""
+class _Every(Table):
+    """The model and the draws of one step: every row with the tokens and the order that it was given."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self.column = self.draws = self.token = self.nudge = self.order = torch.empty(0)  # (R, C) each
+    column = draws = token = nudge = order = torch.empty(0)  # (R, C) each
 
     def logits(self, query: Query) -> Tensor:
-        logits = self._table.marginals(query.canvas).log()  # (R, L, V)
+        logits = self.marginals(query.canvas).log()  # (R, L, V)
         rows = torch.arange(len(logits))[:, None].expand_as(self.column)
         logits.index_put_((rows, self.column, self.token), self.nudge, accumulate=True)
         return logits[query.want]
-
-    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        assert query.review is not None
-        row, place = query.review.nonzero(as_tuple=True)  # (N,) each
-        masked = query.canvas[row]  # (N, L)
-        masked[torch.arange(len(row)), place] = self._table.mask_id
-        return self.logits(query), self._table.marginals(masked)[torch.arange(len(row)), place].log()
-
-    def keep(self, rows: Tensor) -> None:
-        """Each step brings its own."""
 
     def draw(self, seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
         return self.order if salt else self.draws
 
 
-class _Way(NamedTuple):
-    """One way in which a step of one row can go, with its probability. For each slot: the number that draws its token,
-    the token whose logit is nudged, by how much, and the policy's random number.
-    """
-
-    chance: float
-    slots: list[tuple[float, int, float, float]]
+# One way in which a step of one row can go: its probability, and for each slot the number that draws its token, the
+# token whose logit is nudged, by how much, and the policy's random number.
+_Way = tuple[float, list[tuple[float, int, float, float]]]
 
 
 class _Enumeration:
     def __init__(self, distribution: AnswerDistribution, name: SamplerName) -> None:
-        self._table, self._name, self._policy = Table(distribution), name, policy(name)
-        declared = traits(self._policy)
-        check_needs(self._table, declared, name)
+        self._table, self._name, self._policy = _Every(distribution, noise=0.0), name, policy(name)
+        model, declared = complete(self._table), traits(self._policy)
+        check_needs(model, declared, name)
         if name.policy in REFUSED and name.temperature:
             raise InputError(
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form is enumerated"
@@ -134,10 +112,9 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
                 "model `ideal`"
             )
-        self._rows = start(self._table, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
-        self._every = _Every(self._table)
+        self._rows = start(model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = Job(self._table, self._policy, declared, name, size, 0, Log(None), self._every.draw)
+        self._job = Job(model, self._policy, declared, name, size, 0, Log(None), self._table.draw)
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
@@ -149,7 +126,7 @@ class _Enumeration:
         chances: dict[Tokens, float] = {}
         total_bits = total_steps = 0.0
         taken = 0
-        rows = _advance(self._job, self._rows, self._every)
+        rows = _advance(self._job, self._rows, self._table)
         while len(rows.origin):
             rows, weights, bits = self._stepped(rows, weights, bits)
             taken += 1
@@ -159,7 +136,7 @@ class _Enumeration:
             total_bits += float((weights * bits)[done].sum())
             total_steps += taken * float(weights[done].sum())
             weights, bits = weights[~done], bits[~done]
-            rows = _advance(self._job, rows, self._every)
+            rows = _advance(self._job, rows, self._table)
         lost = max(0.0, total_bits - self._all_bits) if self._bits else None
         return Outcomes(chances, self._table.answers, lost, total_steps)
 
@@ -169,17 +146,21 @@ class _Enumeration:
         found = list(islice(ways, MOST_ROWS + 1))
         self._check(len(found))
         repeat = [row for row, _ in found]
-        before, every = rows.select(torch.tensor(repeat)), self._every
-        _, every.column, *_ = slots_of(self._job, before)
-        given = torch.tensor([way.slots for _, way in found], dtype=torch.double)  # (R, C, 4)
+        rows, every = rows.select(torch.tensor(repeat)), self._table
+        _, every.column, *_ = slots_of(self._job, rows)
+        given = torch.tensor([slots for _, (_, slots) in found], dtype=torch.double)  # (R, C, 4)
         every.draws, token, every.nudge, every.order = given.unbind(-1)
         every.token = token.long()
-        masks = (before.canvas == self._table.mask_id).numpy()
-        _step(self._job, before, every)
-        after = (before.canvas == self._table.mask_id).numpy()
-        weights = weights[repeat] * np.array([way.chance for _, way in found])
-        bits = bits[repeat] + np.array([self._new_bits(*pair) for pair in zip(masks, after, strict=True)])
-        return self._merged(before, weights, bits)
+        before = (rows.canvas == every.mask_id).numpy()
+        _step(self._job, rows, every)
+        after = (rows.canvas == every.mask_id).numpy()
+        weights = weights[repeat] * np.array([chance for _, (chance, _) in found])
+        bits = bits[repeat] + np.array([self._new_bits(*pair) for pair in zip(before, after, strict=True)])
+        place: dict[Any, int] = {}
+        into = np.array([place.setdefault(_key(rows, row), len(place)) for row in range(len(rows.origin))])
+        total = np.bincount(into, weights)
+        first = torch.from_numpy(np.unique(into, return_index=True)[1])
+        return rows.select(first), total, np.bincount(into, weights * bits) / total
 
     def _check(self, ways: int) -> None:
         if ways > MOST_ROWS:
@@ -191,13 +172,6 @@ class _Enumeration:
         known = frozenset((~before).nonzero()[0].tolist())
         new = (before & ~after).nonzero()[0].tolist()
         return sum(self._entropy(known | {position}) - self._entropy(known) for position in new)
-
-    def _merged(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
-        place: dict[Any, int] = {}
-        into = np.array([place.setdefault(_key(rows, row), len(place)) for row in range(len(rows.origin))])
-        total = np.bincount(into, weights)
-        mean = np.bincount(into, weights * bits) / total
-        return rows.select(torch.from_numpy(np.unique(into, return_index=True)[1])), total, mean
 
     def _ways(self, rows: Rows, row: int) -> Iterator[_Way]:
         """Every way in which the next step of a row can go."""
@@ -221,7 +195,7 @@ class _Enumeration:
                     if policy in BY_DISTRIBUTION and self._name.temperature:
                         token = max(range(len(marginals[slot])), key=marginals[slot].__getitem__)
                     way[slot] = middle, token, size * (1 + number), number
-                yield _Way(chance * share, way)
+                yield chance * share, way
 
     def _orders(
         self, marginals: Sequence[Sequence[float]], slots: Sequence[int], tokens: Sequence[int], index: int
@@ -235,9 +209,9 @@ class _Enumeration:
                 share = math.prod(rate if one else 1 - rate for one in revealed)
                 yield [rate / 2 if one else (1 + rate) / 2 for one in revealed], share
             return
-        groups: dict[Any, list[int]] = {}
+        groups = defaultdict(list)
         for i, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
-            groups.setdefault(self._tied(marginals[slot], token, slot), []).append(i)
+            groups[self._tied(marginals[slot], token, slot)].append(i)
         share = 1 / math.prod(math.factorial(len(group)) for group in groups.values())
         for arranged in product(*(permutations(group) for group in groups.values())):
             numbers = [0.0] * count

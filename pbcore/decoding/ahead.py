@@ -1,13 +1,10 @@
 """`+aheadN`: any sampler's own answers in fewer calls, by forwards of the canvases that it will probably come to.
 
-The forward that a step needs takes guesses of the next canvases along, N canvases in all. The guesses are moves of the
-policy itself on what is known already: the forward of the canvas with the most of the present tokens and no others. As
-long as the next canvas is among those forwarded, its step runs no forward. Every step reads the forward of just its own
-canvas, so answers are the sampler's own, and it never takes more calls.
-
-R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N known positions, T tokens of each, V
-tokens.
-"""
+The forward that a step needs takes guesses of the next canvases along, N canvases in all: moves of the policy itself on
+the forward of the canvas with the most of the present tokens and no others. As long as the next canvas is among those
+forwarded, its step runs no forward. Every step reads the forward of just its own canvas, so answers are the sampler's
+own, and it never takes more calls. R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N
+known positions, T tokens of each, V tokens."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -73,24 +70,11 @@ def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor)
     return forwards.logits[forwards.at[same.int().argmax()][want]] if bool(same.any()) else None
 
 
-def _closest(forwards: Forwards | None, canvas: Tensor, want: Tensor, mask_id: int) -> Tensor | None:
-    """Those by the forward with the most of this `canvas`'s tokens and no others."""
-    if forwards is None:
-        return None
-    masks = forwards.canvas == mask_id  # (W, L)
-    within = (masks | (forwards.canvas == canvas)).all(-1) & forwards.knows(want)
-    count = masks.sum(-1).masked_fill(~within, len(canvas) + 1)
-    return forwards.logits[forwards.at[count.argmin()][want]] if bool(within.any()) else None
-
-
 def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Forwards]]:
     """One forward of the canvases of the rows `missing`, each followed by its guesses: the forwards of each row."""
-    trees = {row: [_Guess(row, 1.0, rows.canvas[row], 0)] for row in missing}
-    known = _known(job, rows, missing, want)
+    guesses, known = [_Guess(row, 1.0, rows.canvas[row], 0) for row in missing], _known(job, rows, missing, want)
     if known is not None:
-        for guess in _guesses(job, rows, known):
-            trees[guess.row].append(guess)
-    guesses = [guess for tree in trees.values() for guess in tree]
+        guesses = sorted([*guesses, *_guesses(job, rows, known)], key=lambda guess: guess.row)
     row, depth = torch.tensor([(guess.row, guess.depth) for guess in guesses], device=want.device).T  # (W,) each
     canvas = torch.stack([guess.canvas for guess in guesses])  # (W, L)
     forwards = forwarded(job, rows, context, row, canvas, rows.one_at_a_time[row] + depth)
@@ -99,29 +83,26 @@ def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Te
 
 
 def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known | None:
-    """For each row the closest of its forwards; None if no row has any."""
-    parts, at, count = [], torch.full_like(rows.canvas, -1), 0
+    """For each row that of its forwards with the most of its tokens and no others; None if no row has any."""
+    parts, at = list[Tensor](), torch.full_like(rows.canvas, -1)
     for row in missing:
-        logits = _closest(rows.foreseen[row], rows.canvas[row], want[row], job.model.mask_id)
-        if logits is not None:
-            parts.append(logits)
-            at[row, want[row]] = torch.arange(count, count + len(logits), device=at.device)
-            count += len(logits)
+        forwards, wanted = rows.foreseen[row], want[row]
+        if forwards is None:
+            continue
+        masks = forwards.canvas == job.model.mask_id  # (W, L)
+        within = (masks | (forwards.canvas == rows.canvas[row])).all(-1) & forwards.knows(wanted)
+        if bool(within.any()):
+            closest = masks.sum(-1).masked_fill(~within, len(wanted) + 1).argmin()
+            at[row, wanted] = sum(map(len, parts)) + torch.arange(int(wanted.sum()), device=at.device)
+            parts.append(forwards.logits[forwards.at[closest][wanted]])
     if not parts:
         return None
     logits = torch.cat(parts)  # (N, V)
     best = [torch.softmax(piece, -1).topk(min(TOKENS, piece.shape[-1])) for piece in pieces_of(logits)]
     plain = job.traits.reads == "numbers" and job.name.greedy
-    return _Known(
-        at,
-        Prediction(
-            *predict(logits, 0.0, None),
-            None if plain else logits,
-            {name: rowwise(function, logits) for name, function in NUMBERS.items()} if plain else {},
-        ),
-        torch.cat([one.indices for one in best]),
-        torch.cat([one.values for one in best]),
-    )
+    numbers = {name: rowwise(function, logits) for name, function in NUMBERS.items()} if plain else {}
+    seen = Prediction(*predict(logits, 0.0, None), None if plain else logits, numbers)
+    return _Known(at, seen, torch.cat([one.indices for one in best]), torch.cat([one.values for one in best]))
 
 
 def _guesses(job: Job, rows: Rows, known: _Known) -> Iterator[_Guess]:

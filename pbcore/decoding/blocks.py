@@ -1,7 +1,4 @@
-"""Blocks: their length, and for block models how far a row goes, what is stored when a block ends, when a row stops.
-
-R rows, L canvas positions, V tokens.
-"""
+"""Blocks: how far a row goes, what is stored when one ends, when a row stops. R rows, L canvas positions, V tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,16 +9,13 @@ from pbcore.decoding.protocol import Course
 from pbcore.decoding.rows import Rows
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import BlockContext, Denoiser, Request
+from pbcore.models.base import BlockContext, Request
 from pbcore.models.counter_rng import uniform
 from pbcore.names import SamplerName
 
 
 def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
-    """The request with the canvas that `course` fills. An infilling canvas keeps its length.
-
-    Raises InputError for fewer requested tokens than `course` needs.
-    """
+    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises InputError."""
     length, prompt = len(request.canvas), len(request.prompt_ids)
     if course.fill == "length" or any(token != mask_id for token in request.canvas):
         return request
@@ -68,16 +62,14 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
-    """Ends rows whose first stop token has no mask before it, if the course stops there.
-
-    `before` (R, L) is the canvas before the step, to see whether a stop token was just revealed.
-    """
+    """Ends rows whose first stop token has no mask before it, if the course stops there; `before` (R, L): the step."""
     if job.traits.course.stop not in ("token", "revealed"):
         return
-    stop = _stops(job.model, rows)  # (R, L)
+    stop = _stops(job, rows)  # (R, L)
     fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
     masked = (rows.canvas == job.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
-    _end(job, rows, fresh.any(-1) & ~masked.any(-1) & ~rows.given)
+    ends = fresh.any(-1) & ~masked.any(-1) & ~rows.given
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id
 
 
 def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
@@ -86,34 +78,25 @@ def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
         return torch.zeros_like(entered)
     end = (rows.block + 1) * job.size - rows.lead  # (R,) canvas index after the block
     index = torch.arange(rows.canvas.shape[1], device=end.device)
-    stop = _stops(job.model, rows) & (index < end[:, None])  # (R, L)
+    stop = _stops(job, rows) & (index < end[:, None])  # (R, L)
     ends = entered & stop.any(-1) & ~rows.given
     rows.answer = torch.where(ends, rows.answer.minimum(end), rows.answer)
     if job.traits.course.pads:
         after = (stop.int().cumsum(-1) > 0) & ends[:, None]
         rows.canvas[after] = job.model.eos_id
-    _end(job, rows, ends)
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id  # past the answer's end
     return ends
 
 
-def _end(job: Job, rows: Rows, ends: Tensor) -> None:
-    """Fills the masks of rows that end; what lies past the answer's end is not part of it."""
-    mask = rows.canvas == job.model.mask_id
-    rows.canvas[mask & ends[:, None]] = job.model.eos_id
-
-
-def _stops(model: Denoiser, rows: Rows) -> Tensor:
+def _stops(job: Job, rows: Rows) -> Tensor:
     """Where a row has a stop token (R, L)."""
-    ids = torch.tensor(sorted(model.stop_ids), device=rows.canvas.device)
     index = torch.arange(rows.canvas.shape[1], device=rows.canvas.device)
-    return torch.isin(rows.canvas, ids) & (index < rows.length[:, None])
+    return job.stops(rows.canvas) & (index < rows.length[:, None])
 
 
 def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
-    """One storing forward for the rows `among` (R,), up to their `block` (R,); returns the rows that ran.
-
-    Where the model reads a block's first token there, the token is written.
-    """
+    """One storing forward for the rows `among` (R,), up to their `block` (R,), and the block's first token where the
+    model reads it there; returns the rows that ran (R,)."""
     ran, stored = context.store(rows.canvas, block, among)
     if stored is None:
         return ran

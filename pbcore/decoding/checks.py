@@ -20,9 +20,7 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
-    frequencies.
-    """
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs."""
     for why in why_not_ahead(traits, name):
         raise SamplerNameError(f"sampler {name}: {why}")
     why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
@@ -97,25 +95,15 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
     return None
 
 
-def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
-    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device.
-
-    Raises DecodingError otherwise.
-    """
+def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
+    """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's device."""
     expected = (rows, model.vocab_size)
-    if (
-        isinstance(logits, Tensor)
-        and logits.shape == expected
-        and logits.is_floating_point()
-        and logits.device == canvas.device
-    ):
-        return logits
-    raise DecodingError(
-        f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape {expected} "
-        f"on {canvas.device}: "
-        f"a row for each {what} position marked in the query, in row-major order, and a column for each of "
-        f"{model.vocab_size} tokens"
-    )
+    if not _fits(logits, expected, torch.float32, canvas.device):
+        raise DecodingError(
+            f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape "
+            f"{expected} on {canvas.device}: a row for each {what} position marked in the query, in row-major order, "
+            f"and a column for each of {model.vocab_size} tokens"
+        )
 
 
 def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
@@ -125,16 +113,12 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
         at = row[bad.nonzero()[0, 0]]
         raise DecodingError(
             f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
-            f"{int(rows.key[at])}) "
-            f"at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
+            f"{int(rows.key[at])}) at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
         )
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move.
-
-    Raises DecodingError that names what is wrong with it and what is expected.
-    """
+    """The answer of policy `name` as a Move. Raises DecodingError that names what is wrong and what is expected."""
     shape, device = tuple(step.masked.shape), step.masked.device
     if isinstance(answer, Probe):
         raise DecodingError(
@@ -144,8 +128,7 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
         if not _fits(answer, shape, torch.bool, device):
             raise DecodingError(
                 f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on "
-                f"{device} "
-                "(like step.masked, True where to reveal) or a Move"
+                f"{device} (like step.masked, True where to reveal) or a Move"
             )
         return Move(answer)
     kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}
@@ -171,9 +154,7 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
-    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
-    vocabulary, and if a policy that declares `chooses` takes tokens back or writes others than predicted.
-    """
+    """Raises DecodingError for written tokens ((R, C) bool) that aren't any, and for moves that `chooses` rules out."""
     if move.token is not None:
         bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
         if bool(bad.any()):
@@ -216,9 +197,8 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
 
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one that has tokens
-    which don't stand in its `canvas` (R, L) after the move.
-    """
+    """The step's answers. Raises DecodingError for what-if rows that can't lead to `canvas` (R, L), that after the
+    move."""
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)

@@ -39,11 +39,8 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sampler's row in the list.
-
-    `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser; `group`, of GROUPS, is what it
-    reads.
-    """
+    """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser;
+    `group`, of GROUPS, is what it reads."""
 
     name: str
     kind: str
@@ -94,10 +91,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table.
-
-    Raises ValueError, OSError or ModelError if the tokens can't be counted.
-    """
+    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if that can't be."""
     if args.frequencies:
         return _count(args)
     if args.model or args.output:
@@ -164,17 +158,11 @@ def _described(name: str, cls: type, declared: Traits) -> Described:
         forwards = "1, then 1 causal of the drafts"
     elif "probe" in declared.needs:
         forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
-    kind = "reviser" if declared.rewrites else "remasker"
-    return Described(
-        name,
-        kind if declared.review and declared.cap else "unmasker",
-        rule,
-        state,
-        _parameters(cls),
-        paper[0] if paper else "–",
-        forwards,
-        _group(cls, declared),
-    )
+    kind = "unmasker"
+    if declared.review and declared.cap:
+        kind = "reviser" if declared.rewrites else "remasker"
+    parameters, group = _parameters(cls), _group(cls, declared)
+    return Described(name, kind, rule, state, parameters, paper[0] if paper else "–", forwards, group)
 
 
 def _group(cls: type, declared: Traits) -> str:

@@ -1,11 +1,7 @@
-"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
-
-A policy may ask for further forwards, of what-if rows, before it moves.
-
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
-tokens. Rows are independent: each has its own block, step count and random draws, and leaves the batch when it is done.
-So a result never depends on the batch.
-"""
+"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left. A
+policy may ask for further forwards, of what-if rows, before it moves. R rows, L canvas positions, A target positions
+(masked at the start), C slots of the active block, M candidates, V tokens. Rows are independent: each has its own
+block, step count and random draws, and leaves the batch when it is done. So a result never depends on the batch."""
 
 import copy
 import warnings
@@ -15,14 +11,7 @@ from typing import Any
 
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
-from pbcore.decoding.checks import (
-    DecodingError,
-    as_move,
-    check_cap,
-    check_needs,
-    check_taken,
-    check_written,
-)
+from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_written
 from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
@@ -46,16 +35,11 @@ def denoise(
     store: ForwardStore | None = None,
     at_once: int | None = None,
 ) -> list[Generation]:
-    """Decodes a batch; one Generation per request, in order.
-
-    A `store` answers for the canvases that it knows, if it can serve the sampler; the other rows share forwards of
-    `at_once` rows (default: all).
-
-    Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy
-    that returns something else than its protocol allows, or reveals nothing though it declares no `cap`. Raises
-    ValueError for a block length that doesn't divide a row's number of target positions, and for a cache, review or
-    frequency table that the model doesn't have.
-    """
+    """Decodes a batch; one Generation per request, in order. A `store` answers for the canvases that it knows, if it
+    can serve the sampler; the other rows share forwards of `at_once` rows (default: all). Raises DecodingError for
+    unusable logits (another shape, dtype or device, NaN, +inf) and for a policy that breaks its protocol or reveals
+    nothing though it declares no `cap`; ValueError for a block length that doesn't divide a row's targets, and for a
+    cache, review or frequency table that the model lacks."""
     model, declared = complete(model), traits(policy)
     check_needs(model, declared, name)
     requested = [len(request.canvas) for request in requests]
@@ -128,9 +112,7 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
 
 
 def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
-    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no
-    limit.
-    """
+    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs none."""
     if job.traits.cap is not None:
         caps = [check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()]
         return torch.tensor(caps, device=slots.device)

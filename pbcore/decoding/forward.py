@@ -1,19 +1,16 @@
-"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about.
-
-R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens.
-"""
+"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about. R
+rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
 
 import copy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import predict, probability, scattered, without_mask
+from pbcore.decoding.prediction import pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
-from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Review, Step
+from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
@@ -36,13 +33,13 @@ class Job:
     log: Log
     draw: Draw = uniform
 
+    def stops(self, token: Tensor) -> Tensor:
+        """Where `token` is one that ends an answer."""
+        return torch.isin(token, torch.tensor(sorted(self.model.stop_ids), device=token.device))
+
 
 def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
-    """The policy's Step.
-
-    One forward of all rows but those whose last move took a what-if row, or that looked ahead: its answers are read
-    again.
-    """
+    """The policy's Step: a forward of all rows but those whose canvas was forwarded before, by what-if or ahead."""
     step = step_of(job, rows, rows.earlier(job.name.ahead))
     revealed = step.inside & (step.token != job.model.mask_id)
     query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
@@ -59,8 +56,7 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
         step._see(context.predict(query))
     else:
         logits, again, step.attention = _logits(job, rows, context, query, step.column, revealed, reused)
-        share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
-        step.mask = None if share is None else scattered(step.masked, share)
+        step.mask = _without_mask(job, logits, step.masked)
         step._see(step._predicted(logits))
     check_numbers(job.model, step.confidence[step.masked], step.masked.nonzero()[:, 0], rows)
     if again is not None:
@@ -72,8 +68,22 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
 
 
 def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The slots (R, C) that the policy gets, as `Rows.slots`."""
-    return rows.slots(job.model.mask_id, job.size, job.traits.reach == "prefix", job.traits.part)
+    """The slots (R, C) that the policy gets: index among the target positions, index in the canvas, whether the row has
+    it, and whether it is a candidate: masked, and in the first part of the block that has masks."""
+    size, part, reaches_back = job.size, job.traits.part, job.traits.reach == "prefix"
+    block = rows.unit // size  # (R, A)
+    start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
+    stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
+    width = int(rows.block.max() + 1) * size if reaches_back else size
+    place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
+    inside = place < stop[:, None]
+    place = place.clamp(max=rows.targets.shape[1] - 1)
+    column = rows.targets.gather(1, place)
+    masked = inside & (rows.canvas.gather(1, column) == job.model.mask_id)
+    if part:
+        of = rows.unit.gather(1, place) % size // part  # (R, C)
+        masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
+    return place, column, inside, masked
 
 
 def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
@@ -112,14 +122,20 @@ def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
 
 def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
     """The review of the slots `revealed` (R, C) from their logits (N, V)."""
-    share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
+    mask = _without_mask(job, logits, revealed)
     token, confidence = predict(logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None)
-    return Review(
-        token=scattered(revealed, token),
-        confidence=scattered(revealed, confidence),
-        support=scattered(revealed, probability(logits, step.token[revealed])),
-        mask=None if share is None else scattered(revealed, share),
-    )
+    support = scattered(revealed, probability(logits, step.token[revealed]))
+    return Review(scattered(revealed, token), scattered(revealed, confidence), support, mask)
+
+
+def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
+    """Excludes the mask token from logits (M, V), in place; the probability (R, C) that it had, if the policy needs
+    that."""
+    mask_id, had = job.model.mask_id, None
+    if "mask" in job.traits.needs:
+        had = scattered(slots, torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]))
+    logits[:, mask_id] = -torch.inf
+    return had
 
 
 def hold_back(job: Job, step: Step) -> None:
@@ -128,7 +144,7 @@ def hold_back(job: Job, step: Step) -> None:
     if job.name.no_early_eos:
         step._hide((step.token == job.model.eos_id) & (masked.cumsum(-1) > 1))
     if job.name.eos_last:
-        ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
+        ends = masked & job.stops(step.token)
         step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
 
 
@@ -155,11 +171,9 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> 
 def forwarded(
     job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
 ) -> Forwards:
-    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
-
-    It tells the masks of the active block, or where that is full, of the next one. A block model may be asked for the
-    positions `causal` (W, L) of the active block instead, each given the tokens before it alone.
-    """
+    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards:
+    of the masks of the active block, or where that is full, of the next one, or of a block model's positions `causal`
+    (W, L), each given the tokens before it alone."""
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
         asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict
@@ -173,7 +187,7 @@ def forwarded(
         query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
         logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
-        without_mask(logits, job.model.mask_id, share=False)
+        logits[:, job.model.mask_id] = -torch.inf
     rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
     at = torch.full_like(canvas, -1)
     at[want] = torch.arange(len(logits), device=at.device)
@@ -211,9 +225,7 @@ def _of_rows(context: Any, index: Tensor, rows: int) -> Any:
 def _logits(
     job: Job, rows: Rows, context: Context, query: Query, where: Tensor, revealed: Tensor, reused: Tensor
 ) -> tuple[Tensor, Tensor | None, Attention | None]:
-    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); attention
-    weights, if it needs them.
-    """
+    """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V), and attention."""
     again = attention = None
     review = marked(query.canvas, where, revealed) if job.traits.review else None
     if "attention" in job.traits.needs:

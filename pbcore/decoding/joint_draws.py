@@ -1,10 +1,10 @@
-"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say. N_t = Σᵢ pᵢ(t)
+over the positions is the exact expected number of tokens t among them, however they depend on each other. Tokens chosen
+independently keep it only on average: where a shuffle has every item once, they repeat some and lose others. S
+positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens."""
 
-N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each other
-(linearity of expectation). Tokens chosen independently keep it only on average: where a shuffle has every item once,
-they repeat some and lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M
-candidates of all rows, V tokens.
-"""
+from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,15 @@ EPSILON = 1e-12  # an entry this near to 0 or 1 is rounded
 IMPOSSIBLE = -1e4  # the score of a token that a position can't have
 FLOOR = 100.0  # added to the score of a copy of a token that must come
 SEED, REST = 3, 4  # salts of random numbers
-Edge = tuple[int, int]
+Edge = tuple[int, int]  # row, and column counted from the end
 Matrix = NDArray[np.float64]
 Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its position, -1 for another token
 
 
 def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row, else the step's own.
-
     `how` is `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which keeps every marginal.
-    Slots of confidence 0.999 and rows with a single other slot keep their tokens.
-    """
+    Slots of confidence 0.999 and rows with a single other slot keep their tokens."""
     open_ = slots & step.masked & (step.confidence < SURE)
     open_ &= (open_.sum(-1) > 1)[:, None]
     if not bool(open_.any()):
@@ -49,8 +47,12 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     known, among = place[:, 0] >= 0, place.clamp(min=0)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
     confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
-    if how == "rounding" and not bool(known.all()):
-        token, confidence = _rest(step, open_, ids, known, token, confidence)
+    if how == "rounding" and not bool(known.all()):  # the others are drawn from all but the K likeliest tokens
+        logits = step.logits[open_[step.masked]][~known]  # (M″, V)
+        chances = torch.log_softmax(logits.double(), -1)
+        others = (chances / step.temperature).scatter(1, ids[~known], -torch.inf)
+        token[~known] = drawn = categorical(others, step.uniform(REST)[open_][~known])
+        confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
 
 
@@ -69,9 +71,7 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
 
 
 def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the sampler's temperature
-    and at 1; of their logits only a chunk is copied at a time.
-    """
+    """The K likeliest tokens (M', K) of marked slots (R, C) and their probabilities, at the temperature and at 1."""
     ids, values, sums = [], [], []
     among = slots[step.masked]  # (M,)
     for piece, marks in paired(step.logits, among):
@@ -91,11 +91,9 @@ def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """The assignment of tokens to positions with the largest product of probabilities in which each token t comes at
-    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise.
-
-    Positions that get no token that they can have keep their own (-1), and so do all if there are fewer copies of
-    tokens than positions.
-    """
+    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise. Positions
+    that get no token that they can have keep their own (-1), and so do all if there are fewer copies of tokens than
+    positions."""
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
     union, of = np.unique(ids, return_inverse=True)  # (U,), (S, K)
@@ -122,9 +120,7 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
 
 def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times (dependent rounding).
-
-    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1.
-    """
+    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1."""
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
     union, of = np.unique(ids, return_inverse=True)
     of = of.reshape(ids.shape)
@@ -137,98 +133,60 @@ def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generato
     return np.where(hit.any(-1), hit.argmax(-1), -1)
 
 
-def _rest(
-    step: Step, slots: Tensor, ids: Tensor, known: Tensor, token: Tensor, confidence: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Tokens (M',) and probabilities, where they aren't `known` drawn from all but the K likeliest."""
-    logits = step.logits[slots[step.masked]][~known]  # (M″, V)
-    chances = torch.log_softmax(logits.double(), -1)
-    drawn = categorical(
-        (chances / step.temperature).scatter(1, ids[~known], -torch.inf), step.uniform(REST)[slots][~known]
-    )
-    token, confidence = token.clone(), confidence.clone()
-    token[~known] = drawn
-    confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
-    return token, confidence
-
-
 def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi, Khuller,
-    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2).
+    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2). Row i gets column t with probability `chances[i, t]`, and
+    each column comes as often as its sum says, rounded down or up.
 
-    Row i gets column t with probability `chances[i, t]`, and each column comes as often as its sum says, rounded down
-    or up. The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made
-    longer, every second entry is raised by as much as the others are lowered, or the other way round, until one is 0 or
-    1; of the two ways one is drawn so that no expectation moves. Rows and columns are visited in random order, so where
-    all columns are alike no choice is preferred.
-    """
+    The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made longer, every
+    second one is raised by as much as the others are lowered, or the other way round, until one is 0 or 1, by a draw
+    that moves no expectation. Rows and columns come in random order, so that equal ones are treated alike."""
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
-    of_row = [set((row > EPSILON).nonzero()[0].tolist()) if row.max() < 1 - EPSILON else set() for row in x]
-    of_column: list[set[int]] = [set() for _ in columns]
-    for i, js in enumerate(of_row):
-        for j in js:
-            of_column[j].add(i)
+    near = defaultdict[int, set[int]](set)  # row → its columns with fractional entries, counted from the end; and back
+    for i, shares in enumerate(x):
+        if shares.max() < 1 - EPSILON:
+            for j in ((shares > EPSILON).nonzero()[0] - len(columns)).tolist():
+                near[i].add(j)
+                near[j].add(i)
     for start in range(len(x)):
-        while of_row[start]:
-            _round(x, _path(start, of_row, of_column), of_row, of_column, rng)
+        while near[start]:
+            edges, cycle = _walk(start, min(near[start]), near)
+            if not cycle:  # a dead end, a column, since a row has none or several: from there to the other end
+                row, column = edges[-1]
+                edges, _ = _walk(column, row, near)
+            _round(x, edges, near, rng)
     result = np.empty(len(x), dtype=np.int64)
     result[rows] = columns[x.argmax(-1)]
     return result
 
 
-def _path(start: int, of_row: list[set[int]], of_column: list[set[int]]) -> list[Edge]:
-    """The edges of a cycle, or of a path between two columns that have no other fractional entry.
-
-    A row has none or several fractional entries, since it sums to 1, so a path ends at columns only.
-    """
-    edges, cycle = _walk(start, min(of_row[start]), of_row, of_column)
-    if cycle:
-        return edges
-    row, column = edges[-1]  # a dead end: from there to the other end
-    edges, cycle = _walk(row, min(of_row[row] - {column}), of_row, of_column)
-    return edges if cycle else [(row, column), *edges]
-
-
-def _walk(row: int, column: int, of_row: list[set[int]], of_column: list[set[int]]) -> tuple[list[Edge], bool]:
-    """From a row through one of its columns on, until a column has no other row, or a row or column comes again: its
-    edges, and whether they are a cycle.
-    """
+def _walk(start: int, onward: int, near: Mapping[int, set[int]]) -> tuple[list[Edge], bool]:
+    """The edges from `start` on until there is no other, or a row or column comes again, and whether that is so."""
     edges: list[Edge] = []
-    seen_rows, seen_columns = {row: 0}, dict[int, int]()
+    seen = {start: 0}
     while True:
-        edges.append((row, column))
-        if column in seen_columns:
-            return edges[seen_columns[column] :], True
-        seen_columns[column] = len(edges)
-        onward = of_column[column] - {row}
-        if not onward:
+        edges.append((max(start, onward), min(start, onward)))
+        if onward in seen:
+            return edges[seen[onward] :], True
+        seen[onward] = len(edges)
+        further = near[onward] - {start}
+        if not further:
             return edges, False
-        row = min(onward)
-        edges.append((row, column))
-        if row in seen_rows:
-            return edges[seen_rows[row] :], True
-        seen_rows[row] = len(edges)
-        column = min(of_row[row] - {column})
+        start, onward = onward, min(further)
 
 
-def _round(
-    x: Matrix,
-    path: list[Edge],
-    of_row: list[set[int]],
-    of_column: list[set[int]],
-    rng: np.random.Generator,
-) -> None:
+def _round(x: Matrix, edges: list[Edge], near: Mapping[int, set[int]], rng: np.random.Generator) -> None:
     """Moves the entries of a path or cycle, every second one up and the others down, or the other way round."""
-    ups, downs = path[0::2], path[1::2]
+    ups, downs = edges[0::2], edges[1::2]
     more = min(min(1 - x[e] for e in ups), min(x[e] for e in downs))
     less = min(min(x[e] for e in ups), min(1 - x[e] for e in downs))
     by = more if rng.random() * (more + less) < less else -less
-    for edges, change in ((ups, by), (downs, -by)):
-        for row, column in edges:
+    for part, change in ((ups, by), (downs, -by)):
+        for row, column in part:
             x[row, column] += change
             if not EPSILON < x[row, column] < 1 - EPSILON:
-                of_row[row].discard(column)
-                of_column[column].discard(row)
-            if len(of_row[row]) == 1:  # what errors of floating point left of a row
-                of_column[of_row[row].pop()].discard(row)
+                near[row].discard(column)
+                near[column].discard(row)
+            if len(near[row]) == 1:  # what errors of floating point left of a row
+                near[near[row].pop()].discard(row)

@@ -1,9 +1,7 @@
 """Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
-choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order.
-
-`+rcr` and `+remdmN` follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where that
-code differs from it. R rows, C slots.
-"""
+choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order. `+rcr` and `+remdmN`
+follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where they differ. R rows, C
+slots."""
 
 from dataclasses import dataclass, replace
 
@@ -12,8 +10,7 @@ from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding.step import Move, Step, quota
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
@@ -38,8 +35,7 @@ class Rcr:
     out: it assigns given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt.
     Here given tokens stay.
 
-    State: each committed slot's confidence when last filled.
-    """
+    State: each committed slot's confidence when last filled."""
 
     k: int | None = None
     steps: int = 0
@@ -54,11 +50,14 @@ class Rcr:
         confidences = step.state("rcr confidences", MASKED, over="answer")  # (R, C)
         now = torch.where(step.masked, step.confidence, confidences)  # (R, C)
         filled = step.inside & (now > MASKED)
-        committed = filled & ~step.masked
-        count = committed.sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
-        keep = filled & (step.rank(now, filled) < count[:, None])
+        keep = self.kept(step, now, filled)
         confidences.copy_(torch.where(step.inside, now.masked_fill(~keep, MASKED), confidences))
-        return Move(step.masked & keep, committed & ~keep)
+        return Move(step.masked & keep, filled & ~step.masked & ~keep)
+
+    def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
+        """The best of the slots `filled` (R, C): those committed so far and the step's k or scheduled more."""
+        count = (filled & ~step.masked).sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
+        return filled & (step.rank(confidences, filled) < count[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,7 @@ class RcrMax(Rcr):
     confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
     keeps as many tokens as the schedule has revealed so far, k more than the step before.
 
-    State: each slot's highest confidence.
-    """
+    State: each slot's highest confidence."""
 
     reach = "block"
 
@@ -79,9 +77,7 @@ class RcrMax(Rcr):
         best = step.state("rcr best")  # (R, C)
         running = torch.maximum(best, step.confidence)  # (R, C)
         best.copy_(torch.where(step.masked, running, best))
-        committed = (step.inside & ~step.masked).sum(-1)  # (R,)
-        count = committed + (step.quota if step.quota is not None else self.k or 0)
-        keep = step.inside & (step.rank(running, step.inside) < count[:, None])
+        keep = self.kept(step, running, step.inside)
         return Move(step.masked & keep, step.inside & ~step.masked & ~keep)
 
 
@@ -99,8 +95,7 @@ class Remdm:
     block has its own. In a trajectory the token that an extra step remasks is already masked in the canvas before that
     step, as the model sees it.
 
-    State: each committed slot's confidence when revealed, rounds done.
-    """
+    State: each committed slot's confidence when revealed, rounds done."""
 
     policy: Policy
     name: SamplerName
@@ -110,7 +105,11 @@ class Remdm:
         confidences = step.state("remdm confidences", MASKED)  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
         extra = step.state("remdm extra", False, per="row")  # (R,) whether this step is an extra one
-        count = torch.where(extra, 1, self._count(step, step.index - done.long()))
+        ordinary = step.index - done.long()
+        count = quota(self.name, step.slots, ordinary, step.masked.sum(-1))
+        if count is None:
+            count = torch.full_like(ordinary, getattr(self.policy, "k", None) or 0)
+        count = torch.where(extra, 1, count)
         move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
         reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
@@ -125,11 +124,6 @@ class Remdm:
         extra.copy_(again)
         return replace(move, reveal=reveal, remask=weakest)
 
-    def _count(self, step: Step, index: Tensor) -> Tensor:
-        """Tokens (R,) to reveal at the ordinary step `index` (R,): the schedule's count, else k."""
-        count = quota(self.name, step.slots, index, step.masked.sum(-1))
-        return torch.full_like(index, getattr(self.policy, "k", None) or 0) if count is None else count
-
 
 @dataclass(frozen=True, slots=True)
 class RemdmEarly(Remdm):
@@ -140,8 +134,7 @@ class RemdmEarly(Remdm):
     block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
     own: the next step of k tokens decodes the remasked token again.
 
-    State: each slot's confidence when revealed, rounds done.
-    """
+    State: each slot's confidence when revealed, rounds done."""
 
     def select(self, step: Step) -> Move:
         reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
@@ -160,29 +153,20 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
     """`policy` wrapped in the sampler's remasking."""
     if name.remask is None:
         return policy
+    steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
     if name.remask == "rcr":
-        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), scheduled(name))
-    declared = traits(policy)
-    extra = name.remask_rounds + (0 if name.remask_variant else scheduled(name))  # some of a schedule's counts may be 0
+        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
+    declared, extra = traits(policy), name.remask_rounds + (0 if name.remask_variant else steps)
     declared = Traits(
         cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
     )
     return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
 
 
-def scheduled(name: SamplerName) -> int:
-    """The number of steps in the sampler's schedule; 0 without one."""
-    return len(name.counts) if name.counts is not None else name.schedule_steps
-
-
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a distance
-    (`name.gap`).
-
-    Of the positions that the policy reveals, the gap first leaves out some; the others get their tokens together. A
-    policy that asks about its drafts by what-if rows drafts tokens chosen together for all candidates.
-    """
+    """A policy whose tokens are chosen together (`name.together`), all candidates' where it checks drafts by what-if
+    rows, and whose unsure positions keep a distance (`name.gap`), which leaves out some of those that it reveals."""
 
     policy: Policy
     name: SamplerName
@@ -225,10 +209,8 @@ def drawn(policy: Policy, name: SamplerName) -> Policy:
 @dataclass(frozen=True, slots=True)
 class Adas:
     """The policy, walking through the candidates in ADAS's order (arXiv 2606.10829; from the paper alone): next is
-    always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it.
-
-    A is the last layer's attention, c the confidence. The policy decides as before how many to reveal.
-    """
+    always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it. A is the last layer's
+    attention, c the confidence. The policy decides as before how many to reveal."""
 
     policy: Policy
     alpha: float

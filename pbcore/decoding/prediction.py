@@ -10,8 +10,7 @@ from pbcore.models.counter_rng import categorical
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What the model says of M positions: token, its probability, and `logits` (M, V), or without these the `numbers`
-    of NUMBERS (M,) that were worked out from them earlier.
-    """
+    of NUMBERS (M,) that were worked out from them earlier."""
 
     token: Tensor  # (M,)
     confidence: Tensor  # (M,)
@@ -20,9 +19,7 @@ class Prediction:
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or drawn by `draws` (M,) at a temperature, and its probability (M,) under the softmax
-    at temperature 1.
-    """
+    """Token (M,), the likeliest or drawn by `draws` (M,), and its probability (M,), the softmax's at temperature 1."""
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
@@ -69,19 +66,9 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return torch.cat([function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(logits)])
 
 
-def without_mask(logits: Tensor, mask_id: int, share: bool) -> Tensor | None:
-    """Excludes the mask token from logits (M, V), in place; with `share` returns the probability (M,) that it had."""
-    had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]) if share else None
-    logits[:, mask_id] = -torch.inf
-    return had
-
-
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
-    rows.
-
-    By default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴ on other devices.
-    """
+    """Rows of (M, V), at least one empty one, in float32 or float64 chunks of at most `budget` numbers: 2²² on a CPU,
+    whose allocator maps larger blocks anew each time, and 2²⁴ on other devices."""
     budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))

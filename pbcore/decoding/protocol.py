@@ -26,15 +26,11 @@ NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
-    """Chooses the masked slots to reveal.
-
-    Beside `select` it may declare any of the members of `Traits` under the same names.
-    """
+    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same
+    names."""
 
     def select(self, step: Step) -> Tensor | Move | Probe:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
-        canvases to ask about first.
-        """
+        """Slots to reveal (R, C) bool (those not masked are ignored), a Move, or what to ask first (needs "probe")."""
         ...
 
 
@@ -50,8 +46,7 @@ class Course:
     - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of the last block.
     - `pads`: whether everything after the first stop token of a finished block becomes EOS.
     - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`, except after a
-      stop token; `all`.
-    """
+      stop token; `all`."""
 
     fill: str = "grid"
     cut: bool = True
@@ -75,8 +70,7 @@ class Traits:
     - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden` (hidden from it).
     - `rewrites`: whether it may write tokens other than the predicted ones.
     - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
-      That block then ends
-      when none of them is masked.
+      That block then ends when none of them is masked.
     - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
       confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
     - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`, before it looks at any
@@ -86,10 +80,9 @@ class Traits:
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
-      `attention`, attention weights; `causal`, what-if rows that a block model reads token by token.
-    - `attends`: which weights: of which layers, with or without those of the prompt's columns.
-    """
+      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe; `attention`,
+      attention weights; `causal`, what-if rows that a block model reads token by token.
+    - `attends`: which weights: of which layers, with or without those of the prompt's columns."""
 
     cap: Callable[[int], int] | None = None
     review: str | None = None
@@ -104,10 +97,7 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, or its class, declares, or the `declared` traits that one around another has.
-
-    Raises ValueError for a value that isn't allowed.
-    """
+    """What a policy, its class, or one around another (by `declared`) declares. Raises ValueError for wrong values."""
     if isinstance(getattr(policy, "declared", None), Traits):
         return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
@@ -146,9 +136,7 @@ def _wrong(declared: Traits) -> Iterator[str]:
 
 
 def unforeseeable(declared: Traits) -> list[str]:
-    """What a policy declares that a plain forward of another canvas doesn't give: no such forward can stand for one of
-    its steps.
-    """
+    """What a policy declares that keeps a forward of another canvas from standing for one of its steps."""
     return [name for name in ("review", "part") if getattr(declared, name)] + [
         need for need in ("mask", "attention", "probe") if need in declared.needs
     ]

@@ -1,10 +1,9 @@
-"""The state of a batch being decoded (Rows) and the record of its results (Log).
-
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block.
-"""
+"""The state of a batch being decoded (Rows) and the record of its results (Log). R rows, L canvas positions, A target
+positions (masked at the start), C slots of the active block."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -84,25 +83,6 @@ class Rows:
         stop = eos.any(-1) & ~(mask & before).any(-1)
         self.canvas[stop[:, None] & mask] = model.eos_id
 
-    def slots(self, mask_id: int, size: int, prefix: bool, part: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The slots of each row's active block (R, C), with `prefix` those of all earlier blocks too: index among the
-        target positions, index in the canvas, whether the row has it, and whether it is a candidate: masked, and in the
-        first `part` of the block that has masks.
-        """
-        block = self.unit // size  # (R, A)
-        start = torch.zeros_like(self.block) if prefix else (block < self.block[:, None]).sum(-1)  # (R,)
-        stop = (block <= self.block[:, None]).sum(-1)  # (R,)
-        width = int(self.block.max() + 1) * size if prefix else size
-        place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
-        inside = place < stop[:, None]
-        place = place.clamp(max=self.targets.shape[1] - 1)
-        column = self.targets.gather(1, place)
-        masked = inside & (self.canvas.gather(1, column) == mask_id)
-        if part:
-            of = self.unit.gather(1, place) % size // part  # (R, C)
-            masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
-        return place, column, inside, masked
-
     def masks(self, mask_id: int) -> Tensor:
         """Which target positions (R, A) are masked."""
         return (self.canvas.gather(1, self.targets) == mask_id) & (self.unit < _NOWHERE)
@@ -114,10 +94,7 @@ class Rows:
         return torch.where(masks.any(-1), first, self.unit.shape[1])
 
     def window(self, size: int) -> tuple[int, int]:
-        """The active block's place in the canvas (start, stop), up to the next block's first target position.
-
-        All rows share it.
-        """
+        """The place of all rows' active block in the canvas (start, stop), up to the next one's first target."""
         block = int(self.block[0])
         start = int(self.targets[0, block * size]) if block else 0
         after = (block + 1) * size
@@ -149,11 +126,8 @@ class Log:
         self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
 
     def generations(self, model: Denoiser, ends_at_stop: bool) -> list[Generation]:
-        """The result of each row, once all have finished, without padding; with `ends_at_stop` an answer ends with its
-        first stop token.
-        """
-        rows = join(self.finished)
-        former: list[list[Former]] = [[] for _ in rows.origin]
+        """Each row's result, once all have finished, with `ends_at_stop` up to its first stop token."""
+        rows, former = join(self.finished), defaultdict[int, list[Former]](list)
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
             former[row].append(Former(*entry))
@@ -167,10 +141,7 @@ class Log:
         if ends_at_stop:
             length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
         ids = canvas[:length]
-        trajectory = None
-        if self.trajectories is not None:
-            trajectory = (*(before[:own] for before in self.trajectories[row]), canvas)
-        text = model.text(ids)
+        before, text = self.trajectories, model.text(ids)
         return Generation(
             text=text,
             token_ids=ids,
@@ -178,7 +149,7 @@ class Log:
             answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
             steps=tuple(rows.revealed[row, :length].tolist()),
             confidences=tuple(rows.confidences[row, :length].tolist()),
-            trajectory=trajectory,
+            trajectory=None if before is None else (*(one[:own] for one in before[row]), canvas),
             former=tuple(one for one in former if one.position < length),
             **past_eos(ids, stops, text, model.whole_text),
             prefill=int(rows.prefill[row]) if model.block else None,
@@ -188,10 +159,7 @@ class Log:
 
 
 def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
-    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted.
-
-    `requested` are the rows' numbers of tokens asked for.
-    """
+    """The initial state of rows with so many tokens `requested`; shorter canvases are padded on the right with EOS."""
     length = max(len(request.canvas) for request in requests)
     padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
     canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
@@ -229,9 +197,7 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins parts of a batch, in the batch's order. Of the policy's states only those over the whole answer stay; a
-    part without one that another part has gets it as `fill`.
-    """
+    """Joins parts of a batch, in its order; of the policy's states those over the whole answer, else their `fill`."""
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     models = {name: one for part in parts for name, one in part.states.items() if one.over == "answer"}

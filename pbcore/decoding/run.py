@@ -1,8 +1,6 @@
-"""`decode`: prompts to generations.
+"""`decode`: prompts to generations, in batches that are halved when memory runs out, by the loop or the model's own."""
 
-Forms batches, halves them when memory runs out, hands over to models with their own loop.
-"""
-
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pbcore.decoding.engine import denoise
@@ -17,6 +15,7 @@ from pbcore.tasks.base import Sample
 # The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not
 # measured yet.
 DEFAULT_BATCH = {"cpu": 8, "cuda": 32}
+Answered = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
 
 def decode(
@@ -34,13 +33,10 @@ def decode(
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
     index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: those of the
-    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU). It halves when memory runs out. A `store` of this model
-    shares forwards between calls: answers and NFE stay the same.
-
-    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
-    impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
-    protocol.
-    """
+    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model
+    shares forwards between calls: answers and NFE stay the same. Raises SamplerNameError, ModelError for a prompt that
+    the model can't encode, ValueError for impossible lengths and wrong types, and DecodingError for unusable logits or
+    policies."""
     if isinstance(prompts, str | Sample):
         raise InputError(
             f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"
@@ -63,29 +59,22 @@ def decode(
     at_once, name = name.at_once, name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    results: dict[int, Generation] = {}
-    size = batch_size or at_once or default_batch(model)
+    size, results = batch_size or at_once or default_batch(model), dict[int, Generation]()
     for batch in _batches(requests, name, model):
-        for part, generations in _in_pieces(
-            batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
-        ):
-            results.update(zip(part, generations, strict=True))
+        results.update(_in_pieces(requests, batch, size, answered, batches))
     return [results[i] for i in range(len(requests))]
 
 
 def default_batch(model: object) -> int:
     """The most rows that `decode` takes together if not told otherwise: as many as the model says, else by device."""
     device = str(getattr(model, "device", "cpu")).partition(":")[0]
-    own: int | None = getattr(model, "batch_size", None)
-    return own or DEFAULT_BATCH.get(device, DEFAULT_BATCH["cpu"])
+    return getattr(model, "batch_size", None) or DEFAULT_BATCH.get(device, DEFAULT_BATCH["cpu"])
 
 
 def _decoder(
     given: Denoiser | BatchDecoder, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
-) -> tuple[Denoiser | BatchDecoder, Callable[[list[Request], int], list[Generation]], int]:
-    """The model, with all members that decoding needs, what decodes rows of it in batches of a size, and how many
-    batches it takes at a time.
-    """
+) -> tuple[Denoiser | BatchDecoder, Answered, int]:
+    """The model with all its members, what decodes rows in batches of a size, and how many of these at once."""
     if isinstance(given, BatchDecoder):
         _check_own(given, name)
         return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
@@ -121,34 +110,28 @@ def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int 
 
 
 def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
-    """Rows that may share a batch, sorted by prompt length to keep padding small.
-
-    With a cache they need the same masked positions, except for a block model.
-    """
+    """Rows that may share a batch (with a cache of the same masks), sorted by prompt length to keep padding small."""
     mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
-    shapes: dict[tuple[bool, ...] | None, list[int]] = {}
+    shapes = defaultdict(list)
     for i, request in enumerate(requests):
-        shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
-        shapes.setdefault(shape, []).append(i)
+        shapes[tuple(token == mask_id for token in request.canvas) if name.cache else None].append(i)
     return [sorted(rows, key=lambda i: len(requests[i].prompt_ids)) for rows in shapes.values()]
 
 
 def _in_pieces(
-    rows: list[int], size: int, work: Callable[[list[int], int], list[Generation]], batches: int
-) -> Iterator[tuple[list[int], list[Generation]]]:
-    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs out; raises if one row
-    alone doesn't fit.
-    """
+    requests: list[Request], rows: list[int], size: int, answered: Answered, batches: int
+) -> Iterator[tuple[int, Generation]]:
+    """Decodes `rows` in parts of some `batches` of `size`, which is halved until memory suffices."""
     start = 0
     while start < len(rows):
         part = rows[start : start + size * batches]
         try:
-            generations = work(part, size)
+            generations = answered([requests[i] for i in part], size)
         except torch.OutOfMemoryError:
             if min(size, len(part)) == 1:
                 raise
             size = max(1, min(size, len(part)) // 2)
             torch.cuda.empty_cache()
             continue
-        yield part, generations
+        yield from zip(part, generations, strict=True)
         start += len(part)

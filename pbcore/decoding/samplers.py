@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pbcore.decoding.checks import why_not_ahead
 from pbcore.decoding.modifiers import ORDERED, drawn, remasked, reordered
@@ -18,11 +18,7 @@ WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 def resolve(text: str) -> SamplerName:
     """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other
-    parameter as a bare number.
-
-    Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable
-    parameters.
-    """
+    parameter as a bare number. Raises SamplerNameError for unknown policies and unusable parameters."""
     given = parse(text)
     name = given.alone
     if name.policy == ar.POLICY:
@@ -32,10 +28,7 @@ def resolve(text: str) -> SamplerName:
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
-    """The arguments of a policy, in one spelling: `confidence-2` → `k2`, `threshold-gamma0.90` → `0.9`.
-
-    The first parameter is always written, the others only if they differ from their defaults.
-    """
+    """The arguments of a policy, in one spelling: the first always, the others if they differ from their defaults."""
     kinds, defaults = _kinds(type(built)), {item.name: item.default for item in fields(built)}
     numbered = [name for name, kind in kinds.items() if kind is not bool]
     values = {name: getattr(built, name) for name in kinds}
@@ -74,10 +67,9 @@ def build(name: SamplerName) -> Policy:
             )
         values[target] = _value(name, target, number, kinds[target])
     try:
-        policy: Policy = cls(**values)
+        return cast(Policy, cls(**values))
     except (TypeError, ValueError) as error:
         raise SamplerNameError(f"sampler {name}: {error}") from error
-    return policy
 
 
 def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | int | float:
@@ -96,11 +88,8 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | 
 
 
 def policy(name: SamplerName) -> Policy:
-    """The policy object of a sampler name, with its parameters.
-
-    Raises SamplerNameError for an unknown policy, an unusable parameter, k and a schedule both given or both missing,
-    and modifiers that can't be combined.
-    """
+    """The policy object of a sampler name, with its parameters. Raises SamplerNameError for an unknown policy, unusable
+    parameters, k and a schedule both given or both missing, and modifiers that can't be combined."""
     known = policies()
     if name.policy not in known:
         near = get_close_matches(name.policy, known, n=3) or sorted(known)
@@ -108,15 +97,12 @@ def policy(name: SamplerName) -> Policy:
             f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean {', '.join(near)}?"
         )
     built = build(name)
-    _refuse(name, _clashes(built, name))
-    result = drawn(reordered(remasked(built, name), name), name)
-    _refuse(name, _clashes_together(traits(result), name))
-    return result
-
-
-def _refuse(name: SamplerName, reasons: Iterator[str]) -> None:
-    for why in reasons:
+    for why in _clashes(built, name):
         raise SamplerNameError(f"sampler {name}: {why}")
+    result = drawn(reordered(remasked(built, name), name), name)
+    for why in _clashes_together(traits(result), name):
+        raise SamplerNameError(f"sampler {name}: {why}")
+    return result
 
 
 def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:

@@ -1,11 +1,10 @@
-"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid.
+"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid,
+which walk over the same canvases (all begin with the same one).
 
-The samplers of a grid walk over the same canvases, e.g. all of them begin with the same one. The store keeps, for each
-sample and each canvas that came up, token, confidence, margin and entropy of every masked position, so that blocks of
-any length find theirs. It sits between the loop and the model's context: rows that it knows need no forward, the others
-share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no whole
-distributions. R rows, L canvas positions, M asked positions.
-"""
+It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked position, so that blocks of
+any length find theirs, and sits between the loop and the model's context: rows that it knows need no forward, the
+others share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no
+whole distributions. R rows, L canvas positions, M asked positions."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.decoding.checks import check_logits
-from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
@@ -34,8 +33,7 @@ LIVE = 16  # batches decoded side by side, so that rows which miss fill the forw
 
 def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy reads numbers alone of
-    a model whose logits depend on the canvas alone (those of block models also depend on the block's place).
-    """
+    a model whose logits depend on the canvas alone (those of block models also depend on the block's place)."""
     if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
     if name.ahead:
@@ -55,13 +53,10 @@ class _Known:
 
 
 class ForwardStore:
-    """What one model said of canvases, within `limit` bytes.
-
-    `shared` counts the forwards of rows that were answered from here, `computed` those that the model ran, `batches`
-    the calls that it took, and `seconds` their time. When the limit is reached, the samples that were not asked about
-    for longest make room; those of the present and the last decoding stay, since the next one asks about them again,
-    and then nothing is added.
-    """
+    """What one model said of canvases, within `limit` bytes. `shared` counts the forwards of rows that were answered
+    from here, `computed` those that the model ran, `batches` the calls that it took, and `seconds` their time. At the
+    limit the samples that were not asked about for longest make room; those of the present and the last decoding, which
+    the next asks about again, stay, and then nothing is added."""
 
     def __init__(self, model: Any, limit: int = GIB) -> None:
         self._model, self._limit, self._turn = model, limit, 0
@@ -89,12 +84,15 @@ class ForwardStore:
         if canvas in known.canvases:
             return
         size = numbers.nbytes + len(canvas) + OVERHEAD
-        while self.size + size > self._limit and self._make_room():
-            pass
-        if self.size + size <= self._limit:
-            known.canvases[canvas] = numbers
-            known.size += size
-            self.size += size
+        while self.size + size > self._limit:
+            place, oldest = next(iter(self._samples.items()))
+            if oldest.used >= self._turn - 1:
+                return
+            del self._samples[place]
+            self.size -= oldest.size
+        known.canvases[canvas] = numbers
+        known.size += size
+        self.size += size
 
     def _known(self, request: Request) -> _Known:
         place = (request.prompt_ids, request.canvas, request.key, id(request.sample))
@@ -102,15 +100,6 @@ class ForwardStore:
         known.used = self._turn
         self._samples.move_to_end(place)
         return known
-
-    def _make_room(self) -> bool:
-        """Forgets the sample that was not asked about for longest; False if all are in use."""
-        place, known = next(iter(self._samples.items()))
-        if known.used >= self._turn - 1:
-            return False
-        del self._samples[place]
-        self.size -= known.size
-        return True
 
 
 @dataclass(slots=True)
@@ -151,7 +140,7 @@ class SharedContext:
         counts = query.want.sum(-1)
         logits = context.logits(query)  # (M, V)
         check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
-        without_mask(logits, self.model.mask_id, share=False)
+        logits[:, self.model.mask_id] = -torch.inf
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.

@@ -1,7 +1,5 @@
-"""What a policy gets at each step (Step) and what it may return (Move).
-
-R rows, C slots of the active block, M candidates, V tokens.
-"""
+"""What a policy gets at each step (Step) and what it may return (Move). R rows, C slots of the active block, M
+candidates, V tokens."""
 
 from __future__ import annotations
 
@@ -16,14 +14,13 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.links import docs
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import Draw, uniform
+from pbcore.names import SamplerName
 
 
 @dataclass(slots=True)
 class State:
-    """What a policy keeps of each row from step to step.
-
-    `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`.
-    """
+    """What a policy keeps of each row from step to step, `over` a block (set back to `fill` when it enters one) or the
+    answer."""
 
     value: Tensor  # (R, …)
     fill: float
@@ -38,8 +35,7 @@ class Move:
     `token` replaces the model's predictions as the tokens to write, and `confidence` is recorded for them. `revise`
     marks revealed slots to overwrite with `token`. `hold` keeps a row in its block for one more step after its last
     mask there is filled. `take` names the what-if row, by its place in `step.answers`, whose answers the next step
-    reads instead of a forward of its own (−1: none); all its tokens must stand in the canvas then.
-    """
+    reads instead of a forward of its own (−1: none); all its tokens must stand in the canvas then."""
 
     reveal: Tensor  # (R, C) bool
     remask: Tensor | None = None  # (R, C) bool
@@ -52,11 +48,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
-
-    `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
-    there. `mask` is the probability of the mask token, if the policy needs it.
-    """
+    """The model's new predictions for the active block's revealed tokens; 0 in all other slots. `token` is the
+    prediction, `confidence` its probability, and `support` the probability of the token that stands there. `mask` is
+    the probability of the mask token, if the policy needs it."""
 
     token: Tensor  # (R, C) long
     confidence: Tensor  # (R, C) float
@@ -66,12 +60,10 @@ class Review:
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since.
-
-    A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with
-    fewer slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier
-    blocks come first. The candidates are the masked slots.
-    """
+    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since. A row's
+    slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with fewer
+    slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier blocks come
+    first. The candidates are the masked slots."""
 
     inside: Tensor  # (R, C) bool: False at padding
     position: Tensor  # (R, C) long: index among the row's target positions
@@ -109,10 +101,8 @@ class Step:
 
     @property
     def logits(self) -> Tensor:
-        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token.
-
-        Raises InputError for a policy that declares to read numbers alone.
-        """
+        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token. Raises InputError for a policy
+        that declares to read numbers alone."""
         if self.reads == "numbers" or self._logits is None:
             raise InputError(
                 "this policy declares reads = 'numbers' and so has no step.logits, step.log_probs() or step.rowwise(); "
@@ -146,9 +136,7 @@ class Step:
         return out
 
     def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks of bounded memory; returns
-        (R, C).
-        """
+        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks: (R, C)."""
         return self.scatter(rowwise(function, self.logits))
 
     def log_probs(self) -> Tensor:
@@ -156,9 +144,7 @@ class Step:
         return torch.log_softmax(self.logits, dim=-1)
 
     def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own
-        prediction.
-        """
+        """Token and confidence (R, C) from changed logits (M, V), drawn as the model's own prediction."""
         seen = self._predicted(logits)
         return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
 
@@ -173,16 +159,12 @@ class Step:
         self._numbers = {name: scattered(self.masked, values) for name, values in seen.numbers.items()}
 
     def uniform(self, salt: int = 0) -> Tensor:
-        """A uniform number in (0, 1) for each slot (R, C), new at each step.
-
-        The batch has no influence; `salt` ≥ 0 gives further draws.
-        """
+        """A uniform number in (0, 1) for each slot (R, C), new at each step; `salt` ≥ 0 gives further draws."""
         return self._draw(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
-        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its
-        count instead of k.
-        """
+        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; a schedule's count
+        instead."""
         count = self.quota if self.quota is not None else k
         if count is None:
             raise ValueError("this policy needs k (e.g. -k2) or a schedule (+s2_1_1, +linear8, +cosine8)")
@@ -190,18 +172,14 @@ class Step:
         return self.masked & (self.rank(score) < limit)
 
     def rank(self, score: Tensor, among: Tensor | None = None) -> Tensor:
-        """Rank (R, C) of each slot by falling `score` among the slots in `among` (R, C), by default the candidates.
-
-        The best has rank 0; ties go to the lowest position; slots outside `among` come last.
-        """
+        """Rank (R, C) from 0 by falling `score` of the slots `among` (R, C), by default the candidates; others come
+        last, ties go to the lowest position."""
         order = self.order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
 
     def order(self, score: Tensor, among: Tensor) -> Tensor:
-        """Slot indices (R, C) by falling `score` among the slots `among` (R, C), those outside last; ties go to
-        the lowest position.
-        """
+        """Slot indices (R, C) by falling `score` of those `among` (R, C), others last; ties to the lowest position."""
         if self._walk is not None and among is self.masked:
             return self._walk
         return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
@@ -237,14 +215,12 @@ class Step:
         over: str = "block",
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A tensor that the loop keeps for the policy from step to step; change it in place.
-
-        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to
-        `fill` when the row enters a new block. With `over` answer it is kept until the row ends; slots then need `reach
-        = "prefix"`, since other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else
-        to that of the confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state
-        of another shape.
-        """
+        """A tensor that the loop keeps for the policy from step to step; change it in place. `per` slot: (R, C,
+        *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
+        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since
+        other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the
+        confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state of another
+        shape."""
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(
                 f"state {name!r}: per is slot or row and over is block or answer, not {per!r} and {over!r}"
@@ -275,3 +251,29 @@ class Step:
                     "change it in place"
                 )
             raise AttributeError(f"a step has no {name!r}; {docs('samplers.md')} lists what it has")
+
+
+def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
+    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is the number of slots in the block,
+    `index` (R,) the steps taken in it, `left` (R,) the masks left in it. `counts` are used as given, zeros included.
+    `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's static schedule), `cosine` leaves
+    ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all
+    that is left."""
+    if name.counts is not None:
+        counts = torch.tensor(name.counts, device=total.device)  # (S,)
+        now, last = counts[index.clamp(max=len(name.counts) - 1)], index >= len(name.counts) - 1
+    elif name.schedule == "linear":
+        steps = name.schedule_steps
+        now, last = share(total, steps, index), index >= steps - 1
+    elif name.schedule == "cosine":
+        progress = ((index + 1).double() / name.schedule_steps).clamp(max=1)
+        keep = (total * torch.cos(torch.pi / 2 * progress) + 1e-9).floor().long()
+        now, last = (left - keep).clamp(min=0), index >= name.schedule_steps - 1
+    else:
+        return None
+    return torch.where(last, left, torch.minimum(now, left))
+
+
+def share(total: int | Tensor, steps: int | Tensor, index: Tensor) -> Tensor:
+    """The part (R,) of `total` that step `index` (R,) of `steps` gets, earlier steps more."""
+    return total // steps + (index < total % steps)

@@ -1,7 +1,5 @@
-"""The ideal model for many answers to one sample at once, from a table of its valid answers.
-
-R rows, L canvas positions, M wanted positions, A answers, W positions that differ between answers, V tokens.
-"""
+"""The ideal model for many answers to one sample at once, from a table of its valid answers. R rows, L canvas
+positions, M wanted positions, A answers, W positions that differ between answers, V tokens."""
 
 from __future__ import annotations
 
@@ -23,28 +21,19 @@ MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 
 
 class Table:
-    """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed answers.
-
-    All rows are computed together, and the noise is drawn anew at each forward, so a row's answer depends on its batch;
-    what is drawn has the same distribution.
-    """
+    """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed answers. All rows
+    are computed together, and the noise is drawn anew at each forward, so a row's answer depends on its batch; what is
+    drawn has the same distribution."""
 
     name = "ideal"
-    caches: frozenset[str] = frozenset()
     reviews = frozenset({"hidden"})
-    attention = False
-    deterministic = False
-    block: int | None = None
-    batch_size: int | None = None
-    frequencies: Tensor | None = None
     device = torch.device("cpu")
     info: Mapping[str, Any] = {"source": "pbcore", "family": "ideal"}
 
-    def __init__(self, distribution: AnswerDistribution, seed: int = 0) -> None:
+    def __init__(self, distribution: AnswerDistribution, seed: int = 0, noise: float = NOISE) -> None:
         rows, self._texts = listed_rows(distribution)
-        self.mask_id, self.vocab_size = len(self._texts), len(self._texts) + 1
+        self._noise, self.mask_id, self.vocab_size = noise, len(self._texts), len(self._texts) + 1
         self.eos_id = self._texts.index(EOS)
-        self.stop_ids = frozenset({self.eos_id})
         self.canvas = tuple(self.mask_id if token == MASKED else token for token in distribution.canvas.tolist())
         self.answers = frozenset(map(tuple, rows.tolist()))
         self._generator = torch.Generator().manual_seed(seed)
@@ -59,10 +48,8 @@ class Table:
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         raise NotImplementedError("requests for a table have its canvas")
 
-    def whole_text(self, token_ids: Sequence[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
-
-    text = whole_text
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Table:
         return self
@@ -91,9 +78,7 @@ class Table:
         return counts.double() / alive.sum(-1).double()[:, None, None]
 
     def _skipping(self, seen: Tensor) -> Tensor:
-        """The answers (R, A) that agree with revealed tokens (R, W), without those that, from the left, are impossible
-        given the ones before.
-        """
+        """The answers (R, A) that agree with tokens (R, W), those left out that are impossible given ones before."""
         kept = torch.ones(len(seen), len(self._columns))
         for column, tokens in zip(self._columns.unbind(1), seen.unbind(1), strict=True):
             narrower = kept * column.T[tokens]
@@ -120,15 +105,12 @@ class Table:
         result.scatter_(1, self._fixed[place][:, None], 0.0)
         chances = self._chances(canvas)[row[open_], among[open_]]  # (M', V)
         noise = torch.rand(chances.shape, generator=self._generator, dtype=torch.double)
-        result[open_] = chances.log() + NOISE * (2 * noise - 1)
+        result[open_] = chances.log() + self._noise * (2 * noise - 1)
         return result
 
 
 def listed_rows(distribution: AnswerDistribution) -> tuple[NDArray[np.int64], list[str]]:
-    """The answers (A, L) of a distribution that agree with its given tokens, as indices into the texts.
-
-    Raises ValueError if there are too many for a table.
-    """
+    """The answers (A, L) that agree with the given tokens, as indices into the texts; a distribution that `fits`."""
     if isinstance(distribution, Shuffled):
         places = tuple(range(len(distribution.slots)))
         orders = [order for order in permutations(places) if distribution.identity or order != places]

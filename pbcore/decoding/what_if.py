@@ -1,8 +1,5 @@
-"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch.
-
-R rows, W what-if rows, L canvas positions, C slots of the active block, N masked positions of all what-if rows, V
-tokens.
-"""
+"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch. R rows, W what-if rows, L
+canvas positions, C slots of the active block, N masked positions of all what-if rows, V tokens."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ class Probe:
 
     With `causal` (block models, `needs = {"probe", "causal"}`) the model reads the active block token by token, and
     what it answers is its prediction of each slot in `write`, given the slots before it and none after it; no such row
-    can be taken.
-    """
+    can be taken."""
 
     row: Tensor  # (W,) long
     write: Tensor  # (W, C) bool
@@ -57,11 +53,9 @@ class Forwards:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the model says of the what-if rows of a Probe, in its order.
-
-    `row` (W,) is the row of the step that each copies, and `masked` (W, C) the slots that are masked in it. The methods
-    take `slots` (W, C) bool, some of `masked`, and read only their distributions.
-    """
+    """What the model says of the what-if rows of a Probe, in its order. `row` (W,) is the row of the step that each
+    copies, and `masked` (W, C) the slots that are masked in it. The methods take `slots` (W, C) bool, some of `masked`,
+    and read only their distributions."""
 
     row: Tensor  # (W,) long
     masked: Tensor  # (W, C) bool
@@ -86,10 +80,8 @@ class Answers:
         return self._checked(slots, probability(self.logits(slots), token[slots]))
 
     def predict(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere.
-
-        At a temperature each slot draws with the random number that drew its `step.token`.
-        """
+        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere; drawn as the slot's
+        `step.token`."""
         draws = None if self._draws is None else self._draws[slots]
         token, confidence = predict(self.logits(slots), self._temperature, draws)
         return scattered(slots, token), self._checked(slots, confidence)

@@ -14,8 +14,7 @@ import pandas as pd
 
 from pbcore.errors import InputError
 from pbcore.extensions import provided
-from pbcore.results.check import refuse
-from pbcore.results.json_values import dump_json, encodable
+from pbcore.results.check import dump_json, encodable, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
@@ -32,8 +31,7 @@ Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins
 
 def tables(run: Path) -> dict[str, Table]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
-    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
-    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
+    answer with its cell, question, counts, scores, tokens, steps and confidences. Raises LoadError and RunDirError."""
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
@@ -70,10 +68,9 @@ def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, 
 
 
 def write_csv(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.csv and samples.csv into a folder and returns their paths.
-
-    A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
-    in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
+    """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a spreadsheet would read as a
+    formula (one that begins with = + - @, a tab or a line break) gets a `'` in front, as does one that begins with such
+    a `'`: removing one `'` gives the text back."""
     return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
 
 
@@ -100,9 +97,8 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
-    made = tables(run)
+    text, written, made = pyarrow.string(), [], tables(run)
     folder.mkdir(parents=True, exist_ok=True)
-    text, written = pyarrow.string(), []
     types = {  # of columns whose values may all be empty; others have the type of their values
         **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
         "tokens": pyarrow.list_(text),
@@ -119,24 +115,18 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 def _arrow(value: Any) -> Any:
     """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
-    if isinstance(value, list):
-        return [_arrow(one) for one in value]
-    return encodable(value) if isinstance(value, str) else value
+    return [_arrow(one) for one in value] if isinstance(value, list) else encodable(value)
 
 
 class Exporter(Protocol):
-    """Where an integration sends a run (`Integration.exporter`); `usage` are its options as an error names them."""
+    """Where an integration sends a run (`Integration.exporter`): its options, which errors name as `usage`, whether one
+    is given, and the sending, which returns what to print and raises InputError without the package."""
 
     usage: str
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds its options."""
-
-    def asked(self, args: argparse.Namespace) -> bool:
-        """Whether one of them is given."""
-
-    def send(self, path: Path, args: argparse.Namespace) -> list[str]:
-        """Sends the run where it is asked to; returns what to print. Raises InputError without the package."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def asked(self, args: argparse.Namespace) -> bool: ...
+    def send(self, path: Path, args: argparse.Namespace) -> list[str]: ...
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,23 +24,22 @@ from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.check import refuse
-from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, absent_reasons
+from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
-    left as it was, empty if it was scored."""
+    """One cell before and after. `changed`: score → answers whose score changed; `kept`: why it was left as it was."""
 
     before: StoredCell
     after: StoredCell
@@ -49,9 +48,8 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
-    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
-    here now is left as it was."""
+    """Scores a cell's kept answers again. The key, which stands for an outcome, is dropped if any score or detail
+    differs. A cell with a score whose tool isn't here now stays."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
@@ -79,25 +77,23 @@ def rescore(
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
-
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
-    cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
-    target exists."""
+    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so. Nothing is written before every
+    cell is scored. Raises the errors of `load_stored`, InputError where questions can't be had or `cot_answer` meets no
+    answers with steps, RunDirError if the target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    elsewhere = {entry.cell.id: other.name for entry in ran if (other := asked_by(entry.cell.task)) is not None}
-    own = [entry for entry in ran if entry.cell.id not in elsewhere]
+    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     if cot_answer is not None and not any(asked[entry.cell.id].cot for entry in own):
         raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
     results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
-    kept = [entry for entry in ran if entry.cell.id in elsewhere]
-    results += [Rescored(entry, entry, {}, f"{elsewhere[entry.cell.id]} asked and scored them") for entry in kept]
+    for entry in ran:
+        if (other := asked_by(entry.cell.task)) is not None:
+            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
@@ -119,13 +115,12 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
     """The cell and its task with another way of scoring answers with steps; both as they are if there is none."""
     if cot_answer is None or not task.cot:
         return entry, task
-    conditions = entry.cell.conditions
-    conditions = replace(conditions, options={**conditions.options, "cot_answer": cot_answer})
-    return replace(entry, cell=replace(entry.cell, conditions=conditions)), replace(task, cot_answer=cot_answer)
+    options = {**entry.cell.conditions.options, "cot_answer": cot_answer}
+    cell = replace(entry.cell, conditions=replace(entry.cell.conditions, options=options))
+    return replace(entry, cell=cell), replace(task, cot_answer=cot_answer)
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """The parent in run.json: which run, when it was scored again, and by which tools."""
     scored, tools = [one.after.cell for one in results if not one.kept], {}
     used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():
@@ -157,11 +152,10 @@ def rescored_text(results: Sequence[Rescored]) -> str:
             old, new = _mean(one.before.cell, name), _mean(one.after.cell, name)
             rows.append([printable(one.after.cell.id), printable(name, 40), count, len(one.after.samples), old, new])
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
-    texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
+    lines = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [
-        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
-    ]
+    same = sum(not one.changed for one in scored)
+    lines.append(f"{counted(len(scored), 'cell')} scored again, {same} with the same scores")
     kept = Counter(one.kept for one in results if one.kept)
     lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent: Counter[str] = Counter()
@@ -170,7 +164,7 @@ def rescored_text(results: Sequence[Rescored]) -> str:
         reasons = absent_reasons({name: why for name, why in one.after.cell.absent.items() if name in metrics})
         absent.update(f"{names}: {why}" for names, why in reasons.items())
     lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
-    return "\n".join([*texts, *lines])
+    return "\n".join(lines)
 
 
 def _mean(cell: CellRecord, name: str) -> str:

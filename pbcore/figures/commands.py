@@ -11,7 +11,7 @@ from pbcore.errors import InputError
 from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
-    from pbcore.figures.figure_io import Drawing
+    from pbcore.report.style import Drawing
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
 FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions")
@@ -54,8 +54,8 @@ def run_theory(args: argparse.Namespace) -> int:
         print(report(args.n))
         return 0
     from pbcore.figures import frontier_figure
-    from pbcore.figures.figure_io import write_csv
     from pbcore.models import load_model
+    from pbcore.report.style import write_csv
 
     rows = frontier_figure.frontier_rows(args.n)
     print(frontier_figure.frontier_text(rows), end="\n\n")
@@ -77,27 +77,24 @@ def run_figures(args: argparse.Namespace) -> int:
             raise InputError(
                 f"figure {args.which} is drawn from runs: give their directories, `pbcore figures {args.which} RUN`"
             )
-        _write(_from_runs(args.which, args.runs), args.out)
-        return 0
+        return _write(_from_runs(args.which, args.runs), args.out)
     if args.runs:
         raise InputError(f"{args.which} is decoded anew and takes no run directory")
     from pbcore.figures import lists
-    from pbcore.figures.figure_io import write_csv
     from pbcore.models import load_model
+    from pbcore.report.style import write_csv
     from pbcore.theory.tables import GAMMAS
 
     model, count, seed = load_model(args.model), args.samples, args.seed
     if args.which == "table1":
         text, rows = lists.measured_table1(model, count, args.n or (10,), seed)
         print(text)
-        args.out.mkdir(parents=True, exist_ok=True)
         print(write_csv(rows, args.out / "table1.csv"))
-    elif args.which == "2e":
+        return 0
+    if args.which == "2e":
         lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
-        _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
-    else:
-        _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)
-    return 0
+        return _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
+    return _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)
 
 
 def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
@@ -116,13 +113,11 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
     return drawn if isinstance(drawn, list) else [drawn]
 
 
-def _write(drawings: Sequence[Drawing], out: Path) -> None:
-    from pbcore.figures.figure_io import write
-
+def _write(drawings: Sequence[Drawing], out: Path) -> int:
     for drawing in drawings:
         print(drawing.said)
-        for path in write(drawing, out):
-            print(path)
+        print(*drawing.write(out), sep="\n")
+    return 0
 
 
 def _positive(text: str) -> int:

@@ -2,20 +2,19 @@
 samplers as points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from math import inf, log2
 
 from tabulate import tabulate
 
-from pbcore.analysis.frontier_gap import BOUND, kind
+from pbcore.analysis.frontier_gap import kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -27,55 +26,14 @@ COLUMNS = (
     ("greedy", True, False),
     ("greedy, tokens first", True, True),
 )
+BOUND = {KINDS["order"]: "frontier", KINDS["seen"]: "frontier, tokens first"}  # which frontier binds a sampler
+SHARES = ("accuracy", "low", "high", "frontier", "frontier, tokens first")
 SAMPLERS = (
     *("random-k1", "random-k2", "random-k5", "left_to_right-k2", "entropy-k2", "margin-k2"),
     *("confidence-k1", "confidence-k2", "confidence-k5", "threshold-0.55", "threshold-0.75", "threshold-0.95"),
     *("factor-1.0", "eb-0.1", "eb-1.0", "frechet-0.1", "dus", "klass-0.9", "credit-0.9", "slowfast-0.9"),
     *("localleap-0.9", "hierarchy-0.9", "origin-4", "confidence-k2+rcr-max", "confidence-k2+remdm1-early", "wino-0.6"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Regret:
-    """One sampler on one task. `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers
-    that choose positions first and for those that see the tokens first. `fewest`: the mean steps in which the former
-    reach its accuracy. `kind`: `analysis.frontier_gap.kind`, which says whether a frontier binds the sampler."""
-
-    op: str
-    n: int
-    sampler: str
-    kind: str
-    measured: Measured
-    order: float
-    seen: float
-    fewest: float
-
-    @property
-    def greedy(self) -> bool:
-        return parse(self.sampler).greedy
-
-    @property
-    def where(self) -> str:
-        """The task and the temperature."""
-        return f"{self.op}, n = {self.n}, {'greedy' if self.greedy else 'τ = 1'}"
-
-    @property
-    def own(self) -> float:
-        """The frontier of the sampler's own kind."""
-        return self.order if self.kind == "order" else self.seen
-
-    @property
-    def points(self) -> float:
-        """Accuracy missing to the frontier of samplers that choose positions first, in percentage points."""
-        return round(100 * (self.order - self.measured.accuracy), 9) + 0.0
-
-    @property
-    def bits(self) -> float | None:
-        """log₂ of the ratio of the two accuracies: excess bits at τ = 1, if all answers are equally likely. None for
-        greedy decoding, whose loss is infinite."""
-        if self.greedy:
-            return None
-        return round(log2(self.order / self.measured.accuracy), 9) + 0.0 if self.measured.accuracy else inf
 
 
 def regrets(
@@ -85,8 +43,9 @@ def regrets(
     samplers: Sequence[str] = SAMPLERS,
     temperatures: Sequence[float] = (0.0, 1.0),
     seed: int = 0,
-) -> list[Regret]:
-    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data)."""
+) -> list[Row]:
+    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data): rows as `regret` makes
+    them."""
     found = []
     for op, n in tasks:
         asked = questions(op, n, count)
@@ -96,18 +55,52 @@ def regrets(
                 measured = measure(model, asked, sampler, seed)
                 best, better = (min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen))
                 fewest = frontier.steps_for(order, measured.accuracy)
-                found.append(Regret(op, n, sampler, kind(sampler), measured, best, better, fewest))
+                found.append(regret(op, n, sampler, measured, best, better, fewest))
     return found
 
 
-def above(found: Sequence[Regret]) -> list[Regret]:
+def regret(op: str, n: int, sampler: str, measured: Measured, order: float, seen: float, fewest: float) -> Row:
+    """One sampler on one task, as a line of the CSV. `order` and `seen`: the frontier's accuracy at its mean number of
+    steps, for samplers that choose positions first and for those that see the tokens first. `fewest`: the mean steps in
+    which the former reach its accuracy. The regret is what it lacks to the former: in percentage points, and as log₂ of
+    the ratio of the two accuracies, excess bits at τ = 1 if all answers are equally likely (None for greedy decoding,
+    whose loss is infinite)."""
+    bits = None
+    if not parse(sampler).greedy:
+        bits = round(log2(order / measured.accuracy), 9) + 0.0 if measured.accuracy else inf
+    return {
+        "operation": op,
+        "n": n,
+        "sampler": sampler,
+        "chooses": KINDS[kind(sampler)],
+        "steps": measured.steps,
+        "accuracy": measured.accuracy,
+        "low": measured.low,
+        "high": measured.high,
+        "frontier": order,
+        "frontier, tokens first": seen,
+        "fewest steps": fewest,
+        "regret in points": round(100 * (order - measured.accuracy), 9) + 0.0,
+        "regret in bits": bits,
+    }
+
+
+def above(rows: Sequence[Row]) -> list[Row]:
     """The samplers whose whole interval lies above the frontier of their kind: there should be none but by chance."""
-    return [one for one in found if one.kind in BOUND and one.measured.low > one.own + 1e-9]
+    return [row for row in rows if row["chooses"] in BOUND and row["low"] > row[BOUND[row["chooses"]]] + 1e-9]
 
 
-def _by_task(found: Sequence[Regret]) -> list[list[Regret]]:
-    """The regrets of each task and temperature."""
-    return [[one for one in found if one.where == where] for where in dict.fromkeys(one.where for one in found)]
+def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Task and temperature in words → its rows."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        heat = "greedy" if row["regret in bits"] is None else "τ = 1"
+        groups.setdefault(f"{row['operation']}, n = {row['n']}, {heat}", []).append(row)
+    return groups
+
+
+def _hull(row: Row, seen: bool) -> frontier.Hull:
+    return frontier.accuracy_hull(row["operation"], row["n"], greedy=row["regret in bits"] is None, seen=seen)
 
 
 def tasks(n: int) -> list[tuple[str, int]]:
@@ -128,7 +121,9 @@ def frontier_rows(n: int) -> list[Row]:
             for name, greedy, seen in COLUMNS
         }
         for T in range(1, MOST_STEPS + 1):
-            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": _partitioned(op, size, T)}
+            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
+            with suppress(InputError):  # too many partitions to try
+                row["bits, fixed order"] = optimal_bound(op, size, T)
             row |= {"bits, adaptive": frontier.least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
             rows.append(row | {name: values[T - 1] for name, values in best.items()})
             if row["bits, adaptive"] < 1e-9:
@@ -139,11 +134,11 @@ def frontier_rows(n: int) -> list[Row]:
 def frontier_text(rows: Sequence[Row]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
-    shown = [[_cell(value) for value in row.values()] for row in rows]
+    sides = ("left", *["right"] * (len(rows[0]) - 1))
     return "\n".join(
         [
             f"The optimal frontier of samplers that keep independently drawn tokens, in T steps, n = {n}",
-            tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
+            tabulate([row.values() for row in rows], list(rows[0]), floatfmt=".4f", missingval="–", colalign=sides),
             "",
             "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
             f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for others);",
@@ -154,125 +149,76 @@ def frontier_text(rows: Sequence[Row]) -> str:
     )
 
 
-def regret_rows(found: Sequence[Regret]) -> list[Row]:
-    """A row per task and sampler."""
-    return [
-        {
-            "operation": one.op,
-            "n": one.n,
-            "sampler": one.sampler,
-            "chooses": KINDS[one.kind],
-            "steps": one.measured.steps,
-            "accuracy": one.measured.accuracy,
-            "low": one.measured.low,
-            "high": one.measured.high,
-            "frontier": one.order,
-            "frontier, tokens first": one.seen,
-            "fewest steps": one.fewest,
-            "regret in points": one.points,
-            "regret in bits": one.bits,
-        }
-        for one in found
-    ]
-
-
-def regret_text(found: Sequence[Regret]) -> str:
+def regret_text(rows: Sequence[Row]) -> str:
     """A table per task and temperature, the smallest regret first."""
+    head = ("sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps")
+    formats = ("", "", ".2f", ".1f", "", ".1f", ".1f", ".2f", "+.1f", "+.2f")
     parts = []
-    for group in _by_task(found):
-        group.sort(key=lambda one: (round(one.points, 6), one.measured.steps, natural(one.sampler)))
-        rows = [
-            [
-                one.sampler,
-                KINDS[one.kind],
-                f"{one.measured.steps:.2f}",
-                f"{100 * one.measured.accuracy:.1f}",
-                f"{100 * one.measured.low:.1f}–{100 * one.measured.high:.1f}",
-                f"{100 * one.order:.1f}",
-                f"{100 * one.seen:.1f}",
-                f"{one.fewest:.2f}",
-                f"{one.points:+.1f}",
-                *([] if one.bits is None else [f"{one.bits:+.2f}"]),
-            ]
-            for one in group
-        ]
-        head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps", "regret"]
-        head += [] if group[0].greedy else ["bits"]
-        table = tabulate(rows, head, disable_numparse=True, colalign=("left", "left", *["right"] * (len(head) - 2)))
-        parts.append(f"{group[0].where}: regret in percentage points at each sampler's mean number of steps\n{table}")
-    over = above(found)
+    for where, group in _by_task(rows).items():
+        group.sort(key=lambda row: (round(row["regret in points"], 6), row["steps"], natural(row["sampler"])))
+        lines = []
+        for row in group:
+            accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
+            line = [row["sampler"], row["chooses"], row["steps"], accuracy, f"{low:.1f}–{high:.1f}", order, seen]
+            lines.append([*line, row["fewest steps"], row["regret in points"], row["regret in bits"]])
+        columns = len(head) + (1 if group[0]["regret in bits"] is None else 2)
+        lines, heads = [line[:columns] for line in lines], [*head, "regret", "bits"][:columns]
+        table = tabulate(lines, heads, floatfmt=formats, colalign=("left", "left", *["right"] * (columns - 2)))
+        parts.append(f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}")
+    over = above(rows)
     parts.append(
         "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those that choose\n"
         "positions first and of those that see the tokens first; fewest steps: in which the former reach its accuracy"
     )
-    parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(found))
-    bound = sum(one.kind in BOUND for one in found)
+    parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(rows))
+    bound = sum(row["chooses"] in BOUND for row in rows)
     parts.append(
         f"{bound - len(over)} of {bound} intervals reach down to the frontier of the sampler's kind"
-        + "".join(f"\n  above: {one.op} {one.sampler}" for one in over)
+        + "".join(f"\n  above: {row['operation']} {row['sampler']}" for row in over)
     )
     return "\n\n".join(parts)
 
 
-def room_text(found: Sequence[Regret]) -> str:
+def room_text(rows: Sequence[Row]) -> str:
     """A row per task and temperature: how much faster than the fastest sampler without an error one could be."""
-    rows = []
-    for group in _by_task(found):
-        sure = [one for one in group if one.measured.accuracy == 1]
-        best = min(sure, key=lambda one: one.measured.steps, default=None)
-        fewest = [f"{frontier.steps_for(_hull(group[0], seen), 1.0):.2f}" for seen in (False, True)]
-        reached = ["–", "–"] if best is None else [best.sampler, f"{best.measured.steps:.2f}"]
-        rows.append([group[0].where, *fewest, *reached])
+    lines = []
+    for where, group in _by_task(rows).items():
+        fewest = [frontier.steps_for(_hull(group[0], seen), 1.0) for seen in (False, True)]
+        sure = [row for row in group if row["accuracy"] == 1]
+        best = min(sure, key=lambda row: float(row["steps"]), default={"sampler": None, "steps": None})
+        lines.append([where, *fewest, best["sampler"], best["steps"]])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
-    return tabulate(rows, head, disable_numparse=True, colalign=("left", "right", "right", "left", "right"))
+    return tabulate(lines, head, floatfmt=".2f", missingval="–", colalign=("left", "right", "right", "left", "right"))
 
 
-def frontier_drawing(found: Sequence[Regret]) -> Drawing:
+def frontier_drawing(rows: Sequence[Row]) -> Drawing:
     """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
 
     A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
-    heats = len({one.greedy for one in found})
-    groups = _by_task(found)
-    names = sorted({_policy(one.sampler) for one in found}, key=natural)
-    columns = len(groups) // heats
-    figure, axes = panels(heats, columns, -(-(len(names) + 2) // 8), "mean steps", "accuracy of ideal (%)")
-    for number, group in enumerate(groups):
+    heats = len({row["regret in bits"] is None for row in rows})
+    groups = _by_task(rows)
+    names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
+    x, y = "mean steps", "accuracy of ideal (%)"
+    figure, axes = panels(heats, len(groups) // heats, -(-(len(names) + 2) // 8), x, y)
+    for number, (where, group) in enumerate(groups.items()):
         axis = axes[number % heats][number // heats]
-        longest = max(one.measured.steps for one in group)
+        longest = max(row["steps"] for row in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
-        for seen, dashes in ((False, "-"), (True, "--")):
+        for seen, dashes, name in ((False, "-", "positions first"), (True, "--", "tokens first")):
             best = [100 * frontier.value_at(_hull(group[0], seen), step) for step in steps]
-            name = "frontier, tokens first" if seen else "frontier, positions first"
-            axis.plot(steps, best, dashes, color="black", linewidth=1, label=name)
-        for one in group:
-            at, name = one.measured, _policy(one.sampler)
-            axis.plot([at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1)
-            draw_measured(axis, [at.at(at.steps)], numbered(names.index(name)), name)
+            axis.plot(steps, best, dashes, color="black", linewidth=1, label=f"frontier, {name}")
+        for row in group:
+            at, name = row["steps"], _policy(row["sampler"])
+            accuracy, low, high, order, _ = (100 * row[key] for key in SHARES)
+            axis.plot([at, at], [accuracy, order], color="#BBBBBB", linewidth=0.6, zorder=1)
+            draw_measured(axis, [(at, accuracy, low, high)], numbered(names.index(name)), name)
         percent(axis)
-        finish(axis, label(group[0].where))
-    named_legend(figure, 8)
-    return Drawing("frontier", figure, regret_rows(found), regret_text(found))
-
-
-def _hull(one: Regret, seen: bool) -> frontier.Hull:
-    return frontier.accuracy_hull(one.op, one.n, greedy=one.greedy, seen=seen)
+        finish(axis, label(where))
+    legend(figure, 8, 7.5)
+    return Drawing("frontier", figure, rows, regret_text(rows))
 
 
 def _policy(sampler: str) -> str:
     """The policy with its modifiers but without numbers and temperature: one colour and marker."""
     name = parse(sampler)
     return name.policy + (f"+{name.remask}" if name.remask else "")
-
-
-def _partitioned(op: str, n: int, T: int) -> float | None:
-    """L*_T, where the partitions aren't too many to try."""
-    try:
-        return optimal_bound(op, n, T)
-    except InputError:
-        return None
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

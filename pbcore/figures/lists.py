@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
 from pbcore.models.base import Model
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -20,7 +19,6 @@ PANELS = {
     "2d": ("replace_random", ""),
 }
 LENGTHS = (2, 4, 6, 8, 10, 12, 14, 16)
-STEPS = (1, 2, 0)  # tokens per step; 0 stands for all n
 THRESHOLD_LENGTHS = (10,)
 COLUMNS = 2  # of the legend
 
@@ -57,16 +55,12 @@ def panel(
     places = []
     for n in lengths:
         asked = _asked(model, op, n, count)
-        for block in (0, *blocks):
-            width = block or n
-            if n % width:
-                continue
-            for k in STEPS:
-                if k >= width:
-                    continue  # all at once is the last curve's
-                sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
-                curve = f"k = {k or ('b' if block else 'n')}" + (f", blocks of {block}" if block else "")
-                places.append(_place(model, asked, sampler, curve, n, seed))
+        for block in (block for block in (0, *blocks) if not block or n % block == 0):
+            width, suffix = block or n, f", blocks of {block}" if block else ""
+            tops = {f"k = {k}": k for k in (1, 2) if k < width} | {f"k = {'b' if block else 'n'}": width}
+            for curve, k in tops.items():
+                sampler = f"random-k{k}" + (f"+b{block}" if block else "") + heat
+                places.append(_place(model, asked, sampler, curve + suffix, n, seed))
     temperature = "τ = 1" if heat else "greedy"
     return _drawing(f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}")
 
@@ -142,7 +136,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
         draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
-    named_legend(figure, COLUMNS)
+    legend(figure, COLUMNS, 7.5)
     rows: list[Row] = []
     for place in places:
         row = {"model": model.name, "curve": place.curve, "operation": place.op, "n": place.n, "sampler": place.sampler}

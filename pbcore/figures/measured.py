@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Point
 from pbcore.models.base import Model
 from pbcore.report.style import points
 from pbcore.results.stats import wilson
@@ -21,6 +20,7 @@ from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation, 
 
 LISTED = ("insert_random", "remove_random", "latin_square")
 BATCH = 256
+Point = tuple[float, float, float, float]  # x, y, low, high
 ROOM = 1e-9  # the interval of all right or all wrong ends at 1 or 0, up to rounding
 
 

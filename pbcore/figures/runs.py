@@ -13,12 +13,11 @@ from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
-from pbcore.report.style import finish, label, named_legend, numbered, panels
+from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -120,13 +119,9 @@ def oracle_mean(cells: Cells) -> Row | None:
         oracle({sampler: by_task[task][sampler].samples for sampler in common}, by_task[task][common[0]].cell.headline)
         for task in tasks
     ]
-    return {
-        "family": "oracle",
-        "sampler": " or ".join(common),
-        "tokens_per_step": sum(star.tokens_per_step for star in stars) / len(stars),
-        "score": sum(star.score for star in stars) / len(stars),
-        "steps": sum(star.nfe for star in stars) / len(stars),
-    }
+    columns = {"tokens_per_step": "tokens_per_step", "score": "score", "steps": "nfe"}
+    means = {column: sum(getattr(star, of) for star in stars) / len(stars) for column, of in columns.items()}
+    return {"family": "oracle", "sampler": " or ".join(common), **means}
 
 
 def _rows(table: pd.DataFrame) -> list[Row]:
@@ -172,7 +167,7 @@ def over_questions(cells: Cells) -> Drawing:
         for side in (axis.xaxis, axis.yaxis):
             side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         finish(axis, label(operation))
-    named_legend(figure, 4)
+    legend(figure, 4, 7.5)
     rows = [row for of in curves.values() for row in of.values()]
     said = [
         f"{row['operation']}-x{row['k']} {row['model']} {row['sampler']}: {row['forwards']:.1f} forwards, "

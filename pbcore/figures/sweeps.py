@@ -9,12 +9,12 @@ from typing import Any
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
 from pbcore.report.looks import looks
+from pbcore.report.style import Drawing, Row
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -204,7 +204,7 @@ def _curves(
             axis.set_xscale("log", base=2)
         style.plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
         style.finish(axis, style.label(f"{title}: {panel}"))
-    style.named_legend(figure, keys)
+    style.legend(figure, keys, 7.5)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 

@@ -1,43 +1,44 @@
 """The gate: judges each cell of a run against its baseline row. It must fail a worse or slower model, but not on
-noise."""
+noise. Its verdict as text: one screen for the terminal, all of it in Markdown for a CI's step summary."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pbcore.analysis.paired import compare, detectable_drop, detectable_shift, graded_drop, holm
-from pbcore.analysis.pairs import Pair, pair_cells
+from pbcore.analysis.compare import differing
+from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
+from pbcore.analysis.pairs import Pair, pair_cells, some
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import counted, first_line
+from pbcore.printable import command_line, counted, first_line, printable
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
+from pbcore.text import code, listed, md
 
 RATE_TOLERANCE = 1e-6
-TESTS = ("p", "p_forwards", "p_rows")
+LISTED = 12  # flipped samples named per cell
+FAILED = (("worse",), ("slower",), ("error", "refused"), ("missing",), ("floor",))  # in the order of the text
+NOTHING = Paired()
+Rerun = Callable[[str, int], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step), refused (can't be
     compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline row), floor
-    (violated). p-values are Holm-adjusted; `change` is the change of the judged score, in its own units."""
+    (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p of each test: score,
+    and of sampled decodings forwards and rows."""
 
     id: str
     status: str
     reason: str = ""
     metric: str = ""
-    n: int = 0
-    change: float | None = None
-    p: float | None = None
-    p_forwards: float | None = None
-    p_rows: float | None = None  # only against a row of the baseline with rows of its own
-    newly_wrong: tuple[int, ...] = ()
-    newly_right: tuple[int, ...] = ()
-    spread: float | None = None  # of the differences of graded scores and means over seeds; None for 0/1
+    paired: Paired = NOTHING
+    p: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -46,25 +47,19 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All judgements, sorted by id. `ok` false means exit code 1.
-
-    `detectable` is the smallest true drop in score (share) that is detectable with 80 % power in the cell with the
-    fewest samples, assuming no answer improves; `detectable_churn` assumes this run's rate of two-way flips, `churn`.
-    Both are at Holm's strictest level for `judged` tests; None: no drop is. `detectable_graded` is the same for means
-    over seeds and graded scores, in the cell where it is largest; None without such cells."""
+    """All judgements, sorted by id; `level` is the chance of any false alarm. `ok` false means exit code 1."""
 
     judgements: tuple[Judgement, ...]
     level: float
-    judged: int
-    smallest_n: int
-    churn: float
-    detectable: float | None
-    detectable_churn: float | None
-    detectable_graded: float | None = None
 
     @property
     def ok(self) -> bool:
         return all(judgement.ok for judgement in self.judgements)
+
+    @property
+    def tests(self) -> int:
+        """How many tests Holm's correction covers."""
+        return sum(len(judgement.p) for judgement in self.judgements)
 
     def of(self, *statuses: str) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.status in statuses]
@@ -96,16 +91,16 @@ def judge(
     """
     if not 0 < level < 1:
         raise InputError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
-    rows = rows_by_id(run)
-    pairs = pair_cells(rows, baseline, models, samplers).pairs
-    judged = [_judge_cell(pair, rows.get(pair.head or ""), baseline.get(pair.base or "")) for pair in pairs]
+    judged = [_judged(pair) for pair in pair_cells(rows_by_id(run), baseline, models, samplers)[0]]
+    adjusted = iter(holm([p for one in judged for p in one.p.values()]))
+    decided = [_decided(replace(one, p={kind: next(adjusted) for kind in one.p}), level) for one in judged]
     broken = [Judgement(name, "floor", reason) for name, reason in broken_floors(floors, [entry.cell for entry in run])]
-    return _with_power(sorted([*_decided(judged, level), *broken], key=lambda one: id_order(one.id)), level)
+    return Verdict(tuple(sorted([*decided, *broken], key=lambda one: id_order(one.id))), level)
 
 
-def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str | None:
-    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared. `renamed`:
-    rows of other names were joined, so these may differ, and what belongs to a model of another name."""
+def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str:
+    """Why two rows can't be compared: the first setting that differs; empty if they can. `renamed`: rows of other names
+    were joined, so these may differ, and what belongs to a model of another name."""
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
@@ -117,23 +112,18 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
         )
     other_model = renamed and cell.model != base.model
     joined = {"model", "sampler", *(["dtype"] if other_model else [])} if renamed else set()
-    for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text", "whole_cot"):
-        own, theirs = getattr(cell, name), getattr(base, name)
-        if name not in joined and own != theirs:
+    for name, own, theirs in differing(cell, base):
+        if name == "data_hash":
+            return (
+                f"other data than the baseline's (digest {own[:8]}, there {theirs[:8]}): give the same --data-dir, "
+                "--data-seed and --n"
+            )
+        if name not in joined and not (other_model and name.startswith("model ")):
             return f"{name.replace('_', ' ')} is {own!r}, the baseline's {theirs!r}"
-    if cell.data_hash != base.data_hash:
-        return (
-            f"other data than the baseline's (digest {cell.data_hash[:8]}, there {base.data_hash[:8]}): give the same "
-            "--data-dir, --data-seed and --n"
-        )
-    for name in [] if other_model else sorted(cell.model_identity.keys() | base.model_identity.keys()):
-        actual, expected = cell.model_identity.get(name), base.model_identity.get(name)
-        if actual != expected:
-            return f"model {name} is {actual!r}, the baseline's {expected!r}"
     if cell.indices != base.indices:
         unshared = sorted(set(cell.indices) ^ set(base.indices))
         return f"other samples than the baseline's (e.g. {unshared[:3]} in one only)"
-    return None
+    return ""
 
 
 def greedy(sampler: str) -> bool:
@@ -145,104 +135,146 @@ def greedy(sampler: str) -> bool:
         return False
 
 
-def _judge_cell(pair: Pair, cell: BaselineCell | None, base: BaselineCell | None) -> Judgement:
+def _judged(pair: Pair) -> Judgement:
     """The judgement before Holm's correction: raw p-values, and the exact comparison of a greedy sampler's forwards."""
-    name = pair.id
+    cell, base = pair.head, pair.base
     if cell is None:
         lacks = "in the baseline but not in the run: renamed, dropped or deselected?"
-        return Judgement(name, "missing", f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks)
+        reason = f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks
+        return Judgement(pair.id, "missing", reason)
     if cell.failed is not None:
-        return Judgement(name, "error", first_line(cell.failed, 400))
+        return Judgement(pair.id, "error", first_line(cell.failed, 400))
     if base is None:
-        return Judgement(name, "new", "no baseline row yet")
+        return Judgement(pair.id, "new", "no baseline row yet")
     metric = base.headline if base.headline in base.scores else next(iter(base.scores), "")
-    reason = difference(cell, base, pair.renamed)
-    if reason is None and metric not in cell.scores:
+    reason = refusal(cell, base, pair.renamed)
+    if not reason and metric not in cell.scores:
         why = (cell.stored.cell.absent if cell.stored else {}).get(metric, "no reason recorded")
         measured = f"{metric} was measured in the baseline but not in the run: {why}"
         reason = measured if metric else "no score was measured in the baseline"
-    if reason is not None:
-        return Judgement(name, "refused", reason, metric)
+    if reason:
+        return Judgement(pair.id, "refused", reason, metric)
     paired = compare(cell.by_sample(metric), base.by_sample(metric))
-    judgement = Judgement(
-        name,
-        "passed",
-        metric=metric,
-        n=paired.n,
-        change=paired.change,
-        p=paired.p,
-        newly_wrong=paired.worse,
-        newly_right=paired.better,
-        spread=None if paired.binary else paired.spread,
-    )
-    if pair.renamed:
-        return judgement
-    if bool(cell.nfe) != bool(base.nfe):
+    judgement = Judgement(pair.id, "passed", "", metric, paired, {"score": paired.p})
+    if not pair.renamed and bool(cell.nfe) != bool(base.nfe):
         has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
-        return replace(judgement, status="refused", p=None, reason=f"{has} has forwards, {lacks} doesn't report them")
-    counts = [(cell.nfe, base.nfe), *([(cell.forwarded, base.rows)] if base.rows else [])]
-    if cell.nfe and not greedy(cell.sampler):
-        rises = [graded_drop([old - new for new, old in zip(*kind, strict=True)]) for kind in counts]
-        return replace(judgement, p_forwards=rises[0], p_rows=rises[1] if base.rows else None)
+        return replace(judgement, status="refused", p={}, reason=f"{has} has forwards, {lacks} doesn't report them")
+    if pair.renamed or not cell.nfe:
+        return judgement
+    counts = {"forwards": (cell.nfe, base.nfe), **({"rows": (cell.forwarded, base.rows)} if base.rows else {})}
+    if not greedy(cell.sampler):
+        rises = {kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()}
+        return replace(judgement, p={**judgement.p, **rises})
     slower = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
-    if cell.nfe and (slower or any(new != old for new, old in counts)):
-        return replace(judgement, status="slower", reason=_forwards(cell, base, counts))
+    if not slower and all(new == old for new, old in counts.values()):
+        return judgement
+    news, olds = np.array(list(counts.values())).swapaxes(0, 1)  # each (kinds, samples)
+    changed = [cell.indices[i] for i in np.flatnonzero((news != olds).any(axis=0))[:5]]
+    means = (f"{old:.4g} → {new:.4g}" for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True))
+    more = (news - olds).sum(axis=1)
+    reason = (
+        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, "
+        f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
+    )
+    intended = "; if the speed-up is intended, update the baseline" if more.min() < 0 and more.max() <= 0 else ""
+    return replace(judgement, status="slower", reason=f"{reason}{intended}")
+
+
+def _decided(judgement: Judgement, level: float) -> Judgement:
+    """The judgement by its adjusted p-values: significant ones fail."""
+    paired, significant = judgement.paired, {kind: p for kind, p in judgement.p.items() if p <= level}
+    if "score" in significant:
+        flips = f"{len(paired.worse)} worse, {len(paired.better)} better of {paired.n}"
+        slower = f"; also {judgement.reason}" if judgement.status == "slower" else ""
+        change = f"{judgement.metric} {100 * paired.change:+.1f} points"
+        reason = f"{change} ({flips}, one-sided p = {significant['score']:.2g}){slower}"
+        return replace(judgement, status="worse", reason=reason)
+    for kind, p in significant.items():
+        return replace(judgement, status="slower", reason=f"more {kind} than the baseline (one-sided p = {p:.2g})")
     return judgement
 
 
-def _forwards(cell: BaselineCell, base: BaselineCell, counts: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> str:
-    """How a greedy sampler's forwards differ; `counts`: the run's and the baseline's forwards, then rows."""
-    pairs = [list(zip(*kind, strict=True)) for kind in counts]
-    changed = [i for i, *both in zip(cell.indices, *pairs, strict=True) if any(new != old for new, old in both)]
-    means = [f"{np.mean(old):.4g} → {np.mean(new):.4g}" for new, old in counts]
-    rises = [sum(new) - sum(old) for new, old in counts]
-    intended = min(rises) < 0 and max(rises) <= 0
-    return (
-        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, "
-        f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed[:5]}"
-        f"{'; if the speed-up is intended, update the baseline' if intended else ''}"
-    )
+def rerun_command(cell_id: str, sample: int) -> str:
+    """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
+    model, task, sampler, *level = cell_id.rsplit("/", 3 if ":" in cell_id.rpartition("/")[2] else 2)
+    factors = [word for one in level for part in one.split("+") for word in ("--factor", part.replace(":", "="))]
+    words = ("--model", model, "--task", task, "--sampler", sampler, *factors, "--sample", str(sample))
+    return command_line(["pytest", "benches", *words])
 
 
-def _decided(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
-    """The judgements with all p-values of the run adjusted together; cells with significant ones fail."""
-    adjusted = iter(holm([p for one in judgements for kind in TESTS if (p := getattr(one, kind)) is not None]))
-    decided = []
-    for raw in judgements:
-        p, forwards, rows = (None if getattr(raw, kind) is None else next(adjusted) for kind in TESTS)
-        one = replace(raw, p=p, p_forwards=forwards, p_rows=rows)
-        if p is not None and p <= level:
-            flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
-            slower = f"; also {raw.reason}" if raw.status == "slower" else ""
-            change = f"{raw.metric} {100 * (raw.change or 0):+.1f} points"
-            one = replace(one, status="worse", reason=f"{change} ({flips}, one-sided p = {p:.2g}){slower}")
-        else:
-            more = [(what, p) for what, p in (("forwards", forwards), ("rows", rows)) if p is not None and p <= level]
-            for what, p in more[:1]:
-                reason = f"more {what} than the baseline (one-sided p = {p:.2g})"
-                one = replace(one, status="slower", reason=reason)
-        decided.append(one)
-    return decided
+def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with commands, drops."""
+    failures = []
+    for cell in (cell for statuses in FAILED for cell in verdict.of(*statuses)):
+        flips = f"\n           {_flips(cell, rerun)}" if cell.paired.worse else ""
+        failures.append(f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}")
+    passed = [cell for cell in verdict.of("passed") if cell.paired.worse or cell.paired.better]
+    flipped = [f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}" for cell in passed]
+    lines = [_headline(verdict, name), *listed(failures, limit)]
+    lines += listed(flipped, limit, " cells with flipped samples")
+    if new := verdict.of("new"):
+        names = ", ".join(printable(cell.id) for cell in new[:4])
+        lines.append(f"  new, not judged: {names}{' …' if len(new) > 4 else ''} ({len(new)})")
+    return "\n".join([*lines, f"  {power_text(verdict)}"])
 
 
-def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
-    """The verdict: the judgements with the drops that these tests can detect."""
-    compared = [judgement for judgement in judgements if judgement.p is not None]
-    tests = sum(getattr(judgement, kind) is not None for judgement in judgements for kind in TESTS)
+def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
+    """The verdict in Markdown: every cell that failed, flipped or is new."""
+    header = ["| cell | verdict | why | newly wrong | newly right |", "|---|---|---|---|---|"]
+    lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), "", *header]
+    commands = []
+    for cell in verdict.judgements:
+        wrong, right = cell.paired.worse, cell.paired.better
+        if not cell.ok or cell.status == "new" or wrong or right:
+            about = f"{code(cell.id, cell=True)} | {cell.status} | {md(cell.reason, 600)}"
+            lines.append(f"| {about} | {some(wrong, LISTED)} | {some(right, LISTED)} |")
+        commands += [printable(rerun(cell.id, sample), 1000) for sample in wrong[:LISTED]]
+    if commands:
+        lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def power_text(verdict: Verdict) -> str:
+    """The smallest true drop that these tests detect with 80 % power in one cell, in a sentence: in the cell with the
+    fewest samples if no answer improves, and at this run's rate of two-way flips; of means over seeds and graded scores
+    in the cell where it is largest. All at Holm's strictest level."""
+    compared = [judgement.paired for judgement in verdict.judgements if judgement.p]
     if not compared:
-        return Verdict(tuple(judgements), level, 0, 0, 0.0, None, None)
-    n, strictest = min(judgement.n for judgement in compared), level / tests
-    binary = [judgement for judgement in compared if judgement.spread is None]
-    flips = sum(min(len(judgement.newly_wrong), len(judgement.newly_right)) for judgement in binary)
-    churn = min(0.45, flips / max(1, sum(judgement.n for judgement in binary)))
-    shifts = [detectable_shift(one.n, one.spread, level=strictest) for one in compared if one.spread is not None]
-    return Verdict(
-        tuple(judgements),
-        level,
-        tests,
-        n,
-        churn,
-        detectable_drop(n, level=strictest),
-        detectable_drop(n, churn=churn, level=strictest),
-        max((shift for shift in shifts if shift is not None), default=None),
+        return "nothing was compared, so no drop is detectable"
+    n, strictest = min(paired.n for paired in compared), verdict.level / verdict.tests
+    binary = [paired for paired in compared if paired.binary]
+    flips = sum(min(len(paired.worse), len(paired.better)) for paired in binary)
+    churn = min(0.45, flips / max(1, sum(paired.n for paired in binary)))
+    drops = [detectable_drop(n, churn=rate, level=strictest) for rate in (0.0, churn)]
+    points = ["" if drop is None else f"{100 * drop:.1f} points" for drop in drops]
+    shifts = [detectable_shift(paired.n, paired.spread, level=strictest) for paired in compared if not paired.binary]
+    graded = max((shift for shift in shifts if shift is not None), default=0.0)
+    text = (
+        f"at {counted(n, 'sample')} and {counted(verdict.tests, 'test')} (Holm, {100 * verdict.level:g} % false alarms "
+        f"per run) {f'a drop of {points[0]}' if points[0] else 'no drop'} is detectable in one cell with 80 % power, "
+        "assuming no answer improves"
     )
+    if churn:
+        text += f", and {points[1] or 'none'} at this run's rate of two-way flips ({100 * churn:.1f} %)"
+    if graded:
+        text += f"; for means over seeds and graded scores up to {100 * graded:.1f} points, depending on the cell"
+    return text
+
+
+def counts_text(verdict: Verdict) -> str:
+    """`1 missing, 3 passed`."""
+    counts = Counter(judgement.status for judgement in verdict.judgements)
+    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+
+
+def _headline(verdict: Verdict, name: str) -> str:
+    return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: {counts_text(verdict)}"
+
+
+def _flips(cell: Judgement, rerun: Rerun) -> str:
+    """The flipped samples, and the command for the first that is newly wrong, if there is one."""
+    wrong, right = cell.paired.worse, cell.paired.better
+    kinds = "; ".join(
+        f"{kind} {some(ids, LISTED)}" for kind, ids in (("newly wrong", wrong), ("newly right", right)) if ids
+    )
+    return f"{kinds}: {printable(rerun(cell.id, wrong[0]), 1000)}" if wrong else kinds

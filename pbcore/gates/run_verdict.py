@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors, parse_floor
-from pbcore.gates.judge import Verdict, judge
-from pbcore.gates.text import Rerun, gate_markdown, gate_text
+from pbcore.gates.judge import Rerun, Verdict, gate_markdown, gate_text, judge
 from pbcore.gates.timing.gate import Timings, judge_time
 from pbcore.gates.timing.interleaved import check_base
 from pbcore.grid.plan import Plan
@@ -85,7 +84,7 @@ def _rule_on_gate(path: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) ->
     ruling.text.append(gate_text(verdict, str(path), rerun))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
     failures = [(f"{path}::{one.id}", f"{one.status}: {one.reason}") for one in verdict.judgements if not one.ok]
-    if not verdict.judged and not failures:
+    if not verdict.tests and not failures:
         failures = [(str(path), "the baseline has no row for any cell of this run, so nothing was judged")]
         ruling.text.append(f"gate FAILED against {path}: {failures[0][1]}")
     ruling.failures += failures
@@ -96,13 +95,11 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     broken = broken_floors(demands, [entry.cell for entry in stored])
     cells = {entry.cell.id for entry in stored}
     unmatched = sum(name not in cells for name, _ in broken)
-    below = counted(len(broken) - unmatched, "cell")
-    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {below} below"
-    title += f", {unmatched} without a cell" if unmatched else ""
+    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, "
+    title += f"{counted(len(broken) - unmatched, 'cell')} below{f', {unmatched} without a cell' if unmatched else ''}"
     ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
-    ruling.markdown.append(
-        "\n".join([f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]) + "\n"
-    )
+    lines = [f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]
+    ruling.markdown.append("\n".join(lines) + "\n")
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 

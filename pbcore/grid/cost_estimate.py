@@ -37,20 +37,16 @@ class Probe(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Estimated cost of a cell, or of several together. Forwards are those of single rows; seconds of decoding alone.
-
-    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
-    `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
-    `computed` are the forwards expected to be left where cells share them."""
+    """Estimated cost of a cell, or of several together: forwards of single rows, seconds of decoding alone."""
 
     answers: int
-    fixed: int
+    fixed: int  # forwards that are exact; of the others the probe's, and their bounds
     expected: float
     least: int
     most: int
-    calls: float
+    calls: float  # of samplers with what-if rows, by the probe; in no other number of forwards
     rows: float
-    computed: float
+    computed: float  # forwards expected to be left where cells share them
     seconds: float
     seconds_least: float
     seconds_most: float

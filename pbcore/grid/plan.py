@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -11,13 +12,13 @@ from typing import Any
 
 from pbcore.decoding import resolve
 from pbcore.errors import InputError
-from pbcore.grid import capabilities
+from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 from pbcore.models import model_names, resolve_model
-from pbcore.models.entry import LoadOptions
+from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
@@ -26,9 +27,9 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
 from pbcore.tasks.scenes import WORD_COUNTS
-from pbcore.tasks.sources import asked_by
-from pbcore.tasks.spec import MORE, WAYS
+from pbcore.tasks.spec import MORE, WAYS, asked_by
 
+_read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
 WORD_SETS = "text_writing/w2s_"
 
@@ -49,7 +50,12 @@ class Plan:
 
     def limit(self, model: str) -> int | None:
         """The most samples a task for this model; None: all."""
-        return self.settings.limit or self.profile.limit_of(model)
+        limit: int | None = self.settings.limit or self._profile_of(model, "limit", self.profile.limit)
+        return limit
+
+    def _profile_of(self, model: str, what: str, default: Any) -> Any:
+        """What the profile says of one model alone, else what it says of all."""
+        return self.profile.only.get(model, {}).get(what, default)
 
     @property
     def numbered(self) -> bool:
@@ -75,62 +81,75 @@ class Plan:
     @cached_property
     def _grid(self) -> list[tuple[CellName, str | None]]:
         """Each combination, and why the model can't run it (None: it is a cell)."""
-        pairs = ((model, task) for model in self.models for task in self.tasks)
-        asked = (pair for pair in pairs if self.settings.task or self.profile.has_task(*pair))
-        return [found for model, task in asked for found in self._combinations(model, task)]
+        return [
+            found
+            for model, task in product(self.models, self.tasks)
+            if self.settings.task or any(fnmatchcase(task, one) for one in self._profile_of(model, "tasks", ["*"]))
+            for found in self._combinations(model, task)
+        ]
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
-        load, factors = partial(self.task, task), levels(self.settings.factor)
+        can, source, factors = Capabilities(model), asked_by(task), levels(self.settings.factor)
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
-            unasked = capabilities.not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
-            return unasked or capabilities.no_infilling(model, load) or self._lacks_words(model, task)
+            unasked = can.no_such_asking(task, self.settings.cot, self.settings.max_new_tokens)
+            return unasked or can.no_infilling(partial(self.task, task)) or self._no_words(can, task)
 
         @cache
         def targets() -> set[int]:
-            return {masked_tokens(sample) for sample in load(model).samples}
+            return {masked_tokens(sample) for sample in self._each_length(task, model)}
 
-        def odd_blocks(block: int | None) -> str | None:
-            if block is None or all(count % block == 0 for count in targets()):
-                return None
-            return f"{category(task)} × +b{block}: blocks of {block} don't divide the answers' length"
+        def of_sampler(name: SamplerName) -> str | None:
+            if why := can.why_not(task, name) or of_all_samplers():
+                return why
+            if name.block and any(count % name.block for count in targets()):
+                return f"{category(task)} × +b{name.block}: blocks of {name.block} don't divide the answers' length"
+            why = None if source is None else source.refuses(self.task(task), name)
+            return None if why is None else f"{task} × {name}: {why}"
 
         def too_few(at_once: int) -> str | None:
-            if not at_once or at_once <= len(load(model).samples):
-                return None
-            return f"{task} × +x{at_once}: it has {len(load(model).samples)} samples (--limit)"
+            number = len(self.task(task, model).samples) if at_once else 0
+            return f"{task} × +x{at_once}: it has {number} samples (--limit)" if at_once > number else None
 
-        for sampler in self._samplers(model, task):
-            name = parse_sampler(sampler)
-            reason = capabilities.why_not(model, task, sampler) or of_all_samplers() or odd_blocks(name.block)
-            reason = reason or capabilities.otherwise_asked(load, task, sampler)
-            for one, level in product(self._at_once(model, name), factors):
-                why = reason or too_few(one.at_once) or capabilities.no_factor(model, level)
+        for name in map(_read, self._samplers(can, task)):
+            reason = of_sampler(name)
+            for one, level in product(self._at_once(can.entry, name), factors):
+                why = reason or too_few(one.at_once) or can.no_factor(level)
                 yield CellName(model, task, str(one), level=level), why
 
-    def _samplers(self, model: str, task: str) -> Iterable[str]:
+    def _samplers(self, can: Capabilities, task: str) -> Iterable[str]:
         if self.samplers is not None:
             return self.samplers
-        if own := capabilities.own_samplers(model):
-            return own
-        canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
-        return (name for name in self.profile.sampler_names(canvas) if self.profile.has_sampler(model, name))
+        if can.own_samplers:
+            return can.own_samplers
+        lengths = [sample.max_new_tokens for sample in self._each_length(task)] if self.profile.sweeps else [0]
+        names = self.profile.sampler_names(min(lengths))
+        allowed = self._profile_of(can.model, "samplers", names)
+        return [name for name in names if name in allowed]
 
-    def _at_once(self, model: str, name: SamplerName) -> list[SamplerName]:
+    def _at_once(self, entry: ModelEntry, name: SamplerName) -> list[SamplerName]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
-        entry = resolve_model(model)
         if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
         else:
-            numbers = () if entry.family in capabilities.OWN_BATCHES else self.settings.batch_size
+            numbers = () if entry.family in OWN_BATCHES else self.settings.batch_size
         if self.drilled or name.at_once or len(numbers) < 2:
             return [name]
         return [replace(name, at_once=number) for number in numbers]
 
     def task(self, name: str, model: str = "") -> Task:
         """A task with this run's samples for a model, one selected by number whatever the limit. Raises InputError."""
-        limit = None if self.numbered else self.limit(model)
+        return self._load(name, None if self.numbered else self.limit(model))
+
+    def _each_length(self, name: str, model: str = "") -> tuple[Sample, ...]:
+        """Samples of a task with answers of every length that its samples' answers have. Of a task of the paper as it
+        is these are the first ones, and drawing the others would take longer than all the rest of a plan."""
+        settings, spec = self.settings, task_spec(name)
+        drawn = name in task_names() and not (settings.n or settings.data_dir or settings.limit)
+        return (self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)).samples
+
+    def _load(self, name: str, limit: int | None) -> Task:
         if (name, limit) not in self._loaded:
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
             seed, asked = self.settings.data_seed, self.asked(name)
@@ -154,21 +173,19 @@ class Plan:
 
     def recorded(self, task: str) -> dict[str, Any]:
         """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
-        kept = {name: value for name, value in self.settings.recorded.items() if name not in WAYS}
-        return {**kept, **self.asked(task)}
+        return {name: value for name, value in self.settings.recorded.items() if name not in WAYS} | self.asked(task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
-        numbers = [sample.index for sample in samples]
-        yield from (replace(cell, sample=i) for i in self.settings.sample or numbers)
+        yield from (replace(cell, sample=i) for i in self.settings.sample or [sample.index for sample in samples])
 
-    def _lacks_words(self, model: str, task: str) -> str | None:
+    def _no_words(self, can: Capabilities, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         own = task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
         if not (own or asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
-        return capabilities.lacks_words(model, self.task(task, model))
+        return can.no_words(self.task(task, can.model))
 
 
 def masked_tokens(sample: Sample) -> int:
@@ -190,9 +207,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError(f"--tasks: {error}") from error
     for part in settings.parts:
         part.prepare()
-    if settings.data_dir is not None and not settings.data_dir.is_dir():
-        give = "give the one that holds waiting_line/, puzzle/ …"
-        raise InputError(f"--data-dir {settings.data_dir}: no such folder; {give}")
+    folder = settings.data_dir
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"--data-dir {folder}: no such folder; give the one that holds waiting_line/, puzzle/ …")
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
@@ -271,11 +288,9 @@ def _sampler_of(text: str, models: Iterable[str]) -> str:
     try:
         return str(resolve(text))
     except ValueError as error:
-        try:
-            if any(map(capabilities.may_decode_itself, models)):
+        with suppress(ValueError):  # no model can read it, and the first error says more
+            if any(Capabilities(model).may_decode_itself for model in models):
                 return canonical(text)
-        except ValueError:
-            pass  # no model can read it, and the first error says more
         raise InputError(f"--sampler: {error}") from error
 
 

@@ -1,12 +1,16 @@
-"""The grids that profiles name: data/profiles.yaml, worked out for a canvas length."""
+"""Runs by name: the grids of `--profile` (data/profiles.yaml), worked out for a canvas length, and the settings of
+papers of `--preset` (data/presets.yaml), each with its source."""
 
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from pbcore.errors import InputError
+from pbcore.grid.option import Option
 from pbcore.package_data import package_yaml
+from pbcore.registry import hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +26,6 @@ class Profile:
     sweeps: tuple[dict[str, Any], ...] = ()
     only: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def limit_of(self, model: str) -> int | None:
-        """The most samples a task for this model; None: all."""
-        limit: int | None = self.only.get(model, {}).get("limit", self.limit)
-        return limit
-
-    def has_task(self, model: str, task: str) -> bool:
-        """Whether the grid has this task for this model."""
-        patterns = self.only.get(model, {}).get("tasks")
-        return patterns is None or any(fnmatchcase(task, pattern) for pattern in patterns)
-
-    def has_sampler(self, model: str, sampler: str) -> bool:
-        """Whether the grid has this sampler for this model."""
-        return sampler in self.only.get(model, {}).get("samplers", (sampler,))
-
     def sampler_names(self, canvas: int) -> list[str]:
         """The samplers for answers of `canvas` tokens, in the order declared, each once."""
         swept = (name for sweep in self.sweeps for name in _sweep(sweep, canvas))
@@ -45,17 +35,15 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    data = package_yaml("pbcore.grid", "profiles.yaml")
-    found: dict[str, dict[str, Any]] = {
-        name: {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-        for name, entry in data.items()
+    return {
+        name: Profile(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()
     }
-    return {name: Profile(name, **entry) for name, entry in found.items()}
 
 
 def powers_of_two(last: int) -> list[int]:
     """1, 2, 4 … up to `last`."""
-    return [1 << i for i in range(last.bit_length()) if 1 << i <= last]
+    return [1 << i for i in range(last.bit_length())]
 
 
 def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
@@ -64,3 +52,52 @@ def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
             ending = "" if block == canvas else f"+b{block}"
             parameters = [f"k{k}" for k in powers_of_two(block)] if sweep.get("k") else sweep["values"]
             yield from (f"{policy}-{parameter}{ending}" for parameter in parameters)
+
+
+class Preset(NamedTuple):
+    """Options of a run, by field, as the source states them."""
+
+    source: str
+    options: Mapping[str, Any]
+
+    def words(self) -> str:
+        """The options as on the command line."""
+        return " ".join(_words(name, value) for name, value in self.options.items())
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """All presets by name."""
+    return {name: Preset(**entry) for name, entry in package_yaml("pbcore.grid", "presets.yaml").items()}
+
+
+def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
+    """The options given, by field, with those of the preset among them. Raises InputError for an unknown name, with
+    near ones, and for an option that contradicts the preset."""
+    name = given.get("preset")
+    if name is None:
+        return given
+    if name not in presets():
+        raise InputError(f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists all)")
+    known, values = {one.field: one for one in options}, dict(given)
+    for option, text in presets()[name].options.items():
+        value = known[option].read(text)
+        if values.setdefault(option, value) != value:
+            other = f"another --{known[option].name} is given; leave one of the two out"
+            raise InputError(f"--preset {name} means {_words(option, text)}, and {other}")
+    return values
+
+
+def _words(option: str, value: Any) -> str:
+    flag = f"--{option.replace('_', '-')}"
+    if isinstance(value, list):
+        return " ".join(f"{flag} {one}" for one in value)
+    return flag if value is True else f"{flag} {value}"
+
+
+def run(args: Namespace) -> int:
+    """Prints all presets: `pbcore presets`."""
+    for name, preset in presets().items():
+        print(f"{name}\n  {preset.words()}\n  {preset.source}")
+    print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")
+    return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pbcore.extensions import provided
-from pbcore.grid import values
+from pbcore.grid import option as kinds
 from pbcore.grid.option import OptionGroup, Role, option, options_of
 from pbcore.links import docs
 
@@ -44,13 +44,13 @@ class Settings:
     preset: str | None = option(
         ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
     )
-    limit: int | None = option(SELECTS, "at most N samples a task", values.positive)
+    limit: int | None = option(SELECTS, "at most N samples a task", kinds.positive)
     gpu: bool = option(ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False)
     device: str | None = option(
         ANSWERS,
         "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which decode on the CPU "
         "(the project has not run it yet)",
-        values.device,
+        kinds.device,
         recorded=False,
     )
     dtype: str | None = option(
@@ -84,13 +84,13 @@ class Settings:
         COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
         "at each of them",
-        values.levels,
+        kinds.levels,
         (),
     )
     threads: int | None = option(
         COMPUTES,
         "CPU threads of a process (default: torch's, and with -n a fair part of them)",
-        values.positive,
+        kinds.positive,
         varies=True,
     )
     factor: tuple[str, ...] = option(
@@ -108,16 +108,16 @@ class Settings:
         negated=True,
     )
     share_memory: float = option(
-        COMPUTES, "memory for shared forwards in each worker (default: 1 GiB)", values.amount, 1.0
+        COMPUTES, "memory for shared forwards in each worker (default: 1 GiB)", kinds.amount, 1.0
     )
     seed: tuple[int, ...] = option(
         ANSWERS,
         "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)",
-        values.seeds,
+        kinds.seeds,
         (0,),
         recorded=False,
     )
-    data_seed: int = option(ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0)
+    data_seed: int = option(ANSWERS, "seed of the project's own samples (default: 0)", kinds.natural, 0)
     data_dir: Path | None = option(
         ANSWERS, "folder with the official samples, in their layout, or a run folder of the 2026 rewrite", Path
     )
@@ -139,16 +139,16 @@ class Settings:
     n: tuple[int, ...] | None = option(
         ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
-        values.lengths,
+        kinds.lengths,
         recorded=False,
     )
     shots: int | None = option(
-        ANSWERS, "solved examples before each list and puzzle question (default: the task's, one)", values.shots
+        ANSWERS, "solved examples before each list and puzzle question (default: the task's, one)", kinds.shots
     )
     max_new_tokens: int | None = option(
         ANSWERS,
         "canvas length, or limit, of answers in tokens (default: the task's, or more if n needs it)",
-        values.positive,
+        kinds.positive,
     )
     cot: bool = option(
         ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
@@ -157,14 +157,14 @@ class Settings:
         ANSWERS,
         "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
         "official code does (whole)",
-        values.cot_answer,
+        kinds.cot_answer,
     )
     out: Path | None = option(
         WRITES, "run directory to write; must not exist or be empty (default: reports/<date-time>)", Path
     )
-    rounds: int = option(WRITES, "how often each cell decodes for timing (default: 1)", values.positive, 1)
+    rounds: int = option(WRITES, "how often each cell decodes for timing (default: 1)", kinds.positive, 1)
     sample: tuple[int, ...] = option(
-        SELECTS, "drill-down: only sample N of each cell, as an item of its own (repeatable)", values.natural, many=True
+        SELECTS, "drill-down: only sample N of each cell, as an item of its own (repeatable)", kinds.natural, many=True
     )
     per_sample: bool = option(
         SELECTS,
@@ -180,7 +180,7 @@ class Settings:
     estimate: bool = option(
         WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
     )
-    shard: tuple[int, int] | None = option(SELECTS, "run part I of N of the cells, split by model first", values.shard)
+    shard: tuple[int, int] | None = option(SELECTS, "run part I of N of the cells, split by model first", kinds.shard)
     gate: tuple[Path, ...] = option(
         JUDGES,
         "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
@@ -191,11 +191,11 @@ class Settings:
     gate_level: float = option(
         JUDGES,
         "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
-        values.level,
+        kinds.level,
         0.05,
     )
     gate_time: float | None = option(
-        JUDGES, "fail cells slower than the gate's baseline by more than this share, e.g. 10%%", values.share
+        JUDGES, "fail cells slower than the gate's baseline by more than this share, e.g. 10%%", kinds.share
     )
     against: str | None = option(
         JUDGES, "revision or checkout whose code is timed interleaved with this one for --gate-time", metavar="REV|PATH"

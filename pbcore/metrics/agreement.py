@@ -21,13 +21,8 @@ from pbcore.tasks.files import read_json_lines, wrong
 
 TOLERANCE = 1e-6
 # A metric's published name → ours.
-METRICS = {
-    "inclusion": "inclusion",
-    "rougeL": "rouge_l_unstemmed",
-    "inv_bleu": "inv_bleu",
-    "grammar": "grammar",
-    "bertscore": "bertscore",
-}
+METRICS = {name: name for name in ("inclusion", "rougeL", "inv_bleu", "grammar", "bertscore")}
+METRICS["rougeL"] = "rouge_l_unstemmed"
 # What a task's name holds → its scorer.
 SCORERS = {"words_to_sentence": WORDS_TO_SENTENCE, "summariz": SUMMARIZATION, "paraphras": PARAPHRASING}
 
@@ -52,8 +47,7 @@ class Row:
 
 
 def agreement_rows(path: Path) -> list[Row]:
-    """A row per metric that has published values in `path`. Raises InputError for a line that can't be read, OSError
-    for no file."""
+    """A row per metric with published values in `path`. Raises InputError for a line that can't be read, OSError."""
     published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
@@ -78,8 +72,7 @@ def agreement_rows(path: Path) -> list[Row]:
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
-    """A line's entry; only the labels of text tasks are used. Raises InputError that names the place if task, response
-    or label is missing or a value is not a number."""
+    """A line's entry. Raises InputError that names the place if a text or label is missing or a value no number."""
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
     if any(part in entry["task"] for part in SCORERS) and not isinstance(entry.get("label"), dict):

@@ -13,24 +13,21 @@ from numpy.typing import NDArray
 
 from pbcore.metrics.answers import lenient_list
 from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.puzzles import kernel, walked
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.walks import kernel, walked
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
-from pbcore.theory.chains import law_entropy, stationary
-from pbcore.theory.distributions import SCORERS
+from pbcore.theory.distributions import SCORERS, law_entropy, stationary
 
 Law = NDArray[np.float64]
 
 
 def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
     """`law` of `CellRecord.decoding`, from all answers of a cell; empty for tasks with one answer, or unknown ones.
-
     Total variations (TV) are between 0 and 1; `…_by_chance` is the mean TV of as many exact draws, which is not 0.
     Walks: `kernel` (of the transitions, weighted by the stationary law), `stationary` (of the visits), `entropy` and
     `entropy_exact`, bits per transition. Lists of up to 8 items: `places` (which item stands where, of the right
-    answers; mean over the places), `entropy` of the right answers and `entropy_exact`, that of exact draws, at most the
-    bits of that many answers. Lists of several n are averaged, weighted by their answers.
-    """
+    answers; mean over the places), `entropy` of the right answers and `entropy_exact`, that of exact draws. Lists of
+    several n are averaged, weighted by their answers."""
     found = list(answers)
     scorer = task_spec(task.name).scorer
     if scorer == "walk":
@@ -72,12 +69,11 @@ def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, fl
         np.stack([np.bincount(column, minlength=tokens) / len(of) for column in of.T]) for of in (rows, table)
     )  # (P, t)
     open_ = (table != table[0]).any(0)  # places that differ between answers
-    chances = np.full(len(table), 1 / len(table))
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
         "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
         "entropy": law_entropy(np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)),
-        "entropy_exact": _drawn_entropy(chances, len(rows)),
+        "entropy_exact": _drawn_entropy(np.full(len(table), 1 / len(table)), len(rows)),
     }
 
 
@@ -105,15 +101,12 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
 
 
 def _tv(one: Law, other: Law) -> Law:
-    """Total variation ½ Σ|p − q| over the last axis."""
-    distance: Law = np.abs(one - other).sum(-1) / 2
-    return distance
+    return np.asarray(np.abs(one - other).sum(-1) / 2)
 
 
 def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
     """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 − p)/(πN)), about."""
-    distance: Law = np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2
-    return distance
+    return np.asarray(np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2)
 
 
 def _drawn_entropy(law: Law, draws: int) -> float:

@@ -17,18 +17,15 @@ _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
 
 
-def score_each(
-    judge: Callable[[str, Sample], Judged],
-    predictions: Sequence[str],
-    samples: Sequence[Sample],
-    metrics: Collection[str],
-) -> list[Scored]:
-    """The requested scores of answers that are judged one by one."""
-    judged = [judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
-    return [
-        Scored({name: score for name, score in scores.items() if name in metrics}, details)
-        for scores, details in judged
-    ]
+class JudgedScorer:
+    """A scorer of answers that are judged one by one; `metrics` are the scores that `judge` gives."""
+
+    def __init__(self, judge: Callable[[str, Sample], Judged], *metrics: str) -> None:
+        self._judge, self.metrics = judge, metrics
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        judged = [self._judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+        return [Scored({name: scores[name] for name in scores if name in metrics}, told) for scores, told in judged]
 
 
 def lenient_list(text: str) -> list[str]:
@@ -39,8 +36,7 @@ def lenient_list(text: str) -> list[str]:
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
-    also reads lists over several lines."""
+    """As `lenient_list`, over several lines too, with all blanks stripped from the items, and empty items dropped."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -62,15 +58,13 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
-    includes a row that repeats a symbol in an extra cell."""
+    """The lines of cells between commas whose set is the symbols': as in the official benchmark, one may repeat."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in
-    brackets."""
+    """The lines with every symbol once: cells between commas, semicolons, bars or blanks, quoted or in brackets."""
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]

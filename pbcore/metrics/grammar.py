@@ -18,16 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pbcore.metrics.languagetool import Match, Unavailable
-from pbcore.metrics.languagetool.install import (
-    FOLDER_VARIABLE,
-    NO_DOWNLOAD_VARIABLE,
-    URL_VARIABLE,
-    cache_folder,
-    find_installation,
-    install,
-    java,
-)
+from pbcore.metrics.languagetool import Match, Unavailable, install
 from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
 
 LANGUAGE = "en-US"
@@ -72,8 +63,7 @@ class VerdictCache:
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
 
     def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-        """The results of a statement for each row of values, in one transaction; none if the file can't be used. Opens
-        a connection each time: none may be used after a fork."""
+        """The results of a statement for rows of values, by a new connection: none may be used after a fork."""
         if not self._usable:
             return []
         try:
@@ -91,8 +81,7 @@ class VerdictCache:
 
 
 class Checker:
-    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
-    server."""
+    """Checks texts with a server. Each is sent once; earlier verdicts come from the cache, without a server."""
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
@@ -100,8 +89,7 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
-        once it has, it does so each time a server is needed."""
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none (any more)."""
         stripped = [text.strip() for text in texts]
         keys = {}  # other versions, rules and languages have others
         for text in filter(None, stripped):
@@ -129,12 +117,9 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
-    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
-    what to do, if there is neither."""
-    environment = tuple(
-        os.environ.get(name, "") for name in (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)
-    )
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use
+    and, unless $PBCORE_NO_DOWNLOAD is set, downloaded. Raises Unavailable, saying what to do."""
+    environment = tuple(os.environ.get(name, "") for name in install.VARIABLES)
     if not _CHECKERS:
         atexit.register(stop)
     if environment not in _CHECKERS:
@@ -168,10 +153,10 @@ _CHECKERS: dict[tuple[str, ...], Checker | Unavailable] = {}
 
 def _made(url: str) -> Checker | Unavailable:
     try:
-        server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))
+        server: Server = UserServer(url) if url else SharedServer(install.find_installation(download=True))
     except Unavailable as error:
         return error
-    return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
+    return Checker(server, VerdictCache(install.cache_folder() / CACHE_FILE))
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -184,13 +169,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _run(args: argparse.Namespace) -> int:
     """Exit status 0 if LanguageTool is there and, for `status`, a server answers; else 1."""
     try:
-        url = os.environ.get(URL_VARIABLE)
+        url = os.environ.get(install.URL_VARIABLE)
         if args.action == "status" and url:
-            print(f"LanguageTool {UserServer(url).identity} answers at {url} (from {URL_VARIABLE})")
+            print(f"LanguageTool {UserServer(url).identity} answers at {url} (from {install.URL_VARIABLE})")
             return 0
-        print("LanguageTool is in", jars := install() if args.action == "install" else find_installation())
+        jars = install.install() if args.action == "install" else install.find_installation()
+        print("LanguageTool is in", jars)
         if args.action == "status":
-            print(f"Java: {java()}\nserver: answers at {(server := SharedServer(jars)).url()}")
+            print(f"Java: {install.java()}\nserver: answers at {(server := SharedServer(jars)).url()}")
             server.stop()
     except Unavailable as error:
         print(error)

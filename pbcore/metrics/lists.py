@@ -6,16 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pbcore.metrics.answers import (
-    Judged,
-    any_layout_list,
-    label_part,
-    label_text,
-    lenient_list,
-    quoted,
-    score_each,
-    strict_list,
-)
+from pbcore.metrics import answers
+from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
 from pbcore.tasks.registry import task_spec
@@ -28,9 +20,8 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer. `needed`
-    are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer,
-    failure, why)."""
+    """What a list task expects: `known` items may occur, `needed` ones must, `size` is the length of a correct answer.
+    `near` lists wrong answers with a specific diagnosis: (answer, failure, why)."""
 
     accepts: Callable[[list[str]], bool]
     known: Items
@@ -41,8 +32,8 @@ class Expected:
 
 def one_answer(sample: Sample) -> Expected:
     """The label is the only right answer (copy, sort, reverse and all `*_index` operations)."""
-    answer = any_layout_list(label_text(sample))
-    given = any_layout_list(str(sample.input.get("context", "")))
+    answer = answers.any_layout_list(label_text(sample))
+    given = answers.any_layout_list(str(sample.input.get("context", "")))
     word = sample.input.get("word")
     near = tuple(
         (other, "wrong position", f"right for position {index}; the question says position {sample.input['index']}")
@@ -63,7 +54,7 @@ def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int
 
 def sorted_by_last_name(sample: Sample) -> list[str]:
     """The label's items by last name, as the sort prompt says; the official labels are ordered by the whole names."""
-    return sorted(any_layout_list(label_text(sample)), key=by_last_name)
+    return sorted(answers.any_layout_list(label_text(sample)), key=by_last_name)
 
 
 def permutation(sample: Sample) -> Expected:
@@ -118,15 +109,15 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
     words = {word for item in expected.known for word in item.split()}
     recombined = [item for item in unknown if len(item.split()) > 1 and set(item.split()) <= words]
     if recombined:
-        return "recombined", f"{quoted(recombined)}: first and last names of different people"
+        return "recombined", f"{answers.quoted(recombined)}: first and last names of different people"
     if unknown:
-        return "unknown item", f"{quoted(unknown)} is neither in the list nor the new item"
+        return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
     repeated = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
     if repeated:
-        return "item twice", f"{quoted(repeated)} occurs more than once"
+        return "item twice", f"{answers.quoted(repeated)} occurs more than once"
     missing = [item for item in expected.needed if item not in items]
     if missing:
-        return "item missing", f"{quoted(missing)} is missing"
+        return "item missing", f"{answers.quoted(missing)} is missing"
     if len(items) != expected.size:
         fewer = len(items) < expected.size
         return "item missing" if fewer else "extra item", f"{len(items)} items instead of {expected.size}"
@@ -134,8 +125,7 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
 
 
 def layout_fault(items: Sequence[str]) -> str:
-    """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official
-    reading."""
+    """Why a list that is right in any layout is wrong in the official reading, which found these `items`."""
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
@@ -149,12 +139,9 @@ def layout_fault(items: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class ListScorer:
     """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
-
     `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
     `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
-    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
-    `accuracy` in one respect.
-    """
+    compares the list, read as for `accuracy`, with the answer that the prompt requests."""
 
     expect: Callable[[Sample], Expected]
     as_prompted: Callable[[Sample], list[str]] | None = None
@@ -165,11 +152,11 @@ class ListScorer:
         return (*always, "accuracy_as_asked") if self.as_prompted else always
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(self._judge, predictions, samples, metrics)
+        return JudgedScorer(self._judge).score(predictions, samples, metrics)
 
     def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
-        items, strict, free = lenient_list(text), strict_list(text), any_layout_list(text)
+        items, strict, free = answers.lenient_list(text), answers.strict_list(text), answers.any_layout_list(text)
         right = expected.accepts(items)
         scores = {
             "accuracy": float(right),
@@ -187,18 +174,10 @@ class ListScorer:
         return scores, {}
 
 
-class SeveralScorer:
+def judge_several(text: str, sample: Sample) -> Judged:
     """Several list questions that are answered together, a list on each line. `accuracy`: the share of the questions
     whose list is right, the i-th list for the i-th question, each scored as its own task does. `accuracy_all`: whether
     all of them are, with no list more. `details` name the wrong questions, from 1, and what is wrong with the first."""
-
-    metrics = ("accuracy", "accuracy_all")
-
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(_judge_several, predictions, samples, metrics)
-
-
-def _judge_several(text: str, sample: Sample) -> Judged:
     questions, lists = label_part(sample, "questions", list), _LIST.findall(text)
     wrong: dict[int, dict[str, Any]] = {}
     for number, question in enumerate(questions, 1):
@@ -226,4 +205,4 @@ register_scorer("list_permutation", ListScorer(permutation))
 register_scorer("list_insert_random", ListScorer(inserted))
 register_scorer("list_remove_random", ListScorer(removed))
 register_scorer("list_replace_random", ListScorer(replaced))
-register_scorer("questions", SeveralScorer())
+register_scorer("questions", JudgedScorer(judge_several, "accuracy", "accuracy_all"))

@@ -3,48 +3,27 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pbcore.metrics.answers import (
-    Judged,
-    any_layout_rows,
-    ascii_digits,
-    csv_rows,
-    digit_rows,
-    digits,
-    label_part,
-    label_text,
-    lines,
-    score_each,
-)
+from pbcore.metrics import answers
+from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
 from pbcore.tasks.base import Sample
-from pbcore.tasks.scoring import Scored, register_scorer
-from pbcore.tasks.walks import is_walk, walked
+from pbcore.tasks.puzzles import walked
+from pbcore.tasks.scoring import register_scorer
 
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 
-class LatinSquareScorer:
+def judge_square(text: str, sample: Sample) -> Judged:
     """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the
-    rows is ignored.
-
-    `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a
-    symbol in an extra cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts
-    blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`.
-    """
-
-    metrics = ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")
-
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(_judge_square, predictions, samples, metrics)
-
-
-def _judge_square(text: str, sample: Sample) -> Judged:
+    rows is ignored. `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a
+    row may repeat a symbol in an extra cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout`
+    also accepts blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`."""
     symbols = label_part(sample, "symbols", list)
-    rows = csv_rows(text, symbols)
+    rows = answers.csv_rows(text, symbols)
     wrong = latin_fault(rows, symbols)
     exact = latin_fault([row for row in rows if len(row) == len(symbols)], symbols)
-    free = wrong and latin_fault(any_layout_rows(text, symbols), symbols)
-    faults = (wrong, wrong, free, exact)
-    scores = {name: float(not fault) for name, fault in zip(LatinSquareScorer.metrics, faults, strict=True)}
+    free = wrong and latin_fault(answers.any_layout_rows(text, symbols), symbols)
+    faults = {"accuracy": wrong, "accuracy_strict": wrong, "accuracy_any_layout": free, "accuracy_as_asked": exact}
+    scores = {name: float(not fault) for name, fault in faults.items()}
     if wrong and not free:
         return scores, {"failure": "layout", "why": f"{LAYOUT} bare cells between commas, a row a line"}
     if wrong:
@@ -53,9 +32,8 @@ def _judge_square(text: str, sample: Sample) -> Judged:
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. The number of
-    columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must
-    contain every symbol too (the official rule)."""
+    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. Columns go as far as
+    the shortest row: an extra cell in every row makes one more, with every symbol too (the official rule)."""
     side = len(symbols)
     if len(rows) < side:
         return "row missing", f"only {len(rows)} of {side} rows contain every symbol and nothing else"
@@ -66,29 +44,19 @@ def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[
     return None
 
 
-class SudokuScorer:
+def judge_sudoku(text: str, sample: Sample) -> Judged:
     """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution.
-    `accuracy_strict`: all lines do.
-
-    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer
-    in order equal the solution, whatever its line breaks; it is never lower than `accuracy`.
-    """
-
-    metrics = ("accuracy", "accuracy_strict", "accuracy_any_layout")
-
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(_judge_sudoku, predictions, samples, metrics)
-
-
-def _judge_sudoku(text: str, sample: Sample) -> Judged:
-    solution, rows = lines(label_text(sample)), digit_rows(text)
-    right, strict = rows == solution, lines(ascii_digits(text)) == solution
-    free = right or digits(text) == "".join(solution)
+    `accuracy_strict`: all lines do. Decimal digits of every script count, as in the official benchmark.
+    `accuracy_any_layout`: all digits of the answer in order equal the solution, whatever its line breaks; it is never
+    lower than `accuracy`."""
+    solution, rows = answers.lines(label_text(sample)), answers.digit_rows(text)
+    right, strict = rows == solution, answers.lines(answers.ascii_digits(text)) == solution
+    free = right or answers.digits(text) == "".join(solution)
     scores = {"accuracy": float(right), "accuracy_strict": float(strict), "accuracy_any_layout": float(free)}
     if free and not right:
         return scores, {"failure": "layout", "why": f"{LAYOUT} lines of exactly four digits"}
     if not right:
-        failure, why = sudoku_fault(rows, solution, lines(str(sample.input.get("sudoku", ""))))
+        failure, why = sudoku_fault(rows, solution, answers.lines(str(sample.input.get("sudoku", ""))))
         return scores, {"failure": failure, "why": why}
     return scores, {} if strict else {"why": "right, but with more than four lines of four digits"}
 
@@ -111,33 +79,26 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
     return "wrong digit", f"row {row + 1}, column {column + 1}: {rows[row][column]} instead of {solution[row][column]}"
 
 
-class WalkScorer:
+def judge_walk(text: str, sample: Sample) -> Judged:
     """`accuracy`: the walk begins where it should, has the asked length, and each step follows an edge (its validity in
-    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. How often it goes where is for many answers
-    together: `metrics.answer_law`."""
-
-    metrics = ("accuracy", "edges")
-
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return score_each(_judge_walk, predictions, samples, metrics)
-
-
-def _judge_walk(text: str, sample: Sample) -> Judged:
+    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. `metrics.answer_law` has the law of many."""
     label, nodes = sample.label, walked(sample.label, text)
     edges = {frozenset(edge) for edge in label["edges"]}
     steps = [frozenset(step) in edges for step in pairwise(nodes)]
-    right = is_walk(label, nodes)
-    scores = {"accuracy": float(right), "edges": sum(steps) / max(1, label["length"] - 1, len(steps))}
-    if right:
-        return scores, {}
+    scores = {"accuracy": 0.0, "edges": sum(steps) / max(1, label["length"] - 1, len(steps))}
     if len(nodes) != label["length"]:
         return scores, {"failure": "wrong length", "why": f"{len(nodes)} nodes instead of {label['length']}"}
     if nodes[0] != label["start"]:
         return scores, {"failure": "wrong start", "why": "it begins at another node"}
-    place = steps.index(False) + 1
-    return scores, {"failure": "no edge", "why": f"no edge leads from node {place} of the walk to the next"}
+    if not all(steps):
+        place = steps.index(False) + 1
+        return scores, {"failure": "no edge", "why": f"no edge leads from node {place} of the walk to the next"}
+    return {**scores, "accuracy": 1.0}, {}
 
 
-register_scorer("latin_square", LatinSquareScorer())
-register_scorer("sudoku", SudokuScorer())
-register_scorer("walk", WalkScorer())
+register_scorer(
+    "latin_square",
+    JudgedScorer(judge_square, "accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked"),
+)
+register_scorer("sudoku", JudgedScorer(judge_sudoku, "accuracy", "accuracy_strict", "accuracy_any_layout"))
+register_scorer("walk", JudgedScorer(judge_walk, "accuracy", "edges"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pbcore.errors import PbcoreError
+from pbcore.metrics.languagetool import Unavailable
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
@@ -22,10 +22,6 @@ NEEDED = {
     "weights": ("*.safetensors", "pytorch_model*.bin"),
     "a tokenizer": ("tokenizer.json", "vocab.json", "vocab.txt", "*.model"),
 }
-
-
-class Unavailable(PbcoreError, RuntimeError):
-    """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +86,7 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable if it can't
-    be used."""
+    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable."""
     return find(*_settings())
 
 
@@ -100,8 +95,7 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
-    scoring needs; makes no network access."""
+    """The model `name`, a local folder or a downloaded model. Raises Unavailable if it isn't here or lacks a part."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
@@ -149,8 +143,7 @@ def _scorer(name: str, layer: str) -> BertScore:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it
-    has none."""
+    """The given layer, else bert-score's default for the name of model or folder. Raises Unavailable without one."""
     if layer:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")

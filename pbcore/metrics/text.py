@@ -1,28 +1,20 @@
-"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
-
-ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
-alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
-so are the composites that need it.
+"""Scorers of the text tasks: grammar, each task's own metrics (ROUGE by rouge-score, BLEU by sacrebleu), composites:
+`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
+measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.answers import label_part
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
-
-if TYPE_CHECKING:
-    from rouge_score.rouge_scorer import RougeScorer
-    from sacrebleu.metrics.bleu import BLEU
 
 _KIND_BY_RULE = {
     "ENGLISH_WORD_REPEAT_RULE": "repeated word",
@@ -36,15 +28,7 @@ _KIND_BY_CATEGORY = {
     "TYPOGRAPHY": "punctuation",
     "CASING": "casing",
 }
-_KINDS = (
-    "repeated word",
-    "a/an disagreement",
-    "broken verb group",
-    "misspelling",
-    "punctuation",
-    "casing",
-    "other grammar",
-)
+_KINDS = (*_KIND_BY_RULE.values(), "broken verb group", *_KIND_BY_CATEGORY.values(), "other grammar")  # worst first
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -116,8 +100,7 @@ def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
-    broader one."""
+    """The kind of a grammatical error: one that the paper's Appendix H names, or a broader one."""
     broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
@@ -144,7 +127,7 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
     try:
         values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
-    except semantic.Unavailable as error:
+    except Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
         return
@@ -153,8 +136,7 @@ def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answ
 
 
 def _measure_words(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
-    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
-    from "dog")."""
+    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive."""
     words = [str(word) for word in label_part(sample, "words", list)]
     missing = [word for word in words if word not in prediction]
     answer.scores["inclusion"] = float(not missing)
@@ -181,20 +163,18 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
-    order. It is 0 when the two texts share no run of four tokens."""
+    """Sentence BLEU in [0, 1] with the official settings: 13a tokens, 4-grams, no smoothing, no effective order."""
     # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every
-    metric."""
+    """1 − BLEU against the text to be paraphrased: 0 for a copy, and for an empty prediction, as on every metric."""
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 
 @cache
-def _rouge_scorer(stemmed: bool) -> RougeScorer:
+def _rouge_scorer(stemmed: bool) -> Any:
     # Imported on first use, here and below: the imports take seconds, and most runs don't need them.
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -202,7 +182,7 @@ def _rouge_scorer(stemmed: bool) -> RougeScorer:
 
 
 @cache
-def _bleu_scorer() -> BLEU:
+def _bleu_scorer() -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize="13a", max_ngram_order=4, smooth_method="none", effective_order=False)

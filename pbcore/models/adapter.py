@@ -1,7 +1,6 @@
 """LoRA adapters (arXiv 2106.09685) in peft's files: read, checked, and merged into a model's weights.
 
-r rank, I columns and O rows of an adapted matrix.
-"""
+r rank, I columns and O rows of an adapted matrix."""
 
 import hashlib
 import json
@@ -35,31 +34,19 @@ _PLAIN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added."""
+    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added. `info` is for records."""
 
     folder: Path
-    rank: int
-    alpha: float
     scale: float
     pairs: Mapping[str, tuple[Tensor, Tensor]]  # name → A (r, I), B (O, r)
-    digest: str
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Its fields in a record; `adapter` is the weights' digest."""
-        targets = sorted({name.rpartition(".")[2] for name in self.pairs})
-        return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
+    info: dict[str, Any]
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
-    can't be merged.
-    """
+    """The adapter of a folder that peft wrote. Raises ModelError for missing or damaged files, and for other kinds."""
     if not is_adapter(folder):
-        raise ModelError(
-            f"{folder} is not an adapter: it has no {CONFIG}. Give a folder that peft or `python -m pbcore.train "
-            "--adapt` wrote"
-        )
+        give = "Give a folder that peft or `python -m pbcore.train --adapt` wrote"
+        raise ModelError(f"{folder} is not an adapter: it has no {CONFIG}. {give}")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         rank, alpha, rslora = int(config["r"]), float(config["lora_alpha"]), bool(config.get("use_rslora"))
@@ -73,7 +60,10 @@ def read_adapter(folder: Path) -> Adapter:
             f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's merge_and_unload and give the "
             "merged checkpoint's folder"
         )
-    return Adapter(folder, rank, alpha, alpha / (rank**0.5 if rslora else rank), _pairs(folder), digest(folder))
+    pairs = _pairs(folder)
+    lora = {"rank": rank, "alpha": alpha, "targets": sorted({name.rpartition(".")[2] for name in pairs})}
+    info = {"adapter": digest(folder), "lora": lora}
+    return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, info)
 
 
 def digest(folder: Path) -> str:
@@ -86,11 +76,8 @@ def digest(folder: Path) -> str:
 
 @torch.no_grad()
 def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
-    """Adds the adapter to the module's weights, computed in float32.
-
-    Its names may be the checkpoint's own, as those of an adapter trained on the authors' code, or transformers'. Raises
-    ModelError naming what doesn't fit the model.
-    """
+    """Adds the adapter to the module's weights, computed in float32. Its names may be the checkpoint's own, as those of
+    an adapter trained on the authors' code, or transformers'. Raises ModelError naming what doesn't fit the model."""
     weights, odd = dict(module.named_parameters()), []
     for name, (a, b) in adapter.pairs.items():
         key = arch.rename(f"{name}.weight")
@@ -106,30 +93,27 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
         delta = adapter.scale * (b.to(weight.device).float() @ a.to(weight.device).float())  # (O, I)
         weight.data = (weight.float() + delta).to(weight.dtype)
     if odd:
-        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-        raise ModelError(
-            f"{adapter.folder} belongs to another model: this {arch.kind} has no {', '.join(odd[:3])}{more}"
-        )
+        names = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+        raise ModelError(f"{adapter.folder} belongs to another model: this {arch.kind} has no {names}")
 
 
 def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
+    file = folder / WEIGHTS
     try:
-        tensors = load_file(folder / WEIGHTS)
+        tensors = load_file(file)
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{folder / WEIGHTS} can't be read ({error}); write the adapter again") from error
+        raise ModelError(f"{file} can't be read ({error}); write the adapter again") from error
     found: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ModelError(
-                f"{folder / WEIGHTS}: {shown(key)} is no matrix of a LoRA adapter; only those can be merged"
-            )
+            raise ModelError(f"{file}: {shown(key)} is no matrix of a LoRA adapter; only those can be merged")
         found.setdefault(match[1], {})[match[2]] = tensor
     odd = [name for name, pair in found.items() if not all(bool(one.isfinite().all()) for one in pair.values())]
     if odd:
-        raise ModelError(f"{folder / WEIGHTS}: {shown(odd[0])} holds NaN or infinity; train the adapter again")
+        raise ModelError(f"{file}: {shown(odd[0])} holds NaN or infinity; train the adapter again")
     lone = [name for name, pair in found.items() if len(pair) < 2]
     if lone or not found:
         what = f"{lone[0]} has one matrix of two" if lone else "it holds no matrices"
-        raise ModelError(f"{folder / WEIGHTS}: {what}; write the adapter again")
+        raise ModelError(f"{file}: {what}; write the adapter again")
     return {name: (pair["A"], pair["B"]) for name, pair in found.items()}

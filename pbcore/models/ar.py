@@ -1,8 +1,7 @@
 """The samplers of autoregressive models: `ar`, `ar-lookup10` (drafts from the prompt), `ar-draft5` (drafts of a smaller
-model). Doesn't import torch.
-"""
+model). Doesn't import torch."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from pbcore.names import SamplerName, SamplerNameError
 
@@ -13,32 +12,18 @@ _ALLOWED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drafts:
-    """How many tokens are drafted before each forward: `lookup` by looking up the last tokens in the prompt, `draft` by
-    a smaller model. Both 0: one token a forward.
-    """
-
-    lookup: int = 0
-    draft: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.lookup or self.draft)
-
-
-def drafts(name: SamplerName) -> Drafts:
-    """The drafts that an `ar` sampler asks for. Raises SamplerNameError for what such a sampler doesn't have."""
-    plain = SamplerName(POLICY, name.arguments, temperature=name.temperature)
+def drafts(name: SamplerName) -> dict[str, int]:
+    """How many tokens an `ar` sampler drafts before each forward: `lookup` by looking up the last tokens in the prompt,
+    `draft` by a smaller model; empty for one token a forward. Raises SamplerNameError for what it can't have."""
+    plain = name == SamplerName(POLICY, name.arguments, temperature=name.temperature)
     match name.arguments:
-        case () if name == plain:
-            return Drafts()
-        case (("lookup" | "draft" as word, number),) if name == plain and number.isdecimal() and int(number):
-            return Drafts(**{word: int(number)})
+        case () if plain:
+            return {}
+        case (("lookup" | "draft" as word, number),) if plain and number.isdecimal() and int(number):
+            return {word: int(number)}
     raise SamplerNameError(f"sampler {name} is not one of autoregressive models: {_ALLOWED}")
 
 
 def canonical(name: SamplerName) -> SamplerName:
     """The name in one spelling: `ar-lookup010` → `ar-lookup10`. Raises SamplerNameError as `drafts`."""
-    wanted = drafts(name)
-    numbers = [(word, str(n)) for word, n in (("lookup", wanted.lookup), ("draft", wanted.draft)) if n]
-    return SamplerName(POLICY, tuple(numbers), temperature=name.temperature)
+    return replace(name, arguments=tuple((word, str(number)) for word, number in drafts(name).items()))

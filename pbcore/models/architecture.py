@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 import transformers
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
@@ -35,8 +34,7 @@ _NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 class Architecture:
     """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json
     names. `blocks` says whether attention is block-causal, `block` its block length if known; `problems` what is wrong
-    with config.json, to be named together with what is wrong with the weights.
-    """
+    with config.json, to be named together with what is wrong with the weights."""
 
     kind: str  # llada, dream, llama, qwen2, qwen3, or another row of `families`
     model_class: Any
@@ -64,8 +62,7 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
     implementation; the other families are in `families`. Ids that config.json lacks are those of the authors' code,
     where the vocabulary has them. Raises ModelError for other architectures, for LLaDA options that Llama lacks, and
-    naming every key that is missing or has a value that no model can be built with.
-    """
+    naming every key that is missing or has a value that no model can be built with."""
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)
     if family is None:
@@ -110,15 +107,6 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     return result
 
 
-def parameter_count(shape: Mapping[str, Any], name: str) -> int:
-    """The number of parameters of a published shape, counted on the meta device: no memory is taken."""
-    arch = architecture(shape, name)
-    with torch.device("meta"):
-        model = arch.model_class._from_config(arch.config)
-    tied = bool(arch.config.tie_word_embeddings)
-    return sum(p.numel() for name, p in model.named_parameters() if not (tied and name == "lm_head.weight"))
-
-
 @dataclass(slots=True)
 class _Keys:
     """A config.json read strictly: every key that is missing or has an unusable value is collected, then named."""
@@ -155,8 +143,8 @@ class _Keys:
                 raise TypeError(f"{name} is {value!r}; it should be a whole number")
         return int(width // heads)
 
-    def sizes(self) -> dict[str, Any]:
-        """Values that every body has."""
+    def sizes(self, *more: str) -> dict[str, Any]:
+        """Values that every body has, and `more` of the same name."""
         self.only("hidden_act", "silu")
         self.only("use_sliding_window", False)
         rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
@@ -171,15 +159,16 @@ class _Keys:
             "rope_parameters": rope,
             **{name: bool(self.raw.get(name, False)) for name in ("tie_word_embeddings", "attention_bias", "mlp_bias")},
             **_NO_IDS,
+            **self.same(*more),
         }
 
 
-def _same_names(keys: _Keys) -> dict[str, Any]:
-    return keys.sizes() | keys.same("intermediate_size")
+def _dense(keys: _Keys) -> dict[str, Any]:
+    return keys.sizes("intermediate_size")
 
 
 def _sdar(keys: _Keys) -> dict[str, Any]:
-    return _same_names(keys) | {"head_dim": int(keys.need("head_dim"))}
+    return _dense(keys) | {"head_dim": int(keys.need("head_dim"))}
 
 
 def _sdar_moe(keys: _Keys) -> dict[str, Any]:
@@ -223,7 +212,7 @@ def _llada2(keys: _Keys) -> dict[str, Any]:
     for name in ("use_qk_norm", "use_rmsnorm", "moe_router_enable_expert_bias", "norm_topk_prob"):
         keys.only(name, True)
     keys.only("score_function", "sigmoid")
-    values = _same_names(keys) | keys.same("moe_intermediate_size", "num_experts_per_tok", "topk_group")
+    values = keys.sizes("intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "topk_group")
     factor = keys.raw.get("partial_rotary_factor")
     if factor is None:
         factor = int(keys.need("partial_rotary_factor", "rotary_dim")) / (values["head_dim"] or 1)
@@ -250,9 +239,9 @@ def _llada2(keys: _Keys) -> dict[str, Any]:
 
 def _llada(keys: _Keys) -> dict[str, Any]:
     raw = keys.raw
-    wrong = {key: raw[key] for key, value in _LLADA_MUST.items() if key in raw and raw[key] != value}
-    if wrong:
-        expected = {key: _LLADA_MUST[key] for key in wrong}
+    expected = {key: value for key, value in _LLADA_MUST.items() if raw.get(key, value) != value}
+    if expected:
+        wrong = {key: raw[key] for key in expected}
         raise ModelError(
             f"{keys.where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use trust_remote_code"
         )
@@ -275,16 +264,16 @@ def _llada(keys: _Keys) -> dict[str, Any]:
 
 def _plain(keys: _Keys) -> dict[str, Any]:
     """config.json as it is: it has transformers' own names."""
-    kept = {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG}
-    return {key: value for key, value in kept.items() if key != "rope_scaling" or value is not None}
+    unset = {"rope_scaling"} if keys.raw.get("rope_scaling") is None else set()
+    return {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG | unset}
 
 
 _VALUES: Mapping[str, Callable[[_Keys], dict[str, Any]]] = {
     "llada": _llada,
     "sdar": _sdar,
     "sdar_moe": _sdar_moe,
-    "fast_dllm_v2": _same_names,
-    "stable_diffcoder": _same_names,
+    "fast_dllm_v2": _dense,
+    "stable_diffcoder": _dense,
     "llada_moe": _llada_moe,
     "llada2": _llada2,
 }

@@ -3,10 +3,7 @@
 The network's own kernel computes the layer's output, so reading changes no answer; the weights of the asked layers are
 computed beside it, from queries and keys after RoPE, for the asked columns alone.
 
-R rows, C slots, T columns (prompt and canvas), h heads, D width of a head.
-"""
-
-from __future__ import annotations
+R rows, C slots, T columns (prompt and canvas), h heads, D width of a head."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +17,7 @@ from torch import Tensor, nn
 from pbcore.models.base import Attending, Attention
 
 NAME = "pbcore_reads_attention"
-_READER: ContextVar[AttentionReader | None] = ContextVar("reader", default=None)
+_READER: "ContextVar[AttentionReader | None]" = ContextVar("reader", default=None)
 QUERIES = 256  # query columns at once where all of them count
 
 
@@ -36,9 +33,7 @@ class AttentionReader:
     _sinks: Tensor | None = None  # (R, T)
 
     def add(self, layer: int, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float) -> None:
-        """Reads a layer's queries (R, h, T, D) and keys (R, g, T, D); `mask` (R, 1, 1 or T, T) is added, or False where
-        a column is hidden.
-        """
+        """Reads a layer's queries (R, h, T, D) and keys (R, g, T, D); `mask` (R, 1, 1 or T, T) as SDPA takes it."""
         if layer not in self.layers:
             return
         self.slots, self.seen = self.slots.to(query.device), self.seen.to(query.device)
@@ -62,15 +57,13 @@ class AttentionReader:
         index = columns[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[-1])
         scores = query.gather(2, index).float() @ key.transpose(-1, -2) * scaling  # (R, h, Q, T)
         if mask is not None:
-            if mask.shape[2] > 1:
-                rows = mask.expand(len(query), -1, -1, -1)
-                mask = rows.gather(2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1]))
+            rows = mask.expand(len(query), -1, query.shape[2], -1)
+            mask = rows.gather(2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1]))
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.float()
         return scores.softmax(-1).mean(1)
 
     def attention(self, visible: Tensor, prompt: int) -> Attention:
-        """The mean over the layers that were read; `visible` (R, T) are the columns with a token, the first
-        `prompt` of them the prompt's."""
+        """The mean over the layers that were read; `visible` (R, T) and `prompt` are those of `Attention`."""
         assert self._sum is not None, "no layer was read"
         count = len(self.layers)
         sinks = None if self._sinks is None else (self._sinks / count).to(visible.device)

@@ -2,10 +2,7 @@
 
 R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H width, M wanted
 positions, V tokens. A token's column is its position in its own row, counted from the prompt's start, so all rows share
-the grid of blocks; what lies past a row's end stays hidden.
-"""
-
-from __future__ import annotations
+the grid of blocks; what lies past a row's end stays hidden."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,9 +22,7 @@ class BlockCache:
         self._at: tuple[Tensor | None, Tensor, int] | None = None
 
     def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
-        """Where the next forward writes: `columns` (R', Q) of `rows` (R',), by default of all; it reads the first
-        `width` columns.
-        """
+        """The next forward writes `columns` (R', Q) of `rows` (R',), by default of all, and reads the first `width`."""
         self._at = rows, columns, width
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
@@ -45,7 +40,7 @@ class BlockCache:
             read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
         return read[0], read[1]
 
-    def of(self, rows: Tensor) -> BlockCache:
+    def of(self, rows: Tensor) -> "BlockCache":
         """A copy with these rows (R',), any number of times each."""
         part = BlockCache(len(rows), self._length)
         for layer, kept in self._layers.items():
@@ -59,11 +54,9 @@ class PositionReader:
     _logits: Callable[..., Tensor]
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V). Only the wanted positions go through the output projection."""
         return self._logits(query, query.want)
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the revealed ones in `query.review`, from one forward."""
         if query.review is None:
             raise ValueError("logits_and_review needs a query with review")
         positions = query.want | query.review
@@ -76,15 +69,12 @@ class BlockContext(PositionReader):
 
     `store` runs what is final and not yet in the cache: whole prompt blocks first, then each finished block. Denoising
     runs the active block against the cache. With shifted logits a block's first token is predicted by the last column
-    before it, when that is stored.
-
-    With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward runs only the current part of
-    the block against the keys and values of its last whole forward; the block runs whole at its first step and while
-    the part's first token is masked.
+    before it, when that is stored. With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward
+    runs only the current part of the block against the keys and values of its last whole forward; the block runs whole
+    at its first step and while the part's first token is masked.
 
     Of the cache's columns the one after the longest row takes what is to be forgotten, and a block of further columns
-    the masks of a causal forward.
-    """
+    the masks of a causal forward."""
 
     def __init__(self, model: Predictor, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
@@ -101,7 +91,6 @@ class BlockContext(PositionReader):
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
 
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)."""
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
         ran = rows & (until > self._stored)
         if not bool(ran.any()):
@@ -117,7 +106,6 @@ class BlockContext(PositionReader):
         return ran, self._model.read(last)
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these."""
         for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
         self._cache = self._cache.of(rows)
@@ -159,10 +147,8 @@ class BlockContext(PositionReader):
         return hidden
 
     def _causally(self, start: Tensor) -> Tensor:
-        """Hidden states (R, B, H) at which each token of the block is predicted from those before it and no others: at
-        a mask in its place, in one forward of the block and as many masks, or with shifted logits at the token before
-        it (S2D2, arXiv 2603.25702).
-        """
+        """Hidden states (R, B, H) at which each token of the block is predicted from those before it alone: at a mask
+        in its place, or with shifted logits at the token before it (S2D2, arXiv 2603.25702)."""
         place = torch.arange(self._block, device=start.device)
         columns = start[:, None] + place  # (R, B)
         written = torch.where(columns < self._end[:, None], columns, self._length)

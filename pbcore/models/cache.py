@@ -1,7 +1,5 @@
 """Model cache of a worker: one model, loaded for its first cell and freed before the next model loads."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Callable, Mapping
@@ -24,8 +22,7 @@ def share_cores(workers: int) -> int:
 
 class ModelCache:
     """Holds at most one model. One that could not be loaded is not tried again: each of its cells gets the first error.
-    `release` is called before a model is freed, to drop what else refers to it.
-    """
+    `release` is called before a model is freed, to drop what else refers to it."""
 
     def __init__(
         self,
@@ -34,14 +31,12 @@ class ModelCache:
         options: Mapping[str, Any] | None = None,
         release: Callable[[], None] = lambda: None,
     ) -> None:
-        self._device, self._release = device, release
-        self._dtype, self._options = dtype, options or {}
+        self._device, self._dtype, self._options, self._release = device, dtype, options or {}, release
         self._held: tuple[str, str | None] | None = None  # name and dtype
         self._model: Model | None = None
         self._errors: dict[tuple[str, str | None], Exception] = {}
-        self.loads = 0
 
-    def get(self, name: str, dtype: str | None = None) -> Model:
+    def get(self, name: str, dtype: str | None = None) -> "Model":
         """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
         from pbcore.models import load_model
 
@@ -57,7 +52,6 @@ class ModelCache:
                 self._errors[wanted] = error
                 raise
             self._held = wanted
-            self.loads += 1
         return self._model
 
     def clear(self) -> None:

@@ -1,37 +1,42 @@
-"""Autoregressive models: any `AutoModelForCausalLM` of transformers, decoded by the library's own `generate`.
+"""Autoregressive models: any `AutoModelForCausalLM` of transformers, with its tokenizer and stop tokens, decoded by the
+library's own `generate`.
 
-R rows, P prompt columns, L answer tokens, V vocabulary.
-"""
+R rows, P prompt columns, L answer tokens, V vocabulary."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.checkpoints import from_pretrained
 from pbcore.models.counter_rng import categorical, uniform
+from pbcore.models.device import find_device, find_dtype
+from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.tokenizer import Tokenizer, end_of, prompt_ids
+from pbcore.models.hub import locate
+from pbcore.models.loading import plain_info
+from pbcore.models.tokenizer import Tokenizer, encoded, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 
 ANSWER_TOKENS = 1024  # the paper's limit for autoregressive models (Tables 5 to 7)
 _OPEN = -1  # in a request's canvas: a token to generate
+# Settings in generation_config.json that are no rule for choosing tokens.
+_HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
 
 
 @dataclass(frozen=True, slots=True)
 class CausalModel:
-    """An autoregressive model, a BatchDecoder.
-
-    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: as many as
-    the sample's canvas has), at most as many as `limit`, the model's maximum sequence length, leaves. `draft` is the
-    model whose drafts `ar-draftN` verifies.
-    """
+    """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as many tokens as were
+    asked for, else `length` (None: the sample's canvas), as far as `limit`, its positions, reaches. `draft` is the
+    model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -49,13 +54,12 @@ class CausalModel:
         return self.stop_ids[0] if self.stop_ids else None
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises SamplerNameError for a sampler other than ar with what this model has."""
         if sampler.policy != ar.POLICY:
             raise SamplerNameError(
                 f"sampler {sampler}: {self.name} is autoregressive, one token after the other: use ar, ar-lookup10 or "
                 "ar-draft5"
             )
-        if ar.drafts(sampler).draft and self.draft is None:
+        if "draft" in ar.drafts(sampler) and self.draft is None:
             raise SamplerNameError(
                 f"sampler {sampler}: {self.name} has no model that drafts; name a smaller one with the same tokenizer "
                 "(--draft MODEL, load_model(…, draft=MODEL))"
@@ -63,44 +67,32 @@ class CausalModel:
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises ModelError for
-        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length.
-        """
+        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length."""
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
             raise ModelError(
                 f"{self.name} can't do infilling (task {sample.task}): it writes from left to right and does not see "
                 "the tokens given further on; leave the task out"
             )
-        ids = prompt_ids(self.tokenizer, prompt, self.name)
-        outside = [i for i in ids if not 0 <= i < self.vocab_size]
-        if outside or not ids:
-            what = f"token ids {outside[:8]} are outside" if outside else "the prompt is empty; give at least one id of"
-            raise ModelError(f"{self.name}: {what} its vocabulary 0..{self.vocab_size - 1}")
-        return Request(tuple(ids), (_OPEN,) * self._length(sample, max_new_tokens, len(ids)), key, sample)
-
-    def _length(self, sample: Sample | None, requested: int | None, prompt: int) -> int:
-        least = requested if requested is not None else sample.max_new_tokens if sample else self.length
-        if not isinstance(least, int) or least < 1:
-            raise ModelError(
-                f"{self.name}: max_new_tokens is the most tokens of an answer, a whole number of at least 1, not "
-                f"{least!r}"
-            )
-        room = least if self.limit is None else self.limit - prompt
-        if room < least:
-            sizes = f"prompt {prompt} + answer {least} tokens"
-            raise ModelError(f"{self.name} has {self.limit} positions, and {sizes} are more; shorten them")
-        longest = least if requested is not None or sample is None else sample.answer_limit(self.length or 0)
-        return longest if self.limit is None else min(longest, room)
+        given = self.length if sample is None and max_new_tokens is None else max_new_tokens
+        limit = inf if self.limit is None else self.limit
+        sizes: dict[str, Any] = {"hole": _OPEN, "tokens": self.vocab_size, "limit": limit}
+        of = "the most tokens of an answer"
+        request = encoded(self.name, self.tokenizer, prompt, given, key, **sizes, of=of)
+        if not request.prompt_ids:
+            ids = f"0..{self.vocab_size - 1}"
+            raise ModelError(f"{self.name}: the prompt is empty; give at least one id of its vocabulary {ids}")
+        if sample is None or max_new_tokens is not None:
+            return request
+        longest = min(sample.answer_limit(self.length or 0), limit - len(request.prompt_ids))
+        return replace(request, canvas=(_OPEN,) * int(longest))
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Tokens as text, up to the first stop token; special tokens are left out."""
         return self.tokenizer.decode(list(token_ids[: end_of(token_ids, self.stop_ids)]))
 
     def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
         """A batch of rows. With drafts one row after the other, as transformers can't verify drafts of several rows.
-
-        Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one.
-        """
+        Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one."""
         self.check(sampler)
         if ar.drafts(sampler):
             return [one for request in requests for one in self._answer([request], sampler, seed)]
@@ -112,25 +104,19 @@ class CausalModel:
         rows = zip(pads, requests, strict=True)
         ids = self._tensor([[self.eos_id or 0] * pad + list(request.prompt_ids) for pad, request in rows])  # (R, P)
         limits = self._tensor([len(request.canvas) for request in requests])  # (R,)
-        watch = _Watch(
-            keys=self._tensor([request.key for request in requests]),
-            limits=limits,
-            prompt=prompt,
-            stops=self._tensor(self.stop_ids),
-            temperature=sampler.temperature,
-            seed=seed,
-        )
+        keys, stops = self._tensor([request.key for request in requests]), self._tensor(self.stop_ids)
+        watch = _Watch(keys, limits, prompt, stops, sampler.temperature, seed)
         wanted = ar.drafts(sampler)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=int(limits.max()),
             do_sample=False,  # `watch` draws
             eos_token_id=list(self.stop_ids) or None,
             pad_token_id=self.eos_id or 0,
-            prompt_lookup_num_tokens=wanted.lookup or None,
+            prompt_lookup_num_tokens=wanted.get("lookup"),
         )
-        draft = self.draft if wanted.draft else None
+        draft = self.draft if "draft" in wanted else None
         if draft is not None:
-            draft.generation_config.num_assistant_tokens = wanted.draft
+            draft.generation_config.num_assistant_tokens = wanted["draft"]
         with ExitStack() as hooks:
             hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
             if draft is not None:
@@ -140,7 +126,7 @@ class CausalModel:
                 attention_mask=self._tensor([[0] * pad + [1] * (prompt - pad) for pad in pads]),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([watch]),
-                stopping_criteria=StoppingCriteriaList([_Limits(limits, prompt)]),
+                stopping_criteria=StoppingCriteriaList([lambda ids, *_, **__: ids.shape[1] - prompt >= limits]),
                 **({} if draft is None else {"assistant_model": draft}),
             )  # (R, P + L)
         if not bool(watch.confidences.isfinite().all()):
@@ -174,14 +160,12 @@ class CausalModel:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
 
-class _Watch(LogitsProcessor):
-    """Called by `generate` with the logits of each next token: chooses it, and records its probability and forwards.
+class _Watch:
+    """Chooses each next token for `generate`, and records its probability and forwards.
 
-    With a temperature it draws the token, by numbers that depend on (seed, row, position) alone: not on the batch, nor
-    on drafts, which therefore change no answer. It raises the token's score above all others instead of ruling those
-    out, because prompt lookup asks which tokens are ruled out. A position of a draft that is not accepted is looked at
-    again after a later forward, so the last note of each position holds.
-    """
+    Draws depend on (seed, row, position) alone, so that drafts change no answer. A drawn token's score is raised above
+    all others instead of ruling those out, because prompt lookup asks which tokens are ruled out. A draft's position
+    that isn't accepted is visited again: its last note holds."""
 
     def __init__(self, keys: Tensor, limits: Tensor, prompt: int, stops: Tensor, temperature: float, seed: int) -> None:
         self._keys, self._limits, self._prompt, self._stops = keys, limits, prompt, stops
@@ -218,11 +202,70 @@ class _Watch(LogitsProcessor):
         return scores
 
 
-class _Limits(StoppingCriteria):
-    """Ends each row at its own length (R,)."""
+def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
+    """The autoregressive model of a registry entry. Raises ModelError that says what to do."""
+    place = find_device(device)
+    kind = find_dtype(dtype, place)
+    folder = locate(entry, options)
+    trust = options.trust_remote_code
+    module: Any = from_pretrained(AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust)
+    others = ("tokenizer_config.json", "tokenizer.model", "vocab.json")
+    auto = not (folder / "tokenizer.json").is_file() and any((folder / name).is_file() for name in others)
+    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=auto, trust_remote_code=trust)
+    stops = _stop_ids(module, entry, options, tokenizer)
+    length = entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS)
+    # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
+    settings = module.generation_config.to_diff_dict().items()
+    module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    info = plain_info(entry, options, module.config.model_type, module, kind) | {
+        "remote_code": type(module).__module__.startswith("transformers_modules"),
+        "autoregressive": True,
+        "max_new_tokens": length,
+        "stop_ids": list(stops),
+        "generation_config_overridden": {
+            key: value for key, value in settings if key not in _HARMLESS and not key.startswith(("_", "output_"))
+        },
+    }
+    if folder.parent.name == "snapshots":  # of the hub's cache, named by commit
+        info["revision"] = folder.name
+    model = CausalModel(
+        name=entry.name,
+        module=module.eval().requires_grad_(False),
+        tokenizer=tokenizer,
+        stop_ids=stops,
+        limit=getattr(module.config.get_text_config(), "max_position_embeddings", None),
+        length=length,
+        vocab_size=module.get_input_embeddings().num_embeddings,
+        device=module.device,
+        info=info,
+    )
+    return model if options.draft is None else _with_draft(model, options.draft, device, dtype)
 
-    def __init__(self, limits: Tensor, prompt: int) -> None:
-        self._limits, self._prompt = limits, prompt
 
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        return input_ids.shape[1] - self._prompt >= self._limits
+def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -> CausalModel:
+    """The model with one that drafts for it. Raises ModelError for one of another kind, or with other tokens."""
+    from pbcore.models.registry import load_model
+
+    small, give = load_model(name, device, dtype), "give a smaller model with the same tokenizer"
+    if not isinstance(small, CausalModel):
+        raise ModelError(f"draft {name!r} is not an autoregressive model; {give}")
+    if small.tokenizer.words() != model.tokenizer.words():
+        raise ModelError(f"draft {name!r} has another vocabulary than {model.name}; {give}")
+    size = model.module.config.get_text_config().vocab_size
+    if small.module.config.get_text_config().vocab_size != size:  # sizes of a family have unused rows at the end
+        small.module.resize_token_embeddings(size, mean_resizing=False)
+    settings = small.module.generation_config
+    settings.num_assistant_tokens_schedule, settings.assistant_confidence_threshold = "constant", 0.0
+    kept = {key: small.info[key] for key in ("source", "revision", "family", "parameters", "dtype")}
+    return replace(model, draft=small.module, info={**model.info, "draft": kept})
+
+
+def _stop_ids(module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Every id that ends an answer, of all sources, without those that the model has no embedding for."""
+    given = [options.eos_id, entry.eos_id, *entry.stop_ids]
+    for config in (module.generation_config, module.config.get_text_config()):
+        ids = config.eos_token_id
+        given += ids if isinstance(ids, list) else [ids]
+    size = module.get_input_embeddings().num_embeddings
+    known = (int(i) for i in (*given, tokenizer.eos_id) if i is not None and 0 <= i < size)
+    return tuple(dict.fromkeys(known))

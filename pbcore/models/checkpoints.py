@@ -1,15 +1,14 @@
 """Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape,
 quantized loading.
 
-Checkpoints store a projection per tensor, where transformers' classes stack experts; LLaDA2's fuse q, k and v.
-"""
+Checkpoints store a projection per tensor, where transformers' classes stack experts; LLaDA2's fuse q, k and v."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -55,8 +54,7 @@ def load_weights(
 ) -> nn.Module:
     """A model with a checkpoint's weights, built on the meta device and compared with the headers of all shards; then
     each tensor is copied straight to its dtype and device, so memory holds one copy. Buffers stay float32. Raises
-    ModelError naming missing keys, unexpected keys, wrong shapes and what is wrong with config.json.
-    """
+    ModelError naming missing keys, unexpected keys, wrong shapes and what is wrong with config.json."""
     model, files = empty_model(arch, attn), shards(folder)
     _compare(arch, model, files, folder)
     _allocate(model, arch, device, dtype)
@@ -71,8 +69,7 @@ def random_weights(
     arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0
 ) -> nn.Module:
     """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0,
-    deterministic by seed. Raises ModelError for a shape with options that no class has.
-    """
+    deterministic by seed. Raises ModelError for a shape with options that no class has."""
     refuse(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
     _allocate(model, arch, device, dtype)
@@ -89,27 +86,22 @@ def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
     """Loads through `from_pretrained`, for quantization and for models spread over devices (`device_map`). Raises
-    ModelError naming the package to install, or the missing and unexpected keys.
-    """
+    ModelError naming the package to install, or the missing and unexpected keys."""
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
-        raise ModelError(
-            f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
-            "device_map out"
-        )
+        fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
+        raise ModelError(f"{folder}: {fused}; leave quantization and device_map out")
     mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
     options = replace(options, device_map=options.device_map or str(device))
-    return _full_attention(
-        from_pretrained(arch.model_class, folder, device, dtype, options, config=arch.config, key_mapping=mapping)
-    )
+    more = {"config": arch.config, "key_mapping": mapping}
+    return _full_attention(from_pretrained(arch.model_class, folder, device, dtype, options, **more))
 
 
 def from_pretrained(
     model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
 ) -> nn.Module:
     """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
-    `from_pretrained`. Raises ModelError naming the package to install, or the missing and unexpected keys.
-    """
+    `from_pretrained`. Raises ModelError naming the package to install, or the missing and unexpected keys."""
     shards(folder)
     spread = options.device_map or (str(device) if options.quantization else None)
     try:
@@ -138,8 +130,7 @@ def quantization(name: str | None, dtype: torch.dtype) -> Any:
     library, _, kind = (name or "").partition("-")
     if library == "bitsandbytes":
         bits: Any = {"load_in_4bit": kind == "4bit", "load_in_8bit": kind == "8bit"}
-        make: Any = BitsAndBytesConfig
-        return make(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+        return BitsAndBytesConfig(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
     if library == "torchao":
         return TorchAoConfig(f"{kind}_weight_only")
     return QuantoConfig(weights=kind) if library else None
@@ -149,10 +140,11 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
-            model: nn.Module = arch.model_class._from_config(arch.config, attn_implementation=attn)
+            model: Any = arch.model_class._from_config(arch.config, attn_implementation=attn)
     except (ImportError, ValueError) as error:
         raise ModelError(f"attention implementation {attn!r}: {error}") from error
-    return model
+    model.tie_weights()  # which transformers 5.0 leaves to its loader
+    return cast(nn.Module, model)
 
 
 def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
@@ -208,9 +200,7 @@ def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Mo
 
 
 def _full_attention(model: nn.Module) -> nn.Module:
-    """Sets the layers' own `is_causal` too: config.is_causal = False decides the masks, but kernels without a mask read
-    the layers.
-    """
+    """Sets the layers' own `is_causal` too: the config's decides masks, but kernels without a mask read the layers'."""
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False  # type: ignore[assignment]

@@ -6,7 +6,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.families import FAMILIES, families_table
+from pbcore.models.families import FAMILIES, cached_config, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
 
 
@@ -49,19 +49,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Prints the comparison; 1 if a likeliest token differs.
-
-    Raises InputError or ModelError if there is nothing to compare.
-    """
-    from pbcore.models.remote_check import compare
+    """Prints the comparison; 1 if a likeliest token differs. Raises as `compare`."""
+    from pbcore.models.loading import compare
 
     options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
     rows = compare(args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options)
-    shown = [
-        (place, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for place, row in enumerate(rows)
-    ]
+    table = [(i, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for i, row in enumerate(rows)]
     headers = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
-    print(tabulate(shown, headers, disable_numparse=True, colalign=("right",) * len(headers)))
+    print(tabulate(table, headers, disable_numparse=True, colalign=("right",) * len(headers)))
     equal = all(row.same == row.tokens for row in rows)
     print(f"\n{args.name}: {'the same likeliest token everywhere' if equal else 'not what its authors published'}")
     return 0 if equal else 1
@@ -75,10 +70,7 @@ def availability(entry: ModelEntry) -> str:
         return entry.status()
     if entry.source is None:
         return "ready"
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(entry.source, "config.json", revision=entry.revision)
-    return "cached" if isinstance(cached, str) else "download"
+    return "download" if cached_config(entry.source, entry.revision) is None else "cached"
 
 
 def _source(entry: ModelEntry) -> str:
@@ -88,9 +80,11 @@ def _source(entry: ModelEntry) -> str:
 def _details(entry: ModelEntry) -> str:
     weights = None
     if entry.shape is not None and entry.family == "masked":
-        from pbcore.models.architecture import parameter_count
+        from pbcore.models.architecture import architecture
+        from pbcore.models.checkpoints import empty_model
+        from pbcore.models.network import count_parameters
 
-        count = parameter_count(entry.shape, entry.name)
+        count = count_parameters(empty_model(architecture(entry.shape, entry.name)))
         weights = f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
     known = FAMILIES.get(entry.architecture or "")
     columns = {} if known is None else known.columns()

@@ -1,6 +1,4 @@
-"""Random numbers that depend on (seed, row, forward, position) alone: the same on every device, in every batch and
-order.
-"""
+"""Random numbers that depend on (seed, row, forward, position) alone: the same on every device, in every batch."""
 
 from typing import Protocol
 
@@ -17,20 +15,15 @@ class Draw(Protocol):
 
 
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
-    """Uniform numbers (R, C) in (0, 1), float64, for key (R,), nfe (R,) and position (R, C).
-
-    Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates
-    several draws of one step.
-    """
+    """Uniform numbers (R, C) in (0, 1), float64, for key (R,), nfe (R,) and position (R, C), by splitmix64 as a hash:
+    there is no generator whose state could depend on the batch. `salt` separates several draws of one step."""
     x = mixed(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
     x = mixed(mixed(x ^ key) ^ nfe)
     return high_bits(mixed(x[:, None] ^ position)) / (1 << 53)  # (R, C)
 
 
 def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """One draw per row from softmax(logits) (M, V), by inverting the distribution function at uniforms (M,) in (0, 1);
-    returns (M,).
-    """
+    """One draw (M,) per row from softmax(logits) (M, V): the distribution function inverted at uniforms (M,)."""
     cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
     target = uniforms[:, None] * cdf[:, -1:]
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)

@@ -34,10 +34,7 @@ def find_device(name: str) -> torch.device:
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU.
-
-    Raises ModelError for an unknown name.
-    """
+    """A dtype by name, by default bfloat16 on a GPU and float32 on the CPU. Raises ModelError for an unknown one."""
     name = name or ("bfloat16" if device.type == "cuda" else "float32")
     if name not in _DTYPES:
         raise ModelError(f"dtype {name!r} is not known; choose from {', '.join(_DTYPES)}")

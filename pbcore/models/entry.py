@@ -1,15 +1,10 @@
-"""The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions).
-
-Doesn't import torch.
-"""
-
-from __future__ import annotations
+"""The registry's entry for a model name (ModelEntry) and the user's loading options. Doesn't import torch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
@@ -24,13 +19,12 @@ class ModelEntry:
 
     One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint),
     `shape` with `dummy` (random weights), `factory` (registered by a user), or `loader`, an integration's function that
-    makes it, `module:function`. `architecture` is its row in `families`, `layers` limits the layers of a dummy, `gpus`
-    is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to merge into the weights.
+    makes it, `module:function`. `config` is the config.json of `folder` if it was read already. `architecture` is its
+    row in `families`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
+    `adapter` the folder of a LoRA adapter to merge into the weights.
 
-    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
-    whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
-    asked.
-    """
+    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes no
+    given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be asked."""
 
     name: str
     family: str
@@ -38,6 +32,7 @@ class ModelEntry:
     source: str | None = None
     revision: str | None = None
     folder: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
     embedded: bool = False
     mask_id: int | None = None
     eos_id: int | None = None
@@ -63,12 +58,10 @@ class ModelEntry:
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """How to load weights. `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that
-    comes with a checkpoint.
-    `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
-    `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the registry and
-    config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`),
-    `adapter` the folder of a LoRA adapter that is merged into the weights.
-    """
+    comes with a checkpoint. `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto`
+    spreads a model over GPUs). `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain)
+    override the registry and config.json. `draft` names the smaller model whose drafts an autoregressive model verifies
+    (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights."""
 
     revision: str | None = None
     trust_remote_code: bool = False
@@ -93,7 +86,7 @@ class LoadOptions:
             raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> LoadOptions:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """Options by name. Raises ModelError for an unknown name."""
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(known))

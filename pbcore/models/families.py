@@ -2,8 +2,7 @@
 loaded and decoded, and where that is known from. Doesn't import torch.
 
 LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` only where no
-other family has it.
-"""
+other family has it."""
 
 import json
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from pbcore.printable import shown
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
 SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
+NO_CONFIG = "is not a checkpoint: it has no config.json. Give the folder that holds config.json and *.safetensors"
 _CODE = "authors' code, run on small checkpoints"
 
 
@@ -31,8 +31,7 @@ class Family:
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
     Its attention is full unless `block` is given: the block length, unless config.json has it under `block_key`. The
-    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` has columns of their own.
-    """
+    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` replaces columns."""
 
     body: str
     mask_id: int | None = None
@@ -186,44 +185,25 @@ def recognised(raw: Mapping[str, Any]) -> str | None:
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """What a checkpoint is by its config.json, which decides its loader.
-
-    `sedd` if it has the layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
-    causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
-    transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
-    """
+    """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the layout of SEDD's authors;
+    `masked` if it is of a family above, names a mask token, switches causal attention off or has the type of a
+    diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
+    `masked`, whose loader says what is missing."""
     family, kind = recognised(config), str(config.get("model_type", "")).lower()
     if family == "sedd":
         return family
-    if (
-        family is not None
-        or kind.startswith(_DIFFUSION)
-        or config.get("mask_token_id") is not None
-        or config.get("is_causal") is False
-    ):
+    says_so = config.get("mask_token_id") is not None or config.get("is_causal") is False
+    if family is not None or kind.startswith(_DIFFUSION) or says_so:
         return "masked"
     classes = map(str, config.get("architectures") or [])
     return "causal" if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes) else "masked"
-
-
-def family_of_folder(folder: Path) -> str:
-    """`family_of` a checkpoint folder; `masked` for a folder without a readable config.json."""
-    return family_of(_config(folder))
-
-
-def family_of_hub(source: str, revision: str) -> str | None:
-    """`family_of` a hub model whose config.json is in this machine's cache; None if it isn't."""
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(source, "config.json", revision=revision)
-    return family_of_folder(Path(cached).parent) if isinstance(cached, str) else None
 
 
 def block_of(entry: ModelEntry) -> int | None:
     """The block length of a block model, as far as it is known before it is loaded; None for other models."""
     if entry.block is not None:
         return entry.block
-    raw = entry.shape if entry.shape is not None else {} if entry.folder is None else _config(entry.folder)
+    raw = entry.config if entry.shape is None else entry.shape
     block = FAMILIES[family].block_of(raw) if (family := recognised(raw)) else None
     return block if type(block) is int else None
 
@@ -234,7 +214,15 @@ def families_table() -> str:
     return tabulate(rows, headers="keys", tablefmt="pipe", disable_numparse=True)
 
 
-def _config(folder: Path) -> Mapping[str, Any]:
+def cached_config(source: str, revision: str | None) -> Path | None:
+    """The config.json of a hub model in this machine's cache; None if it isn't there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(source, "config.json", revision=revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def readable_config(folder: Path) -> Mapping[str, Any]:
     """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:
         return read_config(folder)
@@ -242,16 +230,13 @@ def _config(folder: Path) -> Mapping[str, Any]:
         return {}
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> Mapping[str, Any]:
     """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
     path = folder / "config.json"
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        config: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError(
-            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
-            "*.safetensors"
-        ) from error
+        raise ModelError(f"{folder} {NO_CONFIG}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
     if not isinstance(config, dict):

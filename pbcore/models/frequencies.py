@@ -1,6 +1,5 @@
 """Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus,
-stored for one tokenizer in frequencies.json beside the checkpoint, or at the path in PBCORE_FREQUENCIES.
-"""
+stored for one tokenizer in frequencies.json beside the checkpoint, or at the path in PBCORE_FREQUENCIES."""
 
 import json
 import os
@@ -22,6 +21,7 @@ from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 
 FILE = "frequencies.json"
 VARIABLE = "PBCORE_FREQUENCIES"
+_COMMAND = "`pbcore samplers --frequencies CORPUS`"
 
 
 def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
@@ -39,21 +39,15 @@ def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
 
 def load_frequencies(path: Path, vocab_size: int) -> Tensor:
     """The probability (V,) of each token, one without a count as if it had occurred once (as in PC-Sampler's code).
-
-    Raises ModelError for an unreadable file and for a table of another vocabulary.
-    """
+    Raises ModelError for an unreadable file and for a table of another vocabulary."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         size, counts = int(table["vocab_size"]), {int(token): int(n) for token, n in table["counts"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"{path} is not a frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`"
-        ) from error
+        raise ModelError(f"{path} is not a frequency table ({error}); make one with {_COMMAND}") from error
     if size != vocab_size or not counts:
-        raise ModelError(
-            f"{path} has counts for {len(counts)} tokens of a vocabulary of {size}, but this model's has {vocab_size}; "
-            "make a table for it with `pbcore samplers --frequencies CORPUS`"
-        )
+        counted = f"{len(counts)} tokens of a vocabulary of {size}, but this model's has {vocab_size}"
+        raise ModelError(f"{path} has counts for {counted}; make a table for it with {_COMMAND}")
     total = sum(counts.values())
     probabilities = torch.full((vocab_size,), 1 / total)  # (V,)
     probabilities[list(counts)] = torch.tensor(list(counts.values())) / total
@@ -73,13 +67,10 @@ def digest(table: Tensor | None) -> str | None:
 
 
 def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
-    """A model's tokenizer and vocabulary size, without loading its weights.
-
-    Raises ModelError for models without a checkpoint.
-    """
+    """A model's tokenizer and vocabulary size, without its weights. Raises ModelError if it has no checkpoint."""
     entry = resolve_model(name)
     if entry.folder is None and entry.source is None:
         raise ModelError(f"{name} has no tokenizer of its own to count tokens with; give a model with a checkpoint")
     folder = locate(entry, LoadOptions())
-    size: int = architecture(read_config(folder), str(folder)).config.vocab_size
+    size: int = architecture(entry.config or read_config(folder), str(folder)).config.vocab_size
     return read_tokenizer(folder, entry.name, entry.chat), size

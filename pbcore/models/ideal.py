@@ -1,10 +1,7 @@
 """The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of the paper's analysis.
 
 It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding.
-It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
-"""
-
-from __future__ import annotations
+It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`)."""
 
 import string
 from collections.abc import Mapping, Sequence
@@ -27,8 +24,8 @@ from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
 from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution, canvas_tokens
-from pbcore.theory.distributions import answer_distribution, supports
-from pbcore.theory.mutual import mutual_information
+from pbcore.theory.distributions import answer_distribution
+from pbcore.theory.lost import mutual_information
 
 NOISE = 1e-6
 
@@ -39,9 +36,7 @@ class Ideal:
     The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
     order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks only in
     shuffles of more than 9 people, because of the excluded order. Logits are float64; impossible tokens have −inf. The
-    vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are
-    added as samples contain them.
-    """
+    vocabulary holds characters and the people of the package's own data, then other words as samples contain them."""
 
     name = "ideal"
     mask_id = 0
@@ -60,31 +55,26 @@ class Ideal:
             raise ModelError(
                 f"ideal: noise is the size of the tie-breaking noise in the logits, from 0 to below 0.01, not {noise}"
             )
-        self.device = torch.device(device)
-        self.noise = noise
+        self.device, self.noise = torch.device(device), noise
         of = {"source": "pbcore", "revision": None, "family": "ideal", "embedded": True, "dummy": False}
         self.info: Mapping[str, Any] = {**of, "parameters": 0, "dtype": "float64", "noise": noise}
         # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
-        self._texts: list[str] = [MASK, EOS]
-        self._ids: dict[str, int] = {MASK: 0, EOS: 1}
-        self._intern(['["', '", "', '"]', " a", *sorted(string.printable)])
-        self._intern(sorted({token for person in people() for token in tokens(person)}))
+        names = sorted({token for person in people() for token in tokens(person)})
+        self._ids: dict[str, int] = {}  # the vocabulary
+        self._add([MASK, EOS, '["', '", "', '"]', " a", *sorted(string.printable), *names])
 
     @property
     def vocab_size(self) -> int:
-        return len(self._texts)
+        return len(self._ids)
 
-    @staticmethod
-    def supports(task: str) -> bool:
-        """Whether `ideal` can answer a task: its valid answers must be known."""
-        return supports(task)
+    def _add(self, words: Sequence[str]) -> None:
+        for word in words:
+            self._ids.setdefault(word, len(self._ids))
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks.
-
-        Raises ModelError for prompts that are not Samples and for tasks whose answers can't be listed or counted.
-        """
+        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks. Raises ModelError
+        for prompts that are not Samples and for tasks whose answers can't be listed or counted."""
         if not isinstance(prompt, Sample):
             raise ModelError(
                 "ideal takes Samples only, since it needs their valid answers; give those of "
@@ -93,7 +83,7 @@ class Ideal:
         if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
             raise ModelError(f"ideal: max_new_tokens must be a whole number of at least 1, got {max_new_tokens!r}")
         distribution = _distribution(prompt, max_new_tokens)
-        self._intern(distribution.vocabulary)
+        self._add(distribution.vocabulary)
         self._built[id(prompt), distribution.length] = prompt, distribution
         length = max_new_tokens or prompt.max_new_tokens
         given = [None] * length if prompt.canvas is None else canvas_tokens(prompt.canvas)
@@ -101,20 +91,18 @@ class Ideal:
         return Request((), canvas, key, prompt)
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Tokens up to the first EOS, joined; masks are left out."""
         return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
-        """All tokens joined; masks and EOS are left out."""
-        return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
+        texts = list(self._ids)
+        return "".join(texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
 
-    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> _Batch:
-        """A batch ready for decoding; its distributions are built here."""
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> "_Batch":
         if cache is not None:
             raise ModelError(f"ideal has no {cache} cache: it keeps nothing between forwards")
         return _Batch([self._row(request, seed) for request in requests], self.vocab_size, self.noise, self.device)
 
-    def _row(self, request: Request, seed: int) -> _Row:
+    def _row(self, request: Request, seed: int) -> "_Row":
         if request.sample is None:
             raise ModelError("ideal decodes requests that its own encode made from a Sample; this one has no sample")
         length = len(request.canvas)
@@ -128,19 +116,11 @@ class Ideal:
         low = torch.tensor((seed + (1 << 63)) % (1 << 64) - (1 << 63))  # the seed's lower 64 bits
         return _Row(distribution, columns, local, hashes, int(mixed(mixed(low) ^ request.key)))
 
-    def _intern(self, words: Sequence[str]) -> None:
-        for word in words:
-            if word not in self._ids:
-                self._ids[word] = len(self._texts)
-                self._texts.append(word)
-
 
 class IdealDependence(Ideal):
     """`ideal` with an oracle for samplers that read attention: as its weights it gives the mutual information of each
-    two positions, given what is revealed, in bits.
-
-    What such a sampler loses here is lost by its selection rule; no attention map can win it back.
-    """
+    two positions, given what is revealed, in bits. What such a sampler loses here is lost by its selection rule; no
+    attention map can win it back."""
 
     name = "ideal-mi"
     attention = True
@@ -177,7 +157,6 @@ class _Batch:
         return self._logits(self._rows, query.canvas.cpu().numpy(), query.want.cpu().numpy(), query.nfe.cpu().numpy())
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions, and (N, V) of those in `query.review`, each given all other tokens."""
         if query.review is None:
             raise ValueError("ideal: logits_and_review needs a query with review")
         if not query.hidden:
@@ -191,8 +170,7 @@ class _Batch:
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
         """Logits (M, V) of the wanted positions, and mutual information in bits in the place of attention weights; its
-        columns are the canvas alone, and no column is a sink.
-        """
+        columns are the canvas alone, and no column is a sink."""
         if query.attending is None or query.slots is None:
             raise ValueError("ideal-mi: logits_and_attention needs a query with attending and slots")
         canvas = query.canvas.cpu().numpy()  # (R, L)

@@ -1,16 +1,18 @@
-"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's
-own code.
-"""
+"""Loads masked models: checkpoints natively or by their own code, published shapes with random weights. `compare`
+compares the logits of our loading with those of the authors' code.
+
+T tokens, V vocabulary."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from pbcore.errors import InputError
 from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
@@ -23,9 +25,16 @@ from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
-from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
-from pbcore.models.onednn import with_onednn
-from pbcore.models.tokenizer import HashTokenizer, Tokenizer, auto_tokenizer, read_tokenizer
+from pbcore.models.network import Columns, NativeNetwork, RemoteNetwork, count_parameters, with_onednn
+from pbcore.models.registry import resolve_model
+from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_tokenizer
+
+PROMPTS = (
+    "List three colours of the rainbow.",
+    "def first_even(numbers):\n    for number in numbers:\n",
+    "Translate into French: the waiting line is long, and the bus is late again.",
+)
+MASKED = 8  # the last tokens of each of PROMPTS are masks, as in decoding
 
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
@@ -37,7 +46,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
     folder = None if entry.dummy else locate(entry, options)
     where = entry.name if folder is None else str(folder)
-    raw = entry.shape or {} if folder is None else read_config(folder)
+    raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork
     tokenizer: Tokenizer | None = None
     try:
@@ -46,7 +55,7 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
         if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
             raise
         network = RemoteNetwork(own_code(folder, raw, kind).to(place))
-        tokenizer = auto_tokenizer(folder, entry.name, options.chat or entry.chat, trust_remote_code=True)
+        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True)
         arch = _own_architecture(network.module, raw)
     else:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
@@ -112,8 +121,7 @@ def _native(
 
 def read_top_k(kind: str, folder: Path) -> int | None:
     """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
-    none. It is in generation_config.json (published ones set none), else transformers' default of 50.
-    """
+    none. It is in generation_config.json (published ones set none), else transformers' default of 50."""
     if kind != "dream":
         return None
     path = folder / "generation_config.json"
@@ -127,9 +135,7 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem
-    of the checkpoint.
-    """
+    """The architecture with the block length given, the entry's or config.json's; one that doesn't fit is a problem."""
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
@@ -170,9 +176,7 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
-    """A model's description for the record, plain values only; `more` adds to it, or says what a module without
-    transformers' config doesn't.
-    """
+    """A model's description for the record, plain values only; `more` adds to it or replaces it."""
     config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
@@ -184,20 +188,76 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(
-            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
-        ),
+        "layers": int(more.get("layers") or getattr(config.get_text_config(), "num_hidden_layers", 0)),
         "remote_code": False,
     } | more
 
 
 def first_id(what: str, *ids: int | None, where: str) -> int:
     """The first of a token's ids that is given. Raises ModelError if none is."""
-    for token in ids:
-        if token is not None:
-            return int(token)
+    if (token := next((one for one in ids if one is not None), None)) is not None:
+        return int(token)
     key = "mask_token_id" if what == "mask_id" else "eos_token_id"
     raise ModelError(
         f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
         "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One prompt: its tokens, the largest difference of a logit, how many positions have the same likeliest token."""
+
+    tokens: int
+    difference: float
+    same: int
+
+
+def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions) -> list[Compared]:
+    """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and compares their logits.
+    Raises InputError without `trust_remote_code`, for models without a checkpoint and for one without code of its own;
+    ModelError if either can't be loaded or run."""
+    if not trust_remote_code:
+        raise InputError(
+            f"{name}: the check runs the code that comes with the checkpoint; look at it, then add --trust-remote-code"
+        )
+    entry = resolve_model(name)
+    if entry.family != "masked" or entry.dummy:
+        raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
+    ours = load_masked(entry, device, "float32", options)
+    folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
+    raw = entry.config or read_config(folder)
+    if not raw.get("auto_map"):
+        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
+    theirs = own_code(folder, raw, torch.float32).to(device)
+    return [_compared(ours, theirs, ids) for ids in _prompts(ours)]
+
+
+def _prompts(model: MaskedModel) -> list[list[int]]:
+    """The prompts' ids, from the tokenizer or, without one, drawn by their place; each ends with masks."""
+    if isinstance(model.tokenizer, NoTokenizer):
+        generator = torch.Generator().manual_seed(0)
+        plain = [torch.randint(model.vocab_size, (n,), generator=generator).tolist() for n in (9, 16, 23)]
+    else:
+        plain = [model.tokenizer.text(text) for text in PROMPTS]
+    return [[*ids, *[model.mask_id] * MASKED] for ids in plain]
+
+
+@torch.inference_mode()
+def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
+    row = torch.tensor([list(ids)], device=ours.device)  # (1, T)
+    grid = torch.arange(row.shape[1], device=ours.device)
+    sees = None if ours.block is None else (grid // ours.block <= (grid // ours.block)[:, None])[None]  # (1, T, T)
+    mine = ours.network.project(ours.network.hidden(Columns(row, grid[None], sees)))[0].float()  # (T, V)
+    given: dict[str, Any] = {}
+    if sees is not None and ours.info["family"] != "fast_dllm_v2":  # whose code makes its own mask
+        lowest = torch.finfo(torch.float32).min
+        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(~sees, lowest)[:, None]
+    try:
+        other: Tensor = theirs(row, **given).logits[0].float()
+    except Exception as error:  # whatever a stranger's code raises
+        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
+    if mine.shape != other.shape:
+        raise ModelError(f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}")
+    same = int((mine.argmax(-1) == other.argmax(-1)).sum())
+    return Compared(row.shape[1], float((mine - other).abs().max()), same)

@@ -1,9 +1,7 @@
-"""Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV
-caches.
+"""Masked diffusion transformers as Denoisers: prompts, left-padded batches, logits of the wanted positions, KV caches.
 
 R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width, M wanted positions,
-V tokens.
-"""
+V tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,13 +39,11 @@ class MaskedModel(Predictor):
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits.
-
-        A block model can't hide them, nor re-predict a block's first token with shifted logits.
-        """
-        if self.block is not None:
-            return frozenset() if self.shift else frozenset({"seen"})
-        return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
+        """Hidden tokens need a pairwise attention mask and unshifted logits. A block model can't hide them, nor
+        re-predict a block's first token with shifted logits."""
+        if self.shift:
+            return frozenset({"seen"} if self.block is None else ())
+        return frozenset({"seen", "hidden"} if self.network.pairwise and self.block is None else {"seen"})
 
     @property
     def attention(self) -> bool:
@@ -55,10 +51,8 @@ class MaskedModel(Predictor):
         return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row: a Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` is one
-        mask token. The chat template is applied to messages; text is tokenized without it; token ids are used
-        unchanged. Raises ModelError for words or ids outside the vocabulary, too long rows, and a missing length.
-        """
+        """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
+        messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`."""
         sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
@@ -66,11 +60,9 @@ class MaskedModel(Predictor):
         return request
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Canvas tokens as text, up to the first stop token; masks and other special tokens are left out."""
         return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
-        """All canvas tokens as text; special tokens are left out, but not what follows them."""
         return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
@@ -84,30 +76,25 @@ class MaskedModel(Predictor):
 
 class MaskedContext(PositionReader):
     """A batch being decoded: prompts right-aligned in P columns, then L canvas columns; the attention mask and position
-    ids make padding invisible.
-
-    With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the
-    window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM,
-    arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first token.
-    """
+    ids make padding invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only
+    the columns from the window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their
+    slots (Fast-dLLM, arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first
+    token."""
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model, self._mode = model, cache
         self._cache: Any = None
-        width = max(len(request.prompt_ids) for request in requests)
-        length = max(len(request.canvas) for request in requests)
-        rows, seen = [], []
-        for request in requests:
-            pad, canvas = width - len(request.prompt_ids), len(request.canvas)
-            rows.append([model.eos_id] * pad + list(request.prompt_ids))
-            seen.append([False] * pad + [True] * (width - pad + canvas) + [False] * (length - canvas))
-        self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), width)  # (R, P)
-        self._seen = torch.tensor(seen, device=model.device)  # (R, T)
+        sizes = torch.tensor([(len(row.prompt_ids), len(row.canvas)) for row in requests], device=model.device)
+        prompt, canvas = sizes[:, :1], sizes[:, 1:]  # (R, 1) each
+        width = int(prompt.max())
+        columns = torch.arange(width + int(canvas.max()), device=model.device)  # (T,)
+        self._seen = (columns >= width - prompt) & (columns < width + canvas)  # (R, T)
+        ids = [[model.eos_id] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in requests]
+        self._prompt = torch.tensor(ids, dtype=torch.long, device=model.device).reshape(len(ids), width)  # (R, P)
         self._derive()
 
     def _derive(self) -> None:
-        """Computes the position ids (R, T) and the attention mask (None without padding) from `_seen`."""
-        self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)
+        self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)  # (R, T)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
@@ -158,10 +145,7 @@ class MaskedContext(PositionReader):
         return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the shadows of the revealed positions in `review` (R, L).
-
-        As in WINO the shadow block covers both kinds of positions, although only the shadows of revealed ones are read.
-        """
+        """Logits (M, V) of the wanted positions and (N, V) of the shadows of `review` (R, L); both have one."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt, end = self._prompt.shape[1], columns.shape[1]
         run, of, real = with_shadows(
@@ -175,10 +159,7 @@ class MaskedContext(PositionReader):
         return logits[: len(wanted)], logits[len(wanted) :]
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these.
-
-        Without a KV cache, prompt columns that are now padding in every row are dropped too.
-        """
+        """Without a KV cache, prompt columns that are now padding in every row are dropped, too."""
         self._prompt, self._seen = self._prompt[rows], self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)
@@ -197,8 +178,7 @@ def with_shadows(
     A shadow stands at its column's position and attends to its row's other columns and to all shadows of its row; no
     column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a
     forward without it. Returns the T + S columns to run, the column (R, S) that each shadow re-predicts, and which
-    shadows are real (R, S): rows with fewer are padded on the right.
-    """
+    shadows are real (R, S): rows with fewer are padded on the right."""
     count = review.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]
     of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)

@@ -42,12 +42,9 @@ class Peak:
 
 @contextmanager
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
-    """Measures the peak memory on `device` while the block runs.
-
-    CUDA: the allocator's exact peak, once the device has finished. CPU: the resident set, once freed memory has been
-    given back; on Linux by its high-water mark, elsewhere sampled in a thread, so that a shorter peak can be missed.
-    Both counters are reset.
-    """
+    """Measures the peak memory on `device` while the block runs. CUDA: the allocator's exact peak, once the device has
+    finished. CPU: the resident set, once freed memory has been given back; on Linux by its high-water mark, elsewhere
+    sampled in a thread, so that a shorter peak can be missed. Both counters are reset."""
     device = torch.device(device)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -73,10 +70,8 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
 @cache
 def keep_freed_memory() -> bool:
     """Lets glibc keep freed memory for the next forward, at most KEPT bytes of it: by default it returns every large
-    tensor's pages to the system, which has to clear them when the next forward asks for them again.
-
-    Does nothing with another C library, or where the environment sets malloc's behaviour. Returns whether it was done.
-    """
+    tensor's pages to the system, which has to clear them when the next forward asks for them again. Does nothing with
+    another C library, or where the environment sets malloc's behaviour. Returns whether it was done."""
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
     mallopt = getattr(_libc(), "mallopt", None)

@@ -1,6 +1,4 @@
-"""DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy
-bound (arXiv 2505.24857).
-"""
+"""DiffusionGemma through transformers' `generate`: block diffusion, accepted by an entropy bound (arXiv 2505.24857)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,26 +30,20 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
 class DiffusionGemma:
     """DiffusionGemma with its own decoding loop: a sampler `eb-0.1` sets the entropy bound of its acceptance rule;
     `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005` set the rest of its generation config; settings
-    that aren't given keep the checkpoint's values.
-
-    It generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
-    theirs; a length that was asked for must be one.
-    """
+    that aren't given keep the checkpoint's values. It generates whole canvases (256 tokens in published checkpoints),
+    so a task's length is rounded up to a multiple of theirs; a length that was asked for must be one."""
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
-        self.name, self.info = name, info
-        self._module, self._tokenizer = module, tokenizer
+        self.name, self.info, self._module, self._tokenizer = name, info, module, tokenizer
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises InputError for a sampler that isn't `eb` with this model's parameters."""
         self._settings(sampler)
 
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
-        """One Generation per prompt, decoded one at a time: in a batch transformers' `generate` counts padding as
-        positions and draws for all rows by one generator, so answers would depend on their neighbours.
-        """
+        """Decodes one prompt at a time: in a batch transformers' `generate` counts padding as positions and draws for
+        all rows by one generator, so answers would depend on their neighbours."""
         settings = self._settings(sampler)
         return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
 
@@ -89,11 +81,10 @@ class DiffusionGemma:
         if "bound" in settings:
             given["sampler_config"] = EntropyBoundSamplerConfig(entropy_bound=settings["bound"])
         drafts = _Drafts()
+        given |= {"streamer": drafts, "max_new_tokens": length, "return_dict_in_generate": True}
         with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
             torch.manual_seed((seed << 20) + (sample.index if sample else place))
-            output = self._module.generate(
-                ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given
-            )
+            output = self._module.generate(ids, **given)
         tokens = output.sequences[0, ids.shape[1] :].tolist()
         return self._generation(tokens, drafts, float(output.tokens_per_forward[0]), length)
 
@@ -130,8 +121,7 @@ class DiffusionGemma:
 
     def _stops(self) -> set[int]:
         """Ids that end an answer."""
-        config = self._module.generation_config
-        stops = config.eos_token_id
+        config, stops = self._module.generation_config, self._module.generation_config.eos_token_id
         if stops is None:
             stops = self._module.config.get_text_config().eos_token_id
         return {config.pad_token_id, *(stops if isinstance(stops, list) else [stops])} - {None}
@@ -143,11 +133,11 @@ class _Drafts:
     def __init__(self) -> None:
         self.canvases: list[tuple[int, ...]] = []
 
-    def put(self, value: torch.Tensor) -> None:
-        """Ignored: the prompt and finished canvases are in the output too."""
-
     def put_draft(self, value: torch.Tensor) -> None:
         self.canvases.append(tuple(value[0].tolist()))
+
+    def put(self, value: torch.Tensor) -> None:
+        """Ignored: the prompt and finished canvases are in the output too."""
 
     def end(self) -> None:
         """Nothing to close."""
@@ -165,10 +155,9 @@ def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, opti
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
     given: dict[str, Any] = {"device_map": options.device_map, "attn_implementation": options.attn_implementation}
+    make: Any = DiffusionGemmaForBlockDiffusion.from_pretrained
     try:
-        module: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(
-            folder, dtype=kind, local_files_only=True, **given
-        )
+        module = make(folder, dtype=kind, local_files_only=True, **given)
     except (OSError, ImportError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     module = (module if options.device_map else module.to(place)).eval().requires_grad_(False)

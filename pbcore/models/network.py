@@ -1,14 +1,13 @@
-"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a
-checkpoint's own code.
+"""The transformer of a masked model, of transformers or a checkpoint's own code: hidden states, projection, KV caches.
 
 R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a head, M wanted
-positions, V tokens.
-"""
+positions, V tokens."""
 
+import platform
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,9 @@ import transformers
 from packaging.version import Version
 from torch import Tensor, nn
 from transformers import StaticCache
+from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP
+from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from pbcore.models.attention import AttentionReader, reading
 
@@ -26,12 +28,9 @@ OLD = Version(transformers.__version__) < Version("5.4")
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip` columns. `mask` (R, T)
-    is False at hidden columns, None without any.
-
-    A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets
-    the attention weights; only pairwise networks have them. With a cache the columns start at its slot `start` and
-    overwrite its contents.
-    """
+    is False at hidden columns, None without any. A `pairwise` network also takes a mask (R, Q, T): False where column q
+    may not attend to column t. A `reader` gets the attention weights; only pairwise networks have them. With a cache
+    the columns start at its slot `start` and overwrite its contents."""
 
     ids: Tensor
     positions: Tensor
@@ -74,8 +73,9 @@ class NativeNetwork:
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
-        skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
-        with skipping, reading(self.module, run.reader):
+        if self._last is not None:
+            self._last.skip = narrow
+        with reading(self.module, run.reader):
             output = self.module.model(
                 ids,
                 attention_mask=mask,
@@ -89,10 +89,8 @@ class NativeNetwork:
 
     def _added(self, mask: Tensor) -> Tensor:
         """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T), where that is best.
-
         PyTorch's kernels for CPUs turn a mask of booleans into numbers in every layer, one for each query and key.
-        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is.
-        """
+        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is."""
         if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
         dtype = self.module.dtype
@@ -133,12 +131,9 @@ class RemoteNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A network and how its predictions are read.
-
-    With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2), with `block` attention is
-    block-causal in blocks of that length. `top_k`, if the checkpoint's generation settings have it, keeps only that
-    many candidate tokens at each position. Samplers work on `device`.
-    """
+    """A network and how its predictions are read. With `shift` the token at position i is predicted at i − 1 (Dream,
+    Fast-dLLM v2), with `block` attention is block-causal in blocks of that length. `top_k`, of the checkpoint's
+    generation settings, keeps only that many candidate tokens at each position. Samplers work on `device`."""
 
     network: NativeNetwork | RemoteNetwork
     mask_id: int
@@ -154,10 +149,7 @@ class Predictor:
         return self.candidates(self.network.project(hidden).to(self.device))
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay.
-
-        The mask token is excluded first.
-        """
+        """Logits (M, V) with all but the `top_k` largest and ties, the mask token excluded first, set to −∞."""
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -169,25 +161,16 @@ class LastLayer:
     """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
 
     Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
-    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
-    other columns, and sees the skipped ones' keys and values through a cache of this one call.
-    """
+    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code sees the
+    skipped columns' keys and values through a cache of this one call. The next forward leaves out `skip` columns."""
 
     def __init__(self, layer: Any) -> None:
-        self._skip = 0
+        self.skip = 0
         layer.register_forward_pre_hook(self._narrow, with_kwargs=True)
 
-    @contextmanager
-    def skipping(self, columns: int) -> Iterator[None]:
-        """Forwards run in this context leave out the first `columns` columns."""
-        self._skip = columns
-        try:
-            yield
-        finally:
-            self._skip = 0
-
     def _narrow(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-        if not (skip := self._skip):
+        skip, self.skip = self.skip, 0
+        if not skip:
             return None
         (states,) = args  # (R, Q, H)
         cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
@@ -221,9 +204,7 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> LastLayer | None:
-    """The model's last layer, or None where the attention is of another build, its kernel takes other masks, or layers
-    lie on several devices.
-    """
+    """The last layer; None where attention is of another build or takes other masks, or layers lie on many devices."""
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None
@@ -246,3 +227,64 @@ def _moved(tensor: Any, module: Any) -> Any:
 def count_parameters(module: nn.Module) -> int:
     """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+class Product(nn.Module):
+    """An nn.Linear, with its own parameters, computed by oneDNN. Answers are those of nn.Linear up to rounding.
+
+    PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes with
+    PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+
+    def forward(self, x: Tensor, function: str = "none") -> Tensor:
+        """`x` (…, H) times the weights, plus the bias, then an elementwise function: (…, I)."""
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, function, [], "")
+        return result
+
+
+class Gated(nn.Module):
+    """The gated MLP of Llama and Qwen, down(silu(gate(x)) · up(x)), with its parameters under the same names."""
+
+    def __init__(self, mlp: Any) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = map(Product, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_proj(x, "swish"), self.up_proj  # (…, I)
+        inner = torch.ops.mkldnn._linear_pointwise.binary(x, gate, up.weight, up.bias, "mul")
+        result: Tensor = self.down_proj(inner)
+        return result
+
+
+def with_onednn(module: nn.Module) -> nn.Module:
+    """The module with oneDNN's products where they are faster and it computes in float32 on a CPU; else as it was.
+    `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was."""
+    weights = next(module.parameters())
+    fits = weights.device.type == "cpu" and weights.dtype == torch.float32
+    if fits and torch.backends.mkldnn.enabled and onednn_is_faster():
+        _replace_products(module)
+    return module
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """Whether this is an x86 processor that isn't Intel's, and this PyTorch has oneDNN's fused product."""
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not available or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    info = Path("/proc/cpuinfo")
+    processor = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else platform.processor()
+    return platform.machine().lower() in ("x86_64", "amd64") and "GenuineIntel" not in processor
+
+
+def _replace_products(module: nn.Module) -> None:
+    for name, child in list(module.named_children()):
+        if isinstance(child, LlamaMLP | Qwen2MLP | Qwen3MLP) and child.config.hidden_act == "silu":
+            setattr(module, name, Gated(child))
+        elif type(child) is nn.Linear:
+            setattr(module, name, Product(child))
+        else:
+            _replace_products(child)

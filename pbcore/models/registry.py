@@ -1,7 +1,5 @@
 """Models by name, without torch: data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from pbcore.errors import InputError
 from pbcore.extensions import named, provided
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
+from pbcore.models.families import FAMILIES, NO_CONFIG, cached_config, family_of, readable_config
 from pbcore.package_data import package_yaml
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
@@ -22,13 +20,11 @@ from pbcore.registry import Registry, hint
 if TYPE_CHECKING:
     from pbcore.models.base import Model
 
-_HERE = Path(__file__).parent
 UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
-_DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
     "ideal": "pbcore.models.ideal:load_ideal",
     "masked": "pbcore.models.loading:load_masked",
-    "causal": "pbcore.models.causal_loading:load_causal",
+    "causal": "pbcore.models.causal:load_causal",
     "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
     "sedd": "pbcore.models.sedd.model:load_sedd",
 }
@@ -49,11 +45,9 @@ FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", loa
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
-
     Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a
     name that is taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node
-    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster.
-    """
+    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
@@ -67,9 +61,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 def add_models_file(path: str | Path) -> list[str]:
     """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and returns their names.
-
-    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file.
-    """
+    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file."""
     taken = {**_table(), **FACTORIES.all()}
     return [name for source in provided("models") for name in source.add_file(path, taken)]
 
@@ -80,14 +72,12 @@ def sources() -> dict[str, str]:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
-    installation.
-    """
+    """The names that `load_model` accepts: the table and registered models that are in this installation."""
     return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
 def all_entries() -> list[ModelEntry]:
-    """Every entry, including embedded models missing from this installation."""
+    """Every entry, also of embedded models missing from this installation."""
     return list(_entries().values())
 
 
@@ -97,12 +87,10 @@ def missing_here(entry: ModelEntry) -> bool:
 
 
 def resolve_model(name: str) -> ModelEntry:
-    """Resolves a model name, without loading the model or importing torch.
-
-    `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a
-    hub id (`owner/name`), or the path of a checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is
-    merged into its weights. Raises ModelError with close matches for anything else.
-    """
+    """Resolves a model name, without loading the model or importing torch. `name` is a name of the table (with `:dummy`
+    or `:dummy-l2` if its published shape is known), a registered name, a hub id (`owner/name`), or the path of a
+    checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is merged into its weights. Raises
+    ModelError with close matches for anything else."""
     if not isinstance(name, str) or not name:
         known = ", ".join(model_names())
         raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {known}")
@@ -112,8 +100,7 @@ def resolve_model(name: str) -> ModelEntry:
     base, colon, suffix = name.partition(":")
     if colon and base in _table():
         return _dummy(_table()[base], name, suffix)
-    entry = _entries().get(name)
-    if entry is not None:
+    if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
             objective = {"causal": " --objective causal", "sedd": " --objective sedd"}.get(entry.family, "")
             graph = " --graph uniform" if name.endswith("-uniform") else ""
@@ -124,36 +111,31 @@ def resolve_model(name: str) -> ModelEntry:
         return entry
     if path.is_dir():
         if (path / "config.json").is_file():
-            return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
+            config = readable_config(path)
+            return ModelEntry(path.name or name, family=family_of(config), folder=path.resolve(), config=config)
         if is_adapter(path):
             raise ModelError(
                 f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
             )
-        raise ModelError(
-            f"model {name!r}: {path.absolute()} is not a checkpoint: it has no config.json. Give the folder that holds "
-            "config.json and *.safetensors"
-        )
+        raise ModelError(f"model {name!r}: {path.absolute()} {NO_CONFIG}")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         what = "is a file" if path.is_file() else "does not exist"
-        raise ModelError(
-            f"model {name!r}: {path.absolute()} {what}; give the checkpoint's folder, with config.json and "
-            "*.safetensors"
-        )
+        give = "give the checkpoint's folder, with config.json and *.safetensors"
+        raise ModelError(f"model {name!r}: {path.absolute()} {what}; {give}")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        return ModelEntry(name, family=family_of_hub(name, "main") or UNKNOWN, source=name, revision="main")
+        cached = cached_config(name, "main")
+        family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
+        return ModelEntry(name, family=family, source=name, revision="main")
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
     )
 
 
-def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
-    """Loads a model by name onto a device.
-
-    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered
-    factory gets them unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match
-    their config, and an unreachable hub.
-    """
+def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> "Model":
+    """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are
+    those of LoadOptions; a registered factory gets them unchanged. Raises ModelError for unknown names (with close
+    matches), checkpoints that don't match their config, and an unreachable hub."""
     entry = resolve_model(name)
     if entry.factory is not None:
         if entry.adapter is not None:
@@ -167,7 +149,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
 
-        entry = replace(entry, family=family_of_folder(locate(entry, given)))
+        config = readable_config(folder := locate(entry, given))
+        entry = replace(entry, family=family_of(config), folder=folder, config=config)
     # With a mask token of the user's choice any checkpoint is a masked model.
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
@@ -191,7 +174,7 @@ def _adapted(name: str) -> ModelEntry:
     )
 
 
-def _made(entry: ModelEntry, model: Any) -> Model:
+def _made(entry: ModelEntry, model: Any) -> "Model":
     """What a user's factory returned. Raises ModelError if it is no model."""
     from pbcore.models.base import BatchDecoder, OwnDecoder, missing_members
 
@@ -201,8 +184,7 @@ def _made(entry: ModelEntry, model: Any) -> Model:
             f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
             f"it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
-    made: Model = model
-    return made
+    return model  # type: ignore[no-any-return]
 
 
 def _built_in() -> dict[str, ModelEntry]:
@@ -217,11 +199,11 @@ def _entries() -> dict[str, ModelEntry]:
         for name, factory in FACTORIES.all().items()
     }
     built_in = _built_in()
-    return built_in | {name: entry for name, entry in users.items() if name not in built_in}
+    return built_in | users | built_in  # whose names can't be taken
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
-    match = _DUMMY.fullmatch(suffix)
+    match = re.fullmatch(r"dummy(?:-l([1-9]\d*))?", suffix)
     if match is None:
         forms = f"{entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)"
         raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
@@ -234,21 +216,15 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data = package_yaml("pbcore.models", "models.yaml")
-    return {name: _entry(name, values, data["shapes"]) for name, values in data["models"].items()}
-
-
-def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> ModelEntry:
-    fields = dict(values)
-    folder, shape = fields.pop("folder", None), fields.pop("shape", None)
-    fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
-    known = FAMILIES.get(fields.get("architecture", ""))
-    if known is not None and fields["family"] == "masked":
-        fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
-    return ModelEntry(
-        name,
-        **fields,
-        folder=_HERE / folder if folder else None,
-        embedded=folder is not None,
-        shape=shapes[shape] if shape else None,
-    )
+    data, entries = package_yaml("pbcore.models", "models.yaml"), {}
+    for name, values in data["models"].items():
+        fields = {**values, "stop_ids": tuple(values.get("stop_ids", ())), "embedded": "folder" in values}
+        if "folder" in values:
+            fields["folder"] = Path(__file__).with_name(values["folder"])
+        if "shape" in values:
+            fields["shape"] = data["shapes"][values["shape"]]
+        known = FAMILIES.get(values.get("architecture", ""))
+        if known is not None and values["family"] == "masked":
+            fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
+        entries[name] = ModelEntry(name, **fields)
+    return entries

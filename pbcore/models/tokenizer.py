@@ -1,13 +1,11 @@
-"""Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no
-tokenizer.
-"""
+"""Text to token ids and back: a checkpoint's tokenizer files, a placeholder for dummies, or no tokenizer."""
 
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
@@ -69,13 +67,11 @@ def encoded(
     *,
     hole: int,
     tokens: int,
-    limit: int,
+    limit: float,
+    of: str = "the length of the answer",
 ) -> Request:
-    """A prompt as a row of model `name`, which has so many `tokens` and positions (`limit`); `hole` stands at the
-    canvas positions to predict, given ones hold a Sample's tokens.
-
-    Raises ModelError for ids outside the vocabulary, a prompt and answer that are too long, and a missing length.
-    """
+    """A prompt as a row of model `name` with so many `tokens` and positions (`limit`); `hole` stands at positions to
+    predict. Raises ModelError for ids outside the vocabulary, too long rows and a missing length, which `of` names."""
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
     if sample is not None and sample.canvas is not None:
@@ -83,9 +79,7 @@ def encoded(
     else:
         length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
         if not isinstance(length, int) or length < 1:
-            raise ModelError(
-                f"{name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}"
-            )
+            raise ModelError(f"{name}: max_new_tokens is {of}, a whole number of at least 1, not {length!r}")
         canvas = [hole] * length
     outside = [i for i in (*ids, *(i for i in canvas if i != hole)) if not 0 <= i < tokens]
     if outside:
@@ -107,8 +101,7 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 
 class FileTokenizer(Tokenizer):
     """A tokenizer of transformers. `mode` template applies the chat template and adds no further special tokens; plain
-    joins the turns' contents by blank lines, with `ending` behind the last.
-    """
+    joins the turns' contents by blank lines, with `ending` behind the last."""
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
         self._tokenizer, self._name, self._ending = tokenizer, name, ending
@@ -136,9 +129,7 @@ class FileTokenizer(Tokenizer):
         return template
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
-        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
-        has so far.
-        """
+        """A chat as text, up to the assistant's turn, or if `unfinished` to the end of what its last turn has."""
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
@@ -174,13 +165,12 @@ class FileTokenizer(Tokenizer):
 class HashTokenizer(Tokenizer):
     """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size  # ids are drawn from [0, size)
+    def __init__(self, size: int, eos_id: int | None = None) -> None:
+        self._size, self.eos_id = size, eos_id  # ids are drawn from [0, size)
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        return self.text(
-            "".join(f"<{message['role']}>\n{message['content']}\n" for message in messages) + "<assistant>\n"
-        )
+        turns = [f"<{message['role']}>\n{message['content']}\n" for message in messages]
+        return self.text("".join([*turns, "<assistant>\n"]))
 
     def text(self, text: str) -> list[int]:
         return [zlib.crc32(token.encode()) % self._size for token in tokens(text)]
@@ -202,41 +192,30 @@ class NoTokenizer(Tokenizer):
         )
 
 
-def auto_tokenizer(folder: Path, name: str, mode: str | None, trust_remote_code: bool) -> Tokenizer:
-    """The tokenizer that transformers makes of a folder's files. Raises ModelError for files that can't be read."""
-    from transformers import AutoTokenizer
+def read_tokenizer(
+    folder: Path, name: str, mode: str | None, ending: str = "", *, auto: bool = False, trust_remote_code: bool = False
+) -> Tokenizer:
+    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
+    the one that transformers makes. `ending` stands behind chats without template. Raises ModelError for bad files."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
+    kind: Any = AutoTokenizer
+    if not auto:
+        if (folder / "tokenizer.json").is_file():
+            kind = PreTrainedTokenizerFast
+        elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            kind = Qwen2Tokenizer
+        else:
+            return NoTokenizer(name)
     try:
-        words = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+        words = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
         raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
-    return FileTokenizer(words, name, mode)
-
-
-def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") -> Tokenizer:
-    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; `ending`
-    stands behind chats without a template.
-
-    Raises ModelError for files that can't be read.
-    """
-    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
-
-    if (folder / "tokenizer.json").is_file():
-        kind = PreTrainedTokenizerFast
-    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        kind = Qwen2Tokenizer
-    else:
-        return NoTokenizer(name)
-    try:
-        return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode, ending)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return FileTokenizer(words, name, mode, ending)
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
-    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
-    model; None for one that tells no tokens.
-    """
+    """Token id → its text, `<eos>` for tokens that end an answer, `<7>` for those without; None for a model without."""
     text = getattr(model, "text", None)
     if not callable(text):
         return None
@@ -249,11 +228,6 @@ def pieces(model: Any) -> Callable[[int], str] | None:
     return piece
 
 
-class PastEos(TypedDict):  # two fields of a Generation
-    official_text: str | None
-    text_after_eos: bool | None
-
-
 def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
     """Where the first of `stops` stands in `ids`; their number if none does."""
     return next((place for place, token in enumerate(ids) if token in stops), len(ids))
@@ -261,11 +235,9 @@ def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
 
 def past_eos(
     ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
-) -> PastEos:
-    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
-
-    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
-    """
+) -> dict[str, Any]:
+    """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the
+    text of the whole canvas. `text` is the answer; `whole_text` gives the canvas as text, None if it can't be told."""
     if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}
     whole = whole_text(ids)

@@ -5,13 +5,10 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
-| pasted | configure | a cell's name among the arguments, in the place of its node id |
-| state | configure | settings, the plan, and which node is a cell: what all others ask |
-| omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
-| rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
+| state | configure | settings, the plan, which node or argument is a cell: what all others ask |
+| rundir | configure, report_header, pyfunc_call, runtest_makereport | run directory, run.json, records of cells |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
-| recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
@@ -26,8 +23,9 @@ from os.path import exists
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-OF_CELLS = ("pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
-OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
+_CELLS = ("state", "collection", "rundir", "benchmark_xdist", "scheduling")
+_RUNS = ("estimate", "progress", "gate", "run_lifecycle")
+OF_CELLS, OF_RUNS = ([f"pbcore.plugin.{name}" for name in group] for group in (_CELLS, _RUNS))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,7 +39,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     if benches or workers or may_be_given(early_config, args):
         load(early_config)
     if benches:
-        from pbcore.plugin.omp_wait_policy import choose_waiting
+        from pbcore.plugin.state import choose_waiting
 
         choose_waiting(early_config)
 
@@ -68,9 +66,8 @@ def load(config: pytest.Config) -> None:
         return
     from pbcore.extensions import integrations
 
-    names = [name for integration in integrations().values() for name in integration.plugins]
-    of_cells, of_runs = ([f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS))
-    for name in (*of_cells, *names, *of_runs):
+    own = (name for integration in integrations().values() for name in integration.plugins)
+    for name in (*OF_CELLS, *own, *OF_RUNS):
         config.pluginmanager.import_plugin(name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin.options import given
-from pbcore.plugin.sharing import UNTIMED
+from pbcore.plugin.state import UNTIMED
 
 STATS = "pbcore_benchmark"  # the report property that carries a worker's statistics
 SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")

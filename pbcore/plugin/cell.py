@@ -1,7 +1,8 @@
 """Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,7 +11,8 @@ import pytest
 from pbcore.analysis.decoding import exploration, order_statistics
 from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
 from pbcore.decoding import decode
-from pbcore.decoding.sharing import ForwardStore
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import factors_of
 from pbcore.grid.settings import Settings
@@ -23,10 +25,8 @@ from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.options import rerun
-from pbcore.plugin.recording import RECORDED, conditions, show
-from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
-from pbcore.plugin.state import drilled
+from pbcore.plugin.rundir import RECORDED, conditions, run_dir, show
+from pbcore.plugin.state import UNTIMED, drilled
 from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
 from pbcore.results.build import build_cell, generated, length_text, sample_record
@@ -38,6 +38,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.scoring import Scored, scorer
 
 _CEILINGS = pytest.StashKey[Ceilings]()
+_HELD = pytest.StashKey["tuple[ForwardStore, dict[str, Spent]]"]()  # a model's store; by task, since lengths differ
+NO_TIME = "decoded with shared forwards (--share-forwards)"
 
 
 class Answered(NamedTuple):
@@ -46,6 +48,42 @@ class Answered(NamedTuple):
     sample: Sample
     seed: int
     answer: Generation
+
+
+@dataclass(slots=True)
+class Spent:
+    """Forwards that were computed for a task, and their seconds."""
+
+    forwards: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Shared:
+    """What one cell takes from the store: forwards answered there and computed, and the time that all would take."""
+
+    store: ForwardStore
+    spent: Spent
+    shared: int = 0
+    computed: int = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[ForwardStore]:
+        """The store, whose work in the block counts as this cell's."""
+        store = self.store
+        shared, computed, seconds = store.shared, store.computed, store.seconds
+        yield store
+        self.shared, self.computed = store.shared - shared, store.computed - computed
+        self.spent.forwards += self.computed
+        self.spent.seconds += store.seconds - seconds
+
+    @property
+    def rates(self) -> dict[str, Any]:
+        """As fields of the record: the cell's seconds are all its forwards × seconds per forward of this model and
+        task, None before the first one."""
+        number, spent = self.shared + self.computed, self.spent
+        seconds = number * spent.seconds / spent.forwards if spent.forwards else None
+        return {"forwards_shared": self.shared, "forwards_computed": self.computed, "seconds_estimated": seconds}
 
 
 class Decoded(NamedTuple):
@@ -124,7 +162,7 @@ class Cell:
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
         """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
-        shared = shared_forwards(self.item.config, model, self.name)
+        shared = self._shared_forwards(model)
         if shared is not None:
             self.item.stash[UNTIMED] = True
             with shared.counted() as store:
@@ -133,6 +171,19 @@ class Cell:
         rounds = 1 if drilled(self.item.config) or getattr(model, "served", False) else self.settings.rounds
         decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
         return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
+
+    def _shared_forwards(self, model: Model) -> Shared | None:
+        """The store for this cell; None if forwards are not shared in this run, or can't be for model and sampler."""
+        if not self.settings.sharing or not getattr(model, "deterministic", False):
+            return None
+        sampler, stash = parse(self.name.sampler), self.item.config.stash
+        if not shareable(model, policy(sampler), sampler):
+            return None
+        store, spent = stash.get(_HELD, (None, {}))
+        if store is None or not store.holds(model):
+            store, spent = ForwardStore(model, int(self.settings.share_memory * GIB)), defaultdict(Spent)
+            stash[_HELD] = store, spent
+        return Shared(store, spent[self.name.task])
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory, once the device has finished."""
@@ -177,8 +228,7 @@ class Cell:
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
         known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
         if shared is not None:
-            known, absent = {"forwards_shared": shared.shared, "forwards_computed": shared.computed}, ABSENT
-            known["seconds_estimated"] = shared.seconds
+            known, absent = shared.rates, dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
         under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,
@@ -214,6 +264,12 @@ class Cell:
         run_dir(config).write_cell(cell, entries)
         benchmark.extra_info.update(show(self.item, cell))
         self.item.stash[RECORDED] = True
+
+
+def release(config: pytest.Config) -> None:
+    """Drops the store of shared forwards with its model."""
+    if _HELD in config.stash:
+        del config.stash[_HELD]
 
 
 def theory_of(

@@ -10,9 +10,8 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.extensions import integrations, named
-from pbcore.grid.option import Option, Role, options_of
+from pbcore.grid.option import Option, Role, natural, options_of, positive
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.grid.values import natural, positive
 from pbcore.printable import command_line
 
 STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
@@ -127,7 +126,7 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
 
 def read(config: pytest.Config) -> Settings:
     """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
-    from pbcore.grid.presets import with_preset
+    from pbcore.grid.profiles import with_preset
     from pbcore.grid.validate_settings import check
 
     values: dict[str, Any] = {}

@@ -16,8 +16,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import on_command_line, rerun
-from pbcore.plugin.recording import record_error
-from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
+from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
 from pbcore.text import spell_signs
@@ -219,7 +218,7 @@ class Outcome:
 
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
-        from pbcore.gates.text import rerun_command
+        from pbcore.gates.judge import rerun_command
 
         node_id = next((node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None)
         return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)

@@ -1,9 +1,16 @@
-"""What every hook needs to know of a run: settings, plan, and which nodes are cells; made once, in pytest's stash."""
+"""What every hook needs to know of a run, made once, in pytest's stash: settings, plan, and which nodes are cells, or
+which arguments, as in `pytest ideal/shuffle/confidence-k2`; and how torch's threads wait.
+
+That is chosen before torch is imported, since OpenMP reads it once. OpenMP's threads spin while they wait. On an idle
+machine that is fastest. Beside other busy processes a spinning thread keeps the core that the thread it waits for
+needs, and two threads become many times slower than one."""
 
 from __future__ import annotations
 
 import os
+import sys
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,13 +19,16 @@ from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
-from pbcore.plugin.omp_wait_policy import choose_waiting
 
 if TYPE_CHECKING:
     from pbcore.grid.plan import Plan
 
+OPENMP = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # a user who sets one has chosen
+BUSY = 0.5  # cores that others use from which on the machine counts as shared
+LOOK = 0.2  # seconds
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey["Plan"]()
+UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it has no time
 HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 
@@ -27,6 +37,57 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PBCORE_GRAMMAR_RUN", uuid.uuid4().hex)  # all processes of the run inherit it
     if options.given(config):
         plan(config)
+
+
+@pytest.hookimpl(specname="pytest_configure", tryfirst=True)
+def pytest_configure_names(config: pytest.Config) -> None:
+    """Puts node ids in the place of cells' names, before anything reads the arguments, xdist's for workers included.
+
+    A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells are; it is not run
+    itself. Raises pytest.UsageError for a model or sampler that can't be meant."""
+    given = config.invocation_params
+    names = {text: name for text in config.args if (name := _pasted(text, given.dir)) is not None}
+    if not names:
+        return
+    instead = _node_ids(names, [text for text in config.args if (given.dir / text).is_dir()], given.dir)
+    config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
+    words = tuple(instead.get(str(word), word) for word in given.args if instead.get(str(word)) != "")
+    config.invocation_params = pytest.Config.InvocationParams(args=words, plugins=given.plugins, dir=given.dir)
+    plan(config)
+
+
+def _pasted(text: str, start: Path) -> CellName | None:
+    """The cell that an argument names, unless it is a node id or there is such a file."""
+    return None if text.count("/") < 2 or "::" in text or (start / text).exists() else read_name(text)
+
+
+def _node_ids(names: dict[str, CellName], folders: list[str], start: Path) -> dict[str, str]:
+    """Argument → what stands in its place: a node id for a name, nothing for a folder that has its cells."""
+    from pbcore.report.rerun import cell_file, path_of_cells
+
+    instead = {}
+    for text, name in names.items():
+        place = next((folder for folder in folders if (start / folder / cell_file(name.task)).is_file()), None)
+        instead[text] = f"{path_of_cells(name.task, start, place or 'benches')}::test_cell[{text}]"
+        if place is not None:
+            instead[place] = ""
+    return instead
+
+
+def choose_waiting(config: pytest.Config) -> None:
+    """Sets OMP_WAIT_POLICY=PASSIVE where others compute, before torch is imported, unless the user has chosen."""
+    if "torch" in sys.modules or any(name in os.environ for name in OPENMP):
+        return
+    # Other workers, a CI's other jobs, or what runs now.
+    if hasattr(config, "workerinput") or os.environ.get("CI") or _busy_cores() >= BUSY:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+
+def _busy_cores() -> float:
+    """How many cores are in use while this process waits."""
+    import psutil
+
+    return psutil.cpu_percent(interval=LOOK) / 100 * (psutil.cpu_count() or 1)
 
 
 def settings(config: pytest.Config) -> Settings:

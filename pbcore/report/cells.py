@@ -1,18 +1,24 @@
-"""What report.md, the page and the terminal ask of a frame of cells: the facts of its run, what could not be run or
-measured, models that answered elsewhere (a record's `served`, such as behind a server), and rows beside calls."""
+"""What report.md, the page and the terminal say of a frame of cells: what was measured and found, the facts of its run,
+what could not be run or measured, models that answered elsewhere (a record's `served`), and rows beside calls."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, Protocol
 
 import pandas as pd
 
+from pbcore.analysis.order import sorted_tasks
+from pbcore.analysis.tradeoff import curves
 from pbcore.extensions import provided
-from pbcore.printable import command_line, counted, first_line
+from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.results.record import absent_reasons
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import listed, name
 
+NONE = "–"  # not measured
+MODELS = 3  # that have a sentence of their own
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence: at batch 1 on a GPU "
     "calls are time, on a CPU or in large batches rows are"
@@ -39,9 +45,24 @@ def served_sections(cells: pd.DataFrame) -> list[tuple[Section, list[str]]]:
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:
     """Which rows are of models that answered elsewhere."""
-    if "served" not in cells:
-        return pd.Series(False, index=cells.index)
-    return cells["served"].map(lambda told: isinstance(told, dict)).astype(bool)
+    served = cells.get("served", pd.Series(index=cells.index, dtype=object))
+    return served.map(lambda told: isinstance(told, dict)).astype(bool)
+
+
+def silent(cells: pd.DataFrame) -> pd.DataFrame:
+    """The scored cells of models that answered elsewhere and report no tokens per step."""
+    scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
+    return scored[elsewhere(scored) & scored["tokens_per_step"].isna()]
+
+
+def or_dash(value: float | None, places: int = 1) -> str:
+    """A number with so many decimals; `–` for what was not measured."""
+    return NONE if pd.isna(value) else fixed(value, places)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """` [70–95]` for the bounds of a score in %; empty where they aren't known."""
+    return "" if pd.isna(low) or pd.isna(high) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
 
 def rows_differ(cells: pd.DataFrame) -> bool:
@@ -117,3 +138,54 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     lines += [*not_measured(cells), *prompts_note(cells)]
     lines += [line for _, told in served_sections(cells) for line in told]
     return lines + ["timings are inexact: workers shared a device"] * int(cells["shared_device"].isin([True]).any())
+
+
+def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of `results.load`; `facts`: those of
+    run.json."""
+    ran = real(cells)
+    if ran.empty:
+        return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
+    *models, last = (one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5))
+    models = [", ".join(models), last.removeprefix("… and ")] if models else [last]
+    tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
+    samples = samples_a_cell(ran)
+    kinds = ", ".join(f"{name(kind)} {count}" for kind, count in tasks.items())
+    parts = [
+        f"{' and '.join(models)} on {counted(tasks.total(), 'task')} ({kinds}) with "
+        f"{counted(ran['sampler'].nunique(), 'sampler')}{samples and f', {samples}'}"
+    ]
+    known = [ran[column].dropna() for column in ("device", "dtype") if column in ran]
+    parts.append(", ".join(one for values in known for one in sorted({name(str(value)) for value in values} - {""})))
+    with suppress(ValueError):
+        day = datetime.fromisoformat(str(facts.get("started")))
+        parts.append(f"{day.day} {day:%B %Y}")
+    return "; ".join(filter(None, parts))
+
+
+def findings(cells: pd.DataFrame) -> list[str]:
+    """A sentence per model on its means over the tasks that have scores: the fastest sampler that is not clearly below
+    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap."""
+    by_model = curves(cells).groupby("model", sort=False)
+    told = [_finding(str(model), own.to_dict("records")) for model, own in by_model]
+    more = len(told) - MODELS
+    return told[:MODELS] + ([f"{counted(more, 'more model')}: see the table"] if more > 0 else [])
+
+
+def _finding(model: str, rows: Sequence[Mapping[Any, Any]]) -> str:
+    def at(row: Mapping[Any, Any]) -> str:
+        ends = interval(row["low"], row["high"])
+        return f"{fixed(row['score'])} %{ends} at {fixed(row['tokens_per_step'], 2)}"
+
+    slowest = min(row["tokens_per_step"] for row in rows)
+    base = max((row for row in rows if row["tokens_per_step"] <= 1.001 * slowest), key=lambda row: row["score"])
+    level = [row for row in rows if row is base or not row["high"] < base["low"]]  # without intervals nothing is clear
+    fast = max(level, key=lambda row: (row["tokens_per_step"], row["score"]))
+    below = [row for row in rows if row["high"] < base["low"] and row["tokens_per_step"] < fast["tokens_per_step"]]
+    text = f"{name(model)} scores {at(fast)} tokens per step with {name(fast['sampler'])}"
+    if fast is not base:
+        text += f", not clearly below {at(base)} with {name(base['sampler'])}"
+    if below:
+        worst = min(below, key=lambda row: (row["tokens_per_step"], row["score"]))
+        text += f"; {name(worst['sampler'])} falls to {at(worst)}"
+    return f"{text} (mean of {counted(int(fast['tasks']), 'task')})" if fast["tasks"] > 1 else text

@@ -17,11 +17,9 @@ from pbcore.analysis.against import Beside
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
-from pbcore.gates.text import gate_text
+from pbcore.gates.judge import gate_text, judge
 from pbcore.printable import counted, printable
-from pbcore.report.against import against_markdown, against_text, beside_published
-from pbcore.report.ceilings import ceiling_text, with_ceilings
+from pbcore.report.beside import against_markdown, against_text, beside_published, ceiling_text, with_ceilings
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
@@ -156,7 +154,11 @@ def run_vary(args: argparse.Namespace) -> int:
         if not args.factor:
             raise InputError("--factor: name what is varied, e.g. --factor batch-size=1,8,32 --factor seed=0-4")
         path = args.out or Path("reports") / new_name()
-        status = subprocess.run([*_pytest(args.factor), "--out", str(path), *args.more], check=False).returncode
+        command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
+        for factor in args.factor:
+            name, _, levels = factor.partition("=")
+            command += [f"--{name}", levels] if name in OPTIONS else ["--factor", factor]
+        status = subprocess.run([*command, "--out", str(path), *args.more], check=False).returncode
         if not (path / "cells").is_dir():
             return status
     section = factor_section(factor_changes(load_stored(path))).markdown()
@@ -164,15 +166,6 @@ def run_vary(args: argparse.Namespace) -> int:
         raise InputError(f"{path} has no cell that ran at several levels of a factor, or with several seeds")
     print(section)
     return status
-
-
-def _pytest(factors: list[str]) -> list[str]:
-    """The command that runs the stock cells at these levels; some factors are options of their own."""
-    words = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
-    for factor in factors:
-        name, _, values = factor.partition("=")
-        words += [f"--{name}", values] if name in OPTIONS else ["--factor", factor]
-    return words
 
 
 def run_merge(args: argparse.Namespace) -> int:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison
-from pbcore.gates.judge import Verdict
-from pbcore.gates.text import power_text
+from pbcore.analysis.pairs import some
+from pbcore.gates.judge import Verdict, counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.text import NAME, code, md
@@ -13,6 +13,7 @@ from pbcore.text import NAME, code, md
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 FLIPS = 12  # flipped answers named per cell
+Line = tuple[CellComparison, tuple[str, ...], list[str]]
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 RATES = {  # column of a comparison → its head, its head and decimals on the page
     "nfe": ("NFE", "NFE", 1),
@@ -28,32 +29,24 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     cell in which something changed, worst first; cells without any change are counted. Where names and columns don't
     fit into `width`, samples/s is left out, then names stand on lines of their own, then the last rates are left out.
     """
-    shown, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
-    table = [_header(rates), *(_columns(cell, rates) for cell in shown[:limit])]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    names = ["cell", *(printable(cell.name, 2 * NAME) for cell in shown[:limit])]
-    first = max(map(len, names))
-    if first + _wide(widths) > width:
+    header, rows, more = _table(comparison, limit)
+    widths = [2 + max(map(len, column)) for column in zip(header, *(columns for _, columns, _ in rows), strict=True)]
+    table = [("cell", header, list[str]())]
+    table += [(printable(cell.pair.name, 2 * NAME), columns, notes) for cell, columns, notes in rows]
+    first = max(len(name) for name, _, _ in table)
+    if first + sum(widths) > width:
         widths.pop()
-    stacked = first + _wide(widths) > width
-    while stacked and _wide(widths) > width and len(widths) > len(SCORES):
+    stacked = first + sum(widths) > width
+    while stacked and sum(widths) > width and len(widths) > len(SCORES):
         widths.pop()
     lines = [headline(comparison, head, base)]
-    for reason, ids in _uncompared(comparison).items():
-        lines.append(f"  {printable(reason, 300)}: {_some([printable(name) for name in ids], 4)}")
-    for name, cell, columns in zip(names, (None, *shown), table if shown else (), strict=False):
-        entries = "".join(f"  {text:>{size}}" for text, size in zip(columns, widths, strict=False))
+    for reason, names in _uncompared(comparison).items():
+        lines.append(f"  {printable(reason, 300)}: {some([printable(name) for name in names], 4)}")
+    for name, columns, notes in table if rows else []:
+        entries = "".join(f"{text:>{size}}" for text, size in zip(columns, widths, strict=False))
         lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
-        notes = [] if cell is None else [note for note in cell.differs if note not in common]
-        lines += [f"{'':<{0 if stacked else first}}  {printable(note, 300)}" for note in notes]
-    if len(shown) > limit:
-        lines.append(f"… and {counted(len(shown) - limit, 'more cell')} that changed")
-    return "\n".join([*lines, *_notes(comparison)])
-
-
-def _wide(widths: Sequence[int]) -> int:
-    """The room that columns take, with the two blanks before each."""
-    return sum(widths) + 2 * len(widths)
+        lines += [f"{'' if stacked else ' ' * first}  {printable(note, 300)}" for note in notes]
+    return "\n".join([*lines, *([more] if more else []), *_notes(comparison)])
 
 
 def comparison_markdown(
@@ -62,37 +55,37 @@ def comparison_markdown(
     """The comparison as a comment on a pull request: headline, the cells that could not be compared by their reason, a
     table of those that changed, worst first (at most `limit`), and their flipped answers, folded. `verdict`: the
     gate's, whose sentence then comes first."""
-    changed, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
-    shown = changed[:limit]
+    header, rows, more = _table(comparison, limit)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
         lines += [_gate(verdict, any(cell.pair.renamed for cell in comparison.cells)), ""]
-    for reason, ids in _uncompared(comparison).items():
-        lines.append(f"- {md(reason)}: {_some([code(name, 120) for name in ids], FLIPS)}")
-    if shown:
-        header = _header(rates)
+    for reason, names in _uncompared(comparison).items():
+        lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
+    if rows:
         lines += ["", f"| cell | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
-    for cell in shown:
-        mark = f"**{_side(cell)}** " if comparison.significant(cell) else ""
-        lines.append(f"| {mark}{code(cell.name, 120, cell=True)} | {' | '.join(_columns(cell, rates))} |")
-    if len(changed) > limit:
-        lines.append(f"\n… and {counted(len(changed) - limit, 'more cell')} that changed.")
-    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
-    for cell in shown:
-        if own := [note for note in cell.differs if note not in common]:
-            lines.append(f"{code(cell.name, 120)}: {md('; '.join(own), 400)}  ")
-    if flipped := [_flipped(cell) for cell in shown if cell.worse or cell.better]:
+    own, flipped = [], []
+    for cell, columns, notes in rows:
+        mark = f"**{verdict_of}** " if (verdict_of := comparison.verdict(cell)) in ("worse", "better") else ""
+        lines.append(f"| {mark}{code(cell.pair.name, 120, cell=True)} | {' | '.join(columns)} |")
+        own += [f"{code(cell.pair.name, 120)}: {md('; '.join(notes), 400)}  "] if notes else []
+        flipped += [f"- {code(cell.pair.name, 120)}: {_flips(cell)}"] if cell.worse or cell.better else []
+    lines += [f"\n{more}."] if more else []
+    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison)), *own]
+    if flipped:
         lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _side(cell: CellComparison) -> str:
-    return "worse" if (cell.change or 0) < 0 else "better"
-
-
-def _changed(comparison: Comparison) -> list[CellComparison]:
-    """The compared cells in which something changed, worst first."""
-    return [cell for cell in comparison.worst_first() if cell.status == "compared" and not cell.unchanged]
+def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[Line], str]:
+    """The header; for at most `limit` of the compared cells in which something changed, worst first, the entries under
+    it and the conditions that differ there alone; and how many more such cells there are."""
+    changed = [cell for cell in comparison.worst_first() if cell.status == "compared" and not cell.unchanged]
+    rates, common = rates_shown(comparison), _common(comparison)
+    rows = [
+        (cell, _columns(cell, rates), [note for note in cell.differs if note not in common]) for cell in changed[:limit]
+    ]
+    more = f"… and {counted(len(changed) - limit, 'more cell')} that changed" if len(changed) > limit else ""
+    return (*SCORES, *(RATES[name][0] for name in rates)), rows, more
 
 
 def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
@@ -100,22 +93,16 @@ def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for cell in comparison.worst_first():
         if cell.status != "compared":
-            groups.setdefault(f"{cell.status} ({cell.reason})", []).append(cell.name)
+            groups.setdefault(f"{cell.status} ({cell.reason})", []).append(cell.pair.name)
     return groups
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 
 def _gate(verdict: Verdict, by_scores: bool) -> str:
     """The gate's verdict in a sentence or two: what failed, and which drop it can detect."""
-    counts = Counter(cell.status for cell in verdict.judgements)
     failed = [cell for cell in verdict.judgements if not cell.ok]
     first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
-    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     word = f"{'**passed**' if verdict.ok else '**failed**'}{', by scores alone' if by_scores else ''}"
-    return f"Gate {word}: {said}{first}; {md(power_text(verdict), 900)}."
+    return f"Gate {word}: {counts_text(verdict)}{first}; {md(power_text(verdict), 900)}."
 
 
 def _common(comparison: Comparison) -> list[str]:
@@ -126,17 +113,14 @@ def _common(comparison: Comparison) -> list[str]:
 
 def headline(comparison: Comparison, head: str, base: str) -> str:
     """How many cells were compared, how many changed significantly either way, and how many answers flipped."""
-    compared = comparison.of("compared")
-    worse = sum(comparison.significant(cell) and (cell.change or 0) < 0 for cell in compared)
-    better = sum(comparison.significant(cell) and (cell.change or 0) > 0 for cell in compared)
+    compared, others = comparison.of("compared"), Counter(cell.status for cell in comparison.cells)
+    verdicts = Counter(map(comparison.verdict, compared))
     flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
-    runs = ", ".join(filter(None, (f"A = {printable(head, NAME)}, B = {printable(base, NAME)}", joined(comparison))))
+    runs = (f"A = {printable(head, NAME)}", f"B = {printable(base, NAME)}", joined(comparison))
     text = (
-        f"{runs}: {counted(len(compared), 'cell')} compared, {worse} worse, {better} better; "
-        f"{counted(flips[0], 'answer')} worse, "
-        f"{flips[1]:,} better"
+        f"{', '.join(filter(None, runs))}: {counted(len(compared), 'cell')} compared, {verdicts['worse']} worse, "
+        f"{verdicts['better']} better; {counted(flips[0], 'answer')} worse, {flips[1]:,} better"
     )
-    others = Counter(cell.status for cell in comparison.cells)
     told = [f"{others[status]} {status}" for status in ("refused", "error", "missing", "new") if others[status]]
     return ", ".join([text, *told])
 
@@ -146,7 +130,7 @@ def joined(comparison: Comparison) -> str:
     parts = []
     for kind, names in (("model", comparison.models), ("sampler", comparison.samplers)):
         pairs = [new if new == old else f"{new} against {old}" for new, old in names.items()]
-        parts += [f"{kind} {_some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
+        parts += [f"{kind} {some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
     return ", ".join(parts)
 
 
@@ -155,10 +139,6 @@ def rates_shown(comparison: Comparison) -> list[str]:
     pairs = [(cell.rates.get("nfe"), cell.rates.get("rows")) for cell in comparison.of("compared")]
     differ = any(rows is not None and rows != calls for calls, rows in pairs)
     return [name for name in RATES if differ or name not in ("rows", "tokens_per_row")]
-
-
-def _header(rates: Sequence[str]) -> tuple[str, ...]:
-    return (*SCORES, *(RATES[name][0] for name in rates))
 
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
@@ -184,26 +164,22 @@ def _number(value: float | None) -> str:
 def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
-    unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.pair.renamed for cell in compared)
+    unchanged, others = sum(cell.unchanged for cell in compared), comparison.left_out
     notes = mean_text(comparison)
     notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
     notes += [f"left out, without any change: {counted(unchanged, 'cell')}"] if unchanged else []
-    if any(comparison.left_out):
-        notes.append(
-            f"not compared, under other names: {counted(comparison.left_out[0], 'cell')} of A, "
-            f"{comparison.left_out[1]} of B"
-        )
+    if any(others):
+        notes.append(f"not compared, under other names: {counted(others[0], 'cell')} of A, {others[1]} of B")
     if comparison.lacking:
-        notes.append(f"not compared, as A never had them: {_some([printable(name) for name in comparison.lacking], 4)}")
-    if unchanged == len(compared):
-        return notes
-    return [
-        *notes,
-        f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
-        "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
-        f"{'; names in cells: B→A' if renamed else ''}",
-        *([ROWS_NOTE] if "rows" in rates_shown(comparison) else []),
-    ]
+        notes.append(f"not compared, as A never had them: {some([printable(name) for name in comparison.lacking], 4)}")
+    if unchanged < len(compared):
+        names = "; names in cells: B→A" if any(cell.pair.renamed for cell in compared) else ""
+        notes.append(
+            f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
+            "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers" + names
+        )
+        notes += [ROWS_NOTE] if "rows" in rates_shown(comparison) else []
+    return notes
 
 
 def mean_text(comparison: Comparison) -> list[str]:
@@ -217,10 +193,10 @@ def mean_text(comparison: Comparison) -> list[str]:
     ]
 
 
-def _flipped(cell: CellComparison) -> str:
+def _flips(cell: CellComparison) -> str:
     """`worse 3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
     parts = []
     for kind, flips in (("worse", cell.worse), ("better", cell.better)):
         names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips]
-        parts += [f"{kind} {_some(names, FLIPS)}"] if names else []
-    return f"- {code(cell.name, 120)}: {'; '.join(parts)}"
+        parts += [f"{kind} {some(names, FLIPS)}"] if names else []
+    return "; ".join(parts)

@@ -25,6 +25,7 @@ POLICIES = (
     *("axon", "less", "s2d2"),
 )
 _ALL = len(COLOURS) * len(MARKERS)
+FULL = 99.95  # a ceiling from here on is one of 100 %, which no plot shows
 
 
 @dataclass(frozen=True, slots=True)

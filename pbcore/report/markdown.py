@@ -13,10 +13,13 @@ from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed
-from pbcore.report.ceilings import ceiling_section
+from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
+    findings,
+    interval,
+    measured,
     not_measured,
     prompts_note,
     real,
@@ -24,8 +27,7 @@ from pbcore.report.cells import (
     run_facts,
     served_sections,
 )
-from pbcore.report.headline import findings, measured
-from pbcore.report.page.samples import Answers
+from pbcore.report.page.data import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.write import name_and_facts, read
 from pbcore.report.plots import MEANS, write_plots
@@ -150,7 +152,7 @@ def _means(cells: pd.DataFrame) -> str:
             "model": row["model"],
             "sampler": row["sampler"],
             "mean score %": number(row["score"], 1),
-            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
+            "95 % interval": interval(row["low"], row["high"]).strip(" []") or None,
             "tokens/step": number(row["tokens_per_step"], 2),
             "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],
@@ -190,16 +192,13 @@ def _speed(cells: pd.DataFrame) -> str:
         seconds, samples = group["seconds"].sum(), group["n"].sum()
         forwards = {"NFE": "nfe"} | ({"rows": "rows"} if told else {})
         counts = {head: (group[kind] * group["n"]).sum(min_count=len(group)) for head, kind in forwards.items()}
-        speeds = {"samples/s": "–", "tokens/s": "–"}
+        mark = "*" if group["shared_device"].any() else ""
+        speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
         if seconds:
             tokens = (group["tokens_per_second"] * group["seconds"]).sum()
-            speeds = {"samples/s": fixed(samples / seconds), "tokens/s": fixed(tokens / seconds, 0)}
-        mark = "*" if group["shared_device"].any() else ""
-        timed = {head: f"{text}{mark if text != '–' else ''}" for head, text in speeds.items()}
-        return {head: count / samples for head, count in counts.items()} | {
-            "seconds": f"{fixed(seconds, 2)}{mark}",
-            **timed,
-        }
+            speeds["samples/s"] = f"{fixed(samples / seconds)}{mark}"
+            speeds["tokens/s"] = f"{fixed(tokens / seconds, 0)}{mark}"
+        return {head: count / samples for head, count in counts.items()} | speeds
 
     note = " ".join(["Tokens are counted in the answers, before the first EOS.", *told])
     shared = ran.get("shared_device", pd.Series(dtype=bool)).any()

@@ -5,20 +5,19 @@ import hashlib
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
-from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import beside_ceilings, curves, level_lines, pareto
+from pbcore.analysis.order import family, natural, sorted_tasks
+from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.report import style
-from pbcore.report.cells import elsewhere, real
-from pbcore.report.curves import fronts, look_of_all, series
-from pbcore.report.looks import COLOURS, Look, looks
-from pbcore.report.scopes import scopes
+from pbcore.report.cells import elsewhere, real, silent
+from pbcore.report.looks import COLOURS, FULL, Look, looks
+from pbcore.report.scopes import lines
 from pbcore.report.under_load import levels, under_load_figure
 from pbcore.tasks.naming import category
 
@@ -50,10 +49,16 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
 def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
     """File name → figure of score over tokens per step; none unless a model has a scored cell with tokens per step."""
     scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    silent = scored[scored["tokens_per_step"].isna() & elsewhere(scored)]
+    levels = silent(scored)
     scored = scored[scored["tokens_per_step"] > 0]
     if scored.empty:
         return {}
+
+    def panel(title: str, part: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+        """These cells, and those of models without tokens per step for the same tasks."""
+        same = levels[levels["task"].isin(set(part["task"]))]
+        return style.label(title), part if same.empty else pd.concat([part, same])
+
     models = list(dict.fromkeys(scored["model"]))
     categories = list(dict.fromkeys(map(category, sorted_tasks(scored["task"]))))
     parts = {
@@ -61,21 +66,18 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
         for kind in categories
         for model in models
     }
-    families = {family for part in parts.values() for family in curves(part)["family"]}
-    whole = _with(silent, scored)
+    families = {name for part in parts.values() for name in curves(part)["family"]}
+    _, whole = panel("", scored)
     drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
-        grid = [
-            [(style.label(f"{model} · {kind}"), _with(silent, parts[kind, model])) for kind in categories]
-            for model in models
-        ]
+        grid = [[panel(f"{model} · {kind}", parts[kind, model]) for kind in categories] for model in models]
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
         tasks = sorted_tasks(part["task"])
         if len(tasks) > 1:
-            each = [(style.label(task.split("/", 1)[-1]), _with(silent, part[part["task"] == task])) for task in tasks]
+            each = [panel(task.split("/", 1)[-1], part[part["task"] == task]) for task in tasks]
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             drawn[name] = figure(_rows(each), "score (%)", style.label(f"{model}: {kind}"), families)
     return drawn
@@ -84,34 +86,28 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
 def mean_figure(cells: pd.DataFrame) -> Figure:
     """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading curves of all models
     with their intervals and ceilings, and each model's Pareto front as a broad band."""
-    scope, _ = scopes(cells)
-    lines = [one for one in series(scope, look_of_all(cells), MOST_CURVES) if one.dots]
-    models = {one.model for one in lines}
+    table = beside_ceilings(curves(cells), cells)
+    known = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
+    leaders = leading(table, MOST_CURVES)
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
-    for _, front in fronts(lines):
+    for _, own in table.groupby("model", sort=False):
+        front = pareto(zip(own["tokens_per_step"], own["score"], strict=True))
         axis.plot(*zip(*front, strict=True), color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
-    for one in lines:
-        if one.leads:
-            xs, *values = zip(*((dot.x, dot.y, dot.low, dot.high) for dot in one.dots), strict=True)
-            called = one.name.removeprefix(f"{one.model} · ") if len(models) == 1 else one.name
-            look = style.drawn_as(one.look)
-            style.points(axis, xs, *values, **look, markersize=5.5, linewidth=1.5, label=style.label(called))
-            _ceiling(axis, xs, [dot.ceiling for dot in one.dots], look["color"])
-    for any_speed, (score, low, high) in level_lines(cells).items():
-        _level(axis, score, low, high, "#777777", "--", style.label(f"{any_speed} (any speed)"))
-    tasks = sorted({int(count) for count in curves(cells)["tasks"]})
-    _rates(axis, max(dot.x for one in lines for dot in one.dots))
-    style.percent(axis)
-    style.finish(
-        axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else style.label(cells["task"].iloc[0])
-    )
+    every = lines(table)
+    for model, kind, line in every:
+        if (model, kind) in leaders:
+            name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
+            _curve(axis, line, known[model, kind], markersize=5.5, linewidth=1.5, label=style.label(name))
+    for any_speed, ends in level_lines(cells).items():
+        _level(axis, *ends, "#777777", "--", style.label(f"{any_speed} (any speed)"))
+    tasks = "–".join(map(str, sorted(set(table["tasks"]))))
+    title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
+    _scales(axis, table["tokens_per_step"].max(), title)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
-    if any(dot.lid is not None for one in lines for dot in one.dots):
-        notes.append("dotted: ceiling, the ideal model")
-    if hidden := sum(not one.leads for one in lines):
-        notes.append(f"{hidden} more curves in the table")
+    notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < FULL).any() else []
+    notes += [f"{len(every) - len(leaders)} more curves in the table"] if len(every) > len(leaders) else []
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -130,22 +126,27 @@ def figure(
     Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
-    best = max((table["family"].nunique() for table in tables), default=0) > MOST_CURVES
-    lines = [_lines(table, best) for table in tables]
+    best = max(table["family"].nunique() for table in tables) > MOST_CURVES
+    drawn_lines = [
+        {str(kind): line for kind, line in (_best(table) if best else table).groupby("family")} for table in tables
+    ]
     levels = [level_lines(cells) for _, cells in flat]
-    here = sorted({family for one in lines for family in one}, key=natural)
-    known = looks(("", family) for family in sorted({*here, *families}, key=natural))
+    here = sorted({kind for one in drawn_lines for kind in one}, key=natural)
+    known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
     without = dict.fromkeys(name for one in levels for name in one)
     shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
     columns = max(map(len, grid))
     keys = max(1, -(-(len(here) + len(shades)) // (2 * columns)))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
-    x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < 99.95).any() for table in tables) else ""
+    x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < FULL).any() for table in tables) else ""
     drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
     shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
-    for axis, (name, cells), one, level in zip(shown, flat, lines, levels, strict=True):
-        _panel(axis, name, one, {family: known["", family] for family in one}, top)
+    for axis, (name, cells), one, level in zip(shown, flat, drawn_lines, levels, strict=True):
+        for number, (kind, line) in enumerate(one.items()):
+            weight = 1 + 0.9 * (len(one) - 1 - number) / max(1, len(one) - 1)  # coinciding curves stay visible
+            _curve(axis, line, known["", kind], alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
+        _scales(axis, top, name)
         if cells.empty:
             axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
         for key, ends in level.items():
@@ -154,10 +155,11 @@ def figure(
         for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
             gap.set_visible(False)
             axis.tick_params(labelbottom=True)
-    sample = axes[0][0].plot
-    handles = [sample([], [], **style.drawn_as(known["", family]), markersize=4, linewidth=1.4)[0] for family in here]
-    handles += [sample([], [], color=colour, linestyle=dash, linewidth=1.1)[0] for colour, dash in shades.values()]
-    style.legend(drawn, handles, [*here, *shades], -(-len(handles) // keys))
+    for kind in here:
+        axes[0][0].plot([], [], **style.drawn_as(known["", kind]), markersize=4, linewidth=1.4, label=kind)
+    for key, (colour, dash) in shades.items():
+        axes[0][0].plot([], [], color=colour, linestyle=dash, linewidth=1.1, label=key)
+    style.legend(drawn, -(-(len(here) + len(shades)) // keys))
     return drawn
 
 
@@ -173,43 +175,27 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     for number, model in enumerate(models):
         look = style.numbered(number % len(COLOURS))
         looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
+        axes[0].plot([], [], **looked[model], label=f"{model} (server)" if model in behind else model)
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model in (one for one in models if one in set(table["model"])):
             own = table[table["model"] == model]
-            values = (own[name] for name in (RATE, "score", "low", "high"))
-            style.points(axis, *values, **looked[model], linestyle="")
+            style.points(axis, own[RATE], own["score"], own["low"], own["high"], **looked[model], linestyle="")
             front = pareto(zip(own[RATE], own["score"], strict=True))
             axis.plot(*zip(*front, strict=True), color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    handles = [axes[0].plot([], [], **look)[0] for look in looked.values()]
-    style.legend(drawn, handles, (f"{one} (server)" if one in behind else one for one in models), min(4, len(models)))
+    style.legend(drawn, min(4, len(models)))
     return drawn
 
 
-def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells of a panel, with those of models without tokens per step for the same tasks."""
-    same = levels[levels["task"].isin(set(cells["task"]))]
-    return cells if same.empty else pd.concat([cells, same])
-
-
-def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Look], top: float) -> None:
-    for number, (family, line) in enumerate(lines.items()):
-        look = style.drawn_as(styles[family])
-        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(1, len(lines) - 1)  # coinciding curves stay visible
-        x, *values = (line[name] for name in ("tokens_per_step", "score", "low", "high"))
-        style.points(axis, x, *values, **look, alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
-        _ceiling(axis, x, line["ceiling"], look["color"])
-    _rates(axis, top)
-    style.percent(axis)
-    style.finish(axis, title)
-
-
-def _ceiling(axis: Axes, x: ArrayLike, ceiling: Sequence[float | None] | pd.Series, colour: str) -> None:
-    axis.plot(x, np.asarray(ceiling, dtype=float), color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
+def _curve(axis: Axes, line: pd.DataFrame, look: Look, **sizes: Any) -> None:
+    """A curve with its intervals, and its ceilings as a dotted line."""
+    drawn, rates = style.drawn_as(look), line["tokens_per_step"]
+    style.points(axis, rates, line["score"], line["low"], line["high"], **drawn, **sizes)
+    axis.plot(rates, line["ceiling"], ":", color=drawn["color"], marker="_", markersize=6, linewidth=0.9)
 
 
 def _level(axis: Axes, score: float, low: float, high: float, colour: str, dashes: str, name: str = "") -> None:
@@ -218,24 +204,22 @@ def _level(axis: Axes, score: float, low: float, high: float, colour: str, dashe
     axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
 
 
-def _rates(axis: Axes, top: float) -> None:
-    """An axis of tokens per step up to `top`, log scale."""
+def _scales(axis: Axes, top: float, title: str) -> None:
+    """A panel of scores over tokens per step up to `top`, log scale."""
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
     style.plain_ticks(axis.xaxis, [2.0**power for power in range(highest + 1)])
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
+    style.percent(axis)
+    style.finish(axis, title)
 
 
-def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:
-    """family → its points by rising rate; with `fronts`, for grids with many families, policy → its Pareto front."""
-    if not fronts:
-        return {str(family): group for family, group in table.groupby("family")}
-    lines = {}
-    for policy, group in table.groupby(table["family"].str.split("+").str[0]):
-        front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
-        keep = [point in front for point in zip(group["tokens_per_step"], group["score"], strict=True)]
-        lines[str(policy)] = group[keep].drop_duplicates(["tokens_per_step", "score"]).sort_values("tokens_per_step")
-    return lines
+def _best(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of a grid with many families: each policy's Pareto front, under the policy's name."""
+    by_policy = table.assign(family=table["family"].str.split("+").str[0])
+    fastest_first = by_policy.sort_values(["tokens_per_step", "score"], ascending=False, kind="stable")
+    others = fastest_first.groupby("family")["score"].transform(lambda scores: scores.cummax().shift(fill_value=-1))
+    return fastest_first[fastest_first["score"] > others][::-1]
 
 
 def _rows(flat: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.DataFrame]]]:

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pbcore.gates.text import Rerun, rerun_command
+from pbcore.gates.judge import Rerun, rerun_command
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 

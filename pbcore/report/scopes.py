@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -79,6 +78,19 @@ def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
 
 
+def lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """(model, policy family, its points) of each curve in a table of `analysis.curves`."""
+    groups = table.groupby(["model", "family"], sort=False)
+    return [(str(model), str(kind), points) for (model, kind), points in groups]
+
+
+def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
+    """A sampler's row of every task, without figures where it failed or was not run (status `absent`)."""
+    blank = dict.fromkeys(("score", "low", "high", "tokens_per_step", "tokens_per_row"))
+    known = {row["task"]: row if row["status"] == "ok" else row | blank for row in group}
+    return {task: known.get(task, {"status": "absent"} | blank) for task in tasks}
+
+
 def overview(scope: Scope) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is missing and why. A mean
     is None unless every task of the model has a value."""
@@ -91,21 +103,19 @@ def overview(scope: Scope) -> list[Row]:
         tasks = sorted_tasks(wanted[model])
         scored = [record for record in ran if record["score"] is not None]
         row: Row = {"model": model, "sampler": sampler, "tasks": f"{len(scored)} of {len(tasks)}"}
-        row |= dict.fromkeys(INTERVAL) | (_mean(scored) if scored and len(scored) == len(tasks) else {})
+        row |= dict.fromkeys(INTERVAL)
+        if len(scored) == len(tasks):
+            known: list[Any] = [tuple(nan if one[name] is None else one[name] for name in INTERVAL) for one in scored]
+            row |= zip(INTERVAL, map(number, mean_interval(known)), strict=True)
         for name in ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost"):
             row[name] = average([record[name] for record in ran], len(tasks))
         samples = _sum(record["n"] for record in ran)
         for name in ("nfe", "rows"):
-            known = [record[name] * record["n"] for record in ran if None not in (record[name], record["n"])]
-            row[name] = _ratio(sum(known) if len(known) == len(ran) else None, samples)
+            counts = (None if None in (one[name], one["n"]) else one[name] * one["n"] for one in ran)
+            row[name] = _ratio(_sum(counts), samples)
         row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
         rows.append(row | {"missing": missing(group, tasks)})
     return rows
-
-
-def _mean(scored: Sequence[Row]) -> Row:
-    known = [tuple(nan if row[name] is None else row[name] for name in INTERVAL) for row in scored]
-    return {name: number(value) for name, value in zip(INTERVAL, mean_interval(known), strict=True)}  # type: ignore[arg-type]
 
 
 def missing(group: Sequence[Row], tasks: Iterable[str]) -> str:
@@ -129,12 +139,9 @@ def policies(scope: Scope) -> list[Row]:
     scope's tasks. AUP's reference is the best score of any method on the same tasks."""
     steps, forwards = curves(scope.cells), curves(scope.cells, "tokens_per_forward")
     tasks = {model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)}
-    best: Counter[frozenset[str]] = Counter()
-    for model, score in zip(forwards["model"], forwards["score"], strict=True):
-        best[tasks[model]] = max(best[tasks[model]], score)
+    best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
     rows = []
-    for names, group in steps.groupby(["model", "family"], sort=False):
-        model, kind = str(names[0]), str(names[1])
+    for model, kind, group in lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
         speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))
@@ -152,8 +159,7 @@ def number(value: Any) -> float | None:
 
 def average(values: Sequence[float | None], count: int) -> float | None:
     """The mean of `count` values; None where one is missing."""
-    known = [value for value in values if value is not None]
-    return sum(known) / count if count and len(values) == len(known) == count else None
+    return _ratio(_sum(values), count) if len(values) == count else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

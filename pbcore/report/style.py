@@ -1,6 +1,11 @@
-"""The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and intervals."""
+"""The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and intervals; and
+figures with their data, a CSV beside each PNG."""
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +19,10 @@ from numpy.typing import ArrayLike
 
 from pbcore.printable import printable
 from pbcore.report.looks import COLOURS, DASHES, MARKERS, Look
+from pbcore.results.rundir import write_atomic
 
 PANEL = (3.3, 2.75)  # inches
+Row = dict[str, Any]  # a line of a CSV
 
 
 def label(text: str) -> str:
@@ -41,20 +48,15 @@ def panels(
     return figure, [list(row) for row in axes]
 
 
-def legend(figure: Figure, handles: Iterable[Artist], names: Iterable[str], columns: int, size: float = 8) -> None:
-    """One legend below, with each name once."""
+def legend(figure: Figure, columns: int, size: float = 8) -> None:
+    """One legend below of what has a label in the figure's panels, with each name once."""
     found: dict[str, Artist] = {}
-    for handle, name in zip(handles, names, strict=True):
-        found.setdefault(label(name), handle)
+    for axis in figure.axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
         figure.legend(*keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False)
-
-
-def named_legend(figure: Figure, columns: int) -> None:
-    """The legend of what has a label in the figure's panels."""
-    pairs = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
-    legend(figure, (handle for handle, _ in pairs), (name for _, name in pairs), columns, 7.5)
 
 
 def drawn_as(look: Look) -> dict[str, Any]:
@@ -97,3 +99,30 @@ def points(axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLi
     middle, below, above = (np.asarray(values, dtype=float) for values in (y, low, high))
     spread = np.nan_to_num(np.clip(np.vstack([middle - below, above - middle]), 0, None))
     return axis.errorbar(np.asarray(x, dtype=float), middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure with its data: `rows` become the CSV, `said` the lines on the terminal."""
+
+    name: str
+    figure: Figure
+    rows: Sequence[Row]
+    said: str = ""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes `<name>.png` and `<name>.csv`; makes the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        picture = folder / f"{self.name}.png"
+        self.figure.savefig(picture)
+        return [picture, write_csv(self.rows, folder / f"{self.name}.csv")]
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> Path:
+    """Rows as CSV, the columns in order of appearance; floats with six digits, None empty. Makes the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(dict.fromkeys(column for row in rows for column in row)), lineterminator="\n")
+    table.writeheader()
+    table.writerows({key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+    return write_atomic(path, text.getvalue())

@@ -7,11 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import counted, first_line, fixed, printable
-from pbcore.report.cells import joined, served_sections
-from pbcore.report.headline import findings, measured
+from pbcore.printable import counted, first_line, printable
+from pbcore.report.cells import findings, interval, joined, measured, or_dash, served_sections
 from pbcore.report.scopes import overview, scopes
-from pbcore.report.tables import NOT_MEASURED as NONE
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
@@ -41,15 +39,16 @@ def _means(cells: pd.DataFrame) -> list[str]:
         (
             name(row["model"]),
             name(row["sampler"]),
-            *(NONE if row[key] is None else fixed(row[key]) for key in ("score", "tokens_per_step")),
-            "" if row["low"] is None else f"[{fixed(row['low'], 0)}–{fixed(row['high'], 0)}]",
+            or_dash(row["score"]),
+            or_dash(row["tokens_per_step"]),
+            interval(row["low"], row["high"]).strip(),
         )
         for row in overview(whole)
     ]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["means over each model's own tasks: score in % [95 % interval], then tokens per step"] + [
-        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {interval:<{wide[4]}}  {rate:>{wide[3]}}"
-        for model, sampler, score, rate, interval in rows
+        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}}  {rate:>{wide[3]}}"
+        for model, sampler, score, rate, ends in rows
     ]
 
 

@@ -7,89 +7,63 @@ import pandas as pd
 
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import ROWS_NOTE, elsewhere, prompts_note, rows_differ, samples_a_cell
-from pbcore.report.scopes import Row, Scope, by_sampler, scopes
+from pbcore.report.cells import NONE, ROWS_NOTE, elsewhere, interval, or_dash, prompts_note, rows_differ, samples_a_cell
+from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
 from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
-NOT_MEASURED = "–"
 FAILED = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; `rate` in tokens per step,
-    `row_rate` per row. None if not measured."""
-
-    status: str  # "ok" | "unmeasured" | "error" | "absent"
-    score: float | None = None
-    low: float | None = None
-    high: float | None = None
-    rate: float | None = None
-    row_rate: float | None = None
-    decimals: int = 0
-
-    def text(self) -> str:
-        """The score with its interval, or a mark."""
-        return f"{self.mark()} {self.interval()}".rstrip()
-
-    def mark(self) -> str:
-        """The score alone, or why there is none."""
-        if self.score is None:
-            return {"absent": NOT_RUN, "error": FAILED}.get(self.status, NOT_MEASURED)
-        return fixed(self.score, self.decimals)
-
-    def interval(self) -> str:
-        return "" if self.low is None or self.high is None else f"[{fixed(self.low, 0)}–{fixed(self.high, 0)}]"
-
-    def with_rates(self) -> str:
-        """The score with its tokens per step, and behind a slash per row where they are others."""
-        if self.score is None:
-            return self.mark()
-        per_row = "" if self.row_rate in (None, self.rate) else f" / {_rate(self.row_rate)}"
-        return f"{self.mark()} at {_rate(self.rate)}{per_row}"
+HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a
-    score)."""
+    """One sampler of one model: a row of its scope per task (`absent` where it was not run), and the plain means over
+    all tasks (None unless every task has a value)."""
 
     model: str
     sampler: str
-    entries: tuple[Entry, ...]
-    mean: Entry
-
-    def rates(self, kind: str) -> list[float | None]:
-        """The `rate` or `row_rate` of each task."""
-        return [getattr(entry, kind) for entry in self.entries]
+    cells: tuple[Row, ...]
+    mean: Row
 
     def rate(self, kind: str) -> str:
         """The one rate of all tasks that have one, or else the mean."""
-        known = {rate for rate in self.rates(kind) if rate is not None}
-        return _rate(known.pop() if len(known) == 1 and self.uniform else getattr(self.mean, kind))
+        known = {cell[kind] for cell in self.cells} - {None}
+        return or_dash(known.pop() if len(known) == 1 and self.uniform else self.mean[kind])
 
     @property
     def uniform(self) -> bool:
         """Whether its tasks have the same rates."""
-        return all(len(set(self.rates(kind)) - {None}) <= 1 for kind in ("rate", "row_rate"))
+        return all(len({cell[kind] for cell in self.cells} - {None}) <= 1 for kind in HEADS)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates that it shows, per
-    row only where some cell forwarded more rows than its calls."""
+    """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates of HEADS that it
+    shows, per row only where some cell forwarded more rows than its calls."""
 
     title: str
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    kinds: tuple[str, ...] = ("rate",)
+    kinds: tuple[str, ...]
 
     @property
     def heads(self) -> list[str]:
         """Of the columns of rates."""
-        return ["tok/step", "tok/row"][: len(self.kinds)]
+        return [HEADS[kind] for kind in self.kinds]
+
+
+def mark(cell: Row, places: int = 0) -> str:
+    """A cell's score in %, or why there is none."""
+    if cell["score"] is None:
+        return {"absent": NOT_RUN, "ok": NONE}.get(cell["status"], FAILED)
+    return fixed(cell["score"], places)
+
+
+def with_interval(cell: Row, places: int = 0) -> str:
+    """`88 [70–95]`; the score alone where its interval isn't known, or why there is none."""
+    return mark(cell, places) + interval(cell["low"], cell["high"])
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
@@ -156,15 +130,15 @@ def parts_within(widths: list[int], room: int) -> list[list[int]]:
 
 def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
     """A line's label and texts for the terminal, and further rows with the rates of tasks where they differ."""
-    scores = [entry.text() for entry in (*line.entries, line.mean)]
+    scores = [*map(with_interval, line.cells), mark(line.mean, 1)]
     rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.kinds)])]
-    if line.uniform:
-        return rows
-    for title, kind in zip(("tokens per step", "tokens per row"), table.kinds, strict=False):
-        rates = line.rates(kind)
-        if kind == "rate" or rates != line.rates("rate"):
-            blanks = [""] * (1 + len(table.kinds))
-            rows.append((f"    {title}", [*("" if rate is None else _rate(rate) for rate in rates), *blanks]))
+    shown: list[list[float | None]] = []
+    for kind in table.kinds:
+        rates = [cell[kind] for cell in line.cells]
+        if not line.uniform and rates not in shown:
+            texts = ["" if rate is None else or_dash(rate) for rate in rates]
+            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *[""] * (1 + len(table.kinds))]))
+            shown.append(rates)
     return rows
 
 
@@ -172,17 +146,23 @@ def markdown(table: Table) -> str:
     """The table in Markdown with its footnotes under it, and its intervals in a second, folded one. If every row has
     one rate for all its tasks, the rate gets its own column; else entries are `100 at 4.4`."""
     tasks = [md(short(task), NAME) for task in table.tasks]
-    lines = [(line, (*line.entries, line.mean)) for line in table.lines]
+    heads, rows = [*tasks, "mean"], [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
     if all(line.uniform for line in table.lines):
-        heads = [*tasks, "mean", *table.heads]
-        rows = [[*(one.mark() for one in entries), *map(line.rate, table.kinds)] for line, entries in lines]
-    else:
-        heads = [*tasks, "mean"]
-        rows = [[one.with_rates() for one in entries] for _, entries in lines]
-    bounds = [[entry.interval() for entry in line.entries] for line in table.lines]
+        heads += table.heads
+        rows = [[*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.kinds)] for line in table.lines]
+    bounds = [[interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines]
     intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, tasks, bounds), "", "</details>"]
     notes = [f"{md(note, 400)}  " for note in table.notes]
     return "\n".join([*_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
+
+
+def with_rates(cell: Row, places: int = 0) -> str:
+    """The score with its tokens per step, and behind a slash per row where they are others."""
+    if cell["score"] is None:
+        return mark(cell)
+    per_step, per_row = (cell[kind] for kind in HEADS)
+    beside = "" if per_row in (None, per_step) else f" / {or_dash(per_row)}"
+    return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
 
 
 def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -197,51 +177,31 @@ def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str
 def _table(scope: Scope) -> Table:
     cells, tasks, lines = scope.cells, scope.tasks, []
     for model, sampler, group in by_sampler(scope.records):
-        known = {row["task"]: _entry(row) for row in group}
-        entries = tuple(known.get(task, Entry("absent")) for task in tasks)
-        lines.append(Line(model, sampler, entries, _mean(entries)))
-    kinds = ("rate", "row_rate") if rows_differ(cells) else ("rate",)
+        row = tuple(by_task(group, tasks).values())
+        means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
+        lines.append(Line(model, sampler, row, {"status": "ok", "low": None, "high": None} | means))
+    kinds = tuple(HEADS)[: 1 + rows_differ(cells)]
     rates = f"tokens per step{' / per row' if len(kinds) > 1 else ''}"
     samples = samples_a_cell(cells)
     title = f"{name(scope.title)}: score in % [95 % interval], then {rates}{samples and f' ({samples})'}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), kinds)
 
 
-def _entry(row: Row) -> Entry:
-    if row["status"] != "ok":
-        return Entry("error")
-    status = "unmeasured" if row["score"] is None else "ok"
-    return Entry(status, row["score"], row["low"], row["high"], row["tokens_per_step"], row["tokens_per_row"])
-
-
-def _mean(entries: tuple[Entry, ...]) -> Entry:
-    """Plain means over tasks; None if a task is missing, since means over different tasks can't be compared."""
-    score, rate, row_rate = (
-        None if None in values else sum(values) / len(values)
-        for values in zip(*((entry.score, entry.rate, entry.row_rate) for entry in entries), strict=True)
-    )
-    return Entry("ok" if score is not None else "unmeasured", score, None, None, rate, row_rate, 1)
-
-
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     notes = []
-    statuses = {entry.status for line in lines for entry in line.entries}
-    if "unmeasured" in statuses:
+    marks = {mark(cell) for line in lines for cell in line.cells}
+    if NONE in marks:
         reasons: dict[str, None] = {}
         for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
             absent = record.get("absent")
             why = absent.get(record["headline"]) if isinstance(absent, dict) else None
             reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
-        notes.append(f"{NOT_MEASURED} not measured: {'; '.join(reasons)}")
-    if "error" in statuses:
+        notes.append(f"{NONE} not measured: {'; '.join(reasons)}")
+    if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
-    if "absent" in statuses:
+    if NOT_RUN in marks:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
     silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
     if len(silent):
-        notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
-    return [*notes, *([ROWS_NOTE] if rows_differ(cells) else []), *prompts_note(cells)]
-
-
-def _rate(rate: float | None) -> str:
-    return NOT_MEASURED if rate is None else fixed(rate)
+        notes.append(f"{NONE} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
+    return [*notes, *[ROWS_NOTE] * rows_differ(cells), *prompts_note(cells)]

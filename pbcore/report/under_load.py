@@ -34,8 +34,8 @@ class Roof:
 
     def most(self, at_once: np.ndarray) -> np.ndarray:
         """The most answers per second (B,) at so many at a time (B,)."""
-        slope = at_once / self.fixed if self.fixed > 0 else np.full(len(at_once), np.inf)
-        return np.minimum(slope, 1 / self.each if self.each > 0 else np.inf)
+        with np.errstate(divide="ignore"):
+            return np.minimum(at_once / self.fixed, np.float64(1) / self.each)
 
 
 def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:
@@ -103,7 +103,8 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])
     looks = marks(zip(table["model"], table["sampler"], strict=True))
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        _draw(axes, group, looks[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2})
+        look = looks[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2}
+        _draw(axes, group, look, f"{model} · {sampler}")
     places = sorted(set(table["at once"]))
     for axis, title in zip(axes, ("answers per second", "score over speed", "seconds of an answer"), strict=False):
         finish(axis, title)
@@ -116,16 +117,15 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
             axis.set_yscale("log")
             plain_ticks(axis.yaxis)
     axes[1].set_ylabel("mean score (%)", fontsize=8)
-    handles = [line for line in axes[0].lines if line.get_marker() not in ("", "None")]
-    legend(drawn, handles, [f"{model} · {sampler}" for model, sampler in looks], min(3, len(looks)))
+    legend(drawn, min(3, len(looks)))
     drawn.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
     return drawn
 
 
-def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> None:
+def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any], name: str) -> None:
     """One model and sampler in each panel."""
     at_once, rates = (group[name].to_numpy(dtype=float) for name in ("at once", "answers/s"))
-    axes[0].plot(at_once, rates, **look)
+    axes[0].plot(at_once, rates, **look, label=name)
     found = roof(at_once, rates)
     if found is not None:
         bend = found.bend

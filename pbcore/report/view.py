@@ -118,8 +118,7 @@ def _kept(run: Path) -> tuple[str, Cell] | None:
         return questions_of(RunDir(run))
 
     def cell(number: int) -> str | None:
-        from pbcore.report.page.data import cell_data
-        from pbcore.report.page.samples import Answers
+        from pbcore.report.page.data import Answers, cell_data
         from pbcore.results.rundir import cell_file, parse_cell
 
         if number >= len(named):

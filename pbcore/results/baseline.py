@@ -13,7 +13,7 @@ numbers with four decimals, forwards (summed over seeds) and rows, where they ar
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import groupby, pairwise
@@ -25,10 +25,9 @@ from annotated_types import Len
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, read_json, refuse, shape, validated
-from pbcore.results.json_values import dump_json
+from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
+from pbcore.results.record import Amount, Count, Share, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
 
 SCHEMA = 1  # of baseline files; records have their own
@@ -85,8 +84,10 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
-    nfe = _summed(answers.values(), lambda answer: answer.nfe or 0)
-    rows = _summed(answers.values(), lambda answer: answer.rows or answer.nfe or 0)
+    told = [[one for one in same if one.nfe is not None] for same in answers.values()]
+    told = told if all(told) else []  # the model doesn't report its forwards
+    nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
+    rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
     return BaselineCell(
         **{name: getattr(cell, name) for name in ("id", "model", "task", "sampler", "length", "headline")},
         seeds=tuple(conditions.seeds),
@@ -112,15 +113,8 @@ def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapp
     return cells if isinstance(cells, Mapping) else {entry.cell.id: baseline_cell(entry) for entry in cells}
 
 
-def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRecord], int]) -> tuple[int, ...]:
-    """A count per sample, summed over its seeds; empty if the model doesn't report its forwards."""
-    counts = [[count(one) for one in same if one.nfe is not None] for same in answers]
-    return tuple(map(sum, counts)) if all(counts) else ()
-
-
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the
-    baseline lacks would pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises InputError for a failed cell, and for none: both would go unjudged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -130,9 +124,8 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, for a missing or empty
-    one, another schema and damaged lines; the errors of `load_stored`, and LoadError for a run without a finished cell.
-    """
+    """id → row, from a baseline file or a run directory. Raises LoadError that names the file if it is missing, empty,
+    damaged or of another schema, or a run without a finished cell; the errors of `load_stored`."""
     source = Path(path)
     if source.is_dir():
         return run_rows(load_stored(source, refuse), source)
@@ -155,9 +148,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
-    """A row, validated. Raises LoadError, which begins with `where`."""
     cell = BaselineCell(id=name, **_row(row, where))
-    columns = {**cell.scores, **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column}}
+    columns = {**cell.scores, "nfe": cell.nfe or cell.indices, "rows": cell.rows or cell.indices}
     differing = [printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)]
     if differing:
         raise LoadError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")

@@ -10,8 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from pbcore.printable import printable
-from pbcore.results.check import LoadError
-from pbcore.results.json_values import plain
+from pbcore.results.check import LoadError, plain
 from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
@@ -39,15 +38,12 @@ def build_cell(
     absent: Mapping[str, str] | None = None,
     pieces: Callable[[int], str] | None = None,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """Fills in a cell's scores, rates and counts; returns it with its samples.
-
-    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
-    are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`); `indices` the
-    samples' numbers (default 0, 1, …); `seeds` the seed of each answer (default 0), with each sample at most once per
-    seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
-    are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
-    missing without a reason.
-    """
+    """A cell with its scores, rates and counts, and its samples. `facts` is its record with what is known beforehand;
+    `rounds` are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`);
+    `indices` the samples' numbers (default 0, 1, …); `seeds` each answer's seed (default 0), with each sample at most
+    once per seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if
+    tokens are recorded. Raises ValueError if the lists' lengths differ, or scores or rounds are missing without a
+    reason."""
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)
     if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
@@ -85,8 +81,7 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
-    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
+    """A cell and its samples, scored again in their order. Raises ValueError for a score missing without a reason."""
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
@@ -104,8 +99,7 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 def sample_record(
     index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
-    as neither canvas nor answer tokens, as they were not decoded."""
+    """A sample's record, with its tokens if `pieces` gives their texts. Given positions (`steps` −1) don't count."""
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
@@ -129,7 +123,6 @@ def sample_record(
 
 
 def _scoring(index: int, scored: Scored) -> dict[str, Any]:
-    """The fields `scores` and `details` of a sample's record."""
     scores = {str(name): float(value) for name, value in scored.scores.items()}
     return {"scores": scores, "details": plain(scored.details, f"details of sample {index}")}
 
@@ -149,10 +142,8 @@ def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dic
 
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
-    """For `CellRecord.decoding`, of models without a canvas of the task's length: how many answers ended by themselves
-    (`stop`) or at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards
-    of the model that drafted; empty for other models.
-    """
+    """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves (`stop`) or at their
+    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted."""
     told = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
     counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
@@ -164,7 +155,6 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
-    """Raises ValueError if an answer is given twice, or the samples have different seeds."""
     (place, count), *_ = Counter(sample.place for sample in samples).most_common(1)
     if count > 1:
         raise ValueError(f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each")
@@ -231,34 +221,37 @@ def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:
 
 
 def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """Seconds (median of the rounds) and what is reached per second; empty without a timed round."""
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
-    timed = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
-    if seconds <= 0:
-        return timed
-    rate = sum(tokens) / seconds if tokens else None
-    return {**timed, "samples_per_second": len(samples) / seconds, "tokens_per_second": rate}
+    rates: dict[str, Any] = {}
+    if seconds > 0:
+        rates["samples_per_second"] = len(samples) / seconds
+        rates["tokens_per_second"] = sum(tokens) / seconds if tokens else None
+    return {"seconds": seconds, "rounds": [float(value) for value in rounds], **rates}
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
     """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
     scores: dict[str, Score] = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.scores):
-        measured = [sample for sample in samples if name in sample.scores]
-        if len(measured) < len(samples) and name not in absent:
+        missing = sum(name not in sample.scores for sample in samples)
+        if missing and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(measured)} of {len(samples)} samples and "
-                "no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {missing} of {len(samples)} samples and no reason is given"
             )
-        scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
+        scores[name] = score_of(name, _means(name, samples))
     return scores
 
 
+def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
+    """A score's mean over seeds, of each sample that has it."""
+    groups = by_index(sample for sample in samples if name in sample.scores)
+    return [fmean(one.scores[name] for one in same) for same in groups.values()]
+
+
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
-    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
-    from what its samples give. Intervals are not computed again."""
+    """Raises LoadError, which begins with `where`, for an aggregate (not an interval) that the samples don't give."""
     if cell.status != "ok":
         return
     try:
@@ -278,8 +271,7 @@ def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: s
 def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
     """(field, what the record says, what the samples give)."""
     for name, score in cell.scores.items():
-        measured = by_index(sample for sample in samples if name in sample.scores)
-        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
+        means = _means(name, samples)
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     for name, value in forward_rates(cell.id, samples).items():

@@ -1,23 +1,23 @@
-"""Strict validation of JSON that may be edited, cut or damaged: one-line errors name the place and what is allowed."""
-
-from __future__ import annotations
+"""JSON of results: values that are written as exact builtin types, and strict validation of what may be edited, cut or
+damaged, whose one-line errors name the place and what is allowed."""
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
 from functools import cache, reduce
 from operator import or_
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class LoadError(InputError):
@@ -42,8 +42,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
-    numbers and without keys that are there twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN and keys given twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -136,7 +135,6 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
 
 
 def _shaped(hint: Any) -> Any:
-    """A type with the shapes of the dataclasses in it."""
     if isinstance(hint, type) and is_dataclass(hint):
         return shape(hint)
     origin = get_origin(hint)
@@ -147,9 +145,8 @@ def _shaped(hint: Any) -> Any:
 
 
 def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
-    """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
-    Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
-    for an unknown field."""
+    """`data` as the type that `make` gives, which is built at its first use. Raises LoadError, which begins with
+    `where`, with the field, what was there and what is allowed; NewerSchemaError for an unknown field."""
     from pydantic import ValidationError
 
     try:
@@ -170,7 +167,7 @@ def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
 
 
 @cache
-def _adapter(make: Callable[[], Any]) -> TypeAdapter[Any]:
+def _adapter(make: Callable[[], Any]) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(make())
@@ -186,3 +183,54 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is not a finite number")
     return value
+
+
+def plain(value: Any, where: str = "value") -> Any:
+    """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths. Raises TypeError for
+    other types, ValueError for a number that is not finite; both name the place (`where`)."""
+    if value is None or type(value) in (bool, int):
+        return value
+    if isinstance(value, Enum):
+        return plain(value.value, where)
+    if isinstance(value, str):
+        return _joined(str.__str__(value))
+    if isinstance(value, Mapping):
+        return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, PurePath):
+        return _joined(str(value))
+    if isinstance(value, bytes):
+        raise TypeError(f"{where} is bytes, which JSON can't represent; decode it to text first")
+    if isinstance(value, Sequence):
+        return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, Set):
+        return sorted(plain(item, f"an item of {where}") for item in value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), where)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out values not measured")
+        return float(value)
+    raise TypeError(
+        f"{where} has the type {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
+    )
+
+
+def dump_json(data: Any, indent: int | None = None) -> str:
+    """JSON that can be written as UTF-8: lone surrogates in texts are escaped. Raises ValueError for NaN."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def encodable(value: Any) -> Any:
+    """A text with lone surrogates, which UTF-8 can't hold, as `\\udc80`; other values as they are."""
+    odd = isinstance(value, str) and _SURROGATES.search(value)
+    return value.encode("utf-8", "backslashreplace").decode() if odd else value
+
+
+def _joined(text: str) -> str:
+    """`text` with surrogate pairs as the characters they stand for, which JSON can't tell apart; lone ones stay."""
+    if _SURROGATES.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -18,16 +18,12 @@ from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load_stored"]
-
 
 def load(path: str | Path) -> pd.DataFrame:
-    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, rows,
-    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `table_row.row`).
-
-    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
-    our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
-    formats."""
+    """A row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step, seconds … (all
+    columns: `table_row.row`). `path` is a run directory (finished or interrupted), a results.json, a junit.xml or
+    pytest-benchmark JSON written by our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError
+    naming the path and the readable formats."""
     source = Path(path)
     rows = published.read(source)
     if rows is None:
@@ -48,8 +44,7 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or they can't be
-    read."""
+    """The cell records of a run directory or of one of our files. Raises LoadError for none, and for a damaged one."""
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)
@@ -112,7 +107,6 @@ def _from_directory(source: Path) -> list[CellRecord]:
 
 
 def _json_records(source: Path) -> list[CellRecord]:
-    """The records of a results.json or of pytest-benchmark's JSON."""
     data = read_json(source)
     kind = next((kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None)
     if kind is None:
@@ -144,16 +138,12 @@ def _junit_records(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
-    cases = enumerate(root.iter("testcase"), 1)
-    properties = {
-        number: {item.get("name"): item.get("value") for item in case.iter("property")} for number, case in cases
-    }
-    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in properties.items()])
+    cases = [{item.get("name"): item.get("value") for item in case.iter("property")} for case in root.iter("testcase")]
+    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in enumerate(cases, 1)])
 
 
 def _of_properties(source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[CellRecord]:
-    """The records that tests carry as a property, as JSON text; `tests`: place and properties. Raises LoadError if
-    there is none."""
+    """The records that tests (place, properties) carry as JSON text. Raises LoadError if there is none."""
     cells = []
     for where, properties in tests:
         if RECORD_PROPERTY in properties:

@@ -25,13 +25,11 @@ class MergeConflict(InputError):
 
 
 def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
-    """Merges the cells of `sources` into the new run directory `target` and assembles it.
-
-    A cell in several runs is kept once if key and outcome agree: a success before an error, then the faster record,
-    ties broken by content, so that the order of `sources` doesn't matter. A source may have results.json (and
-    samples.jsonl) in place of cells/. Raises MergeConflict naming the cells that differ, the settings that differ, or
-    the shards that are missing; RunDirError or LoadError for a source that is not a run or can't be read whole, or a
-    target that exists and is not empty. Sources are only read."""
+    """Merges the cells of `sources` into the new run directory `target` and assembles it. A cell in several runs is
+    kept once if key and outcome agree: a success before an error, then the faster record, ties broken by content, so
+    that the order of `sources` doesn't matter. A source may have results.json (and samples.jsonl) in place of cells/.
+    Raises MergeConflict naming the cells or settings that differ or the shards that are missing; RunDirError or
+    LoadError for a source that can't be read whole, or a target that is not empty."""
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
     runs = {str(path): open_run(path) for path in sources}
@@ -91,7 +89,6 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 
 def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) -> None:
-    """Raises MergeConflict if a task's samples differ between the runs."""
     digest = entry.cell.conditions.data_hash
     known, first = data.setdefault(entry.cell.task, (digest, path)) if digest else (digest, path)
     if known != digest:
@@ -102,7 +99,6 @@ def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) 
 
 
 def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Raises MergeConflict naming the shards of a divided run that no source holds."""
     there: dict[int, set[int]] = {}
     for where, facts in parts:
         shard = facts.get("shard")
@@ -130,16 +126,15 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:
         return None if first.cell.scores == second.cell.scores else "scores differ under the same key"
-    answers = [
+    one, other = (
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
-    ]
-    differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))
+    )
+    differing = sorted(place for place in one.keys() | other.keys() if one.get(place) != other.get(place))
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:
-    """A success before an error, one with a time before one without, then the faster; ties by content, so that merging
-    is commutative."""
+    """A success before an error, timed before untimed, then the faster; ties by content, so that merging commutes."""
     seconds = entry.cell.seconds
     return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)

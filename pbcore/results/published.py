@@ -32,30 +32,18 @@ _METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bl
 SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
     name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
-_ALL: dict[str, Any] = {
-    "status": "ok",
-    "data_source": "published",
-    "dummy": False,
-    "shared_device": False,
-}  # of every row
+_ALL: dict[str, Any] = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}
 RESULTS_FILE = "results_parallelbench.json"
-_TOP_K = {
-    "confidence_topk": "confidence",
-    "topk_margin": "margin",
-    "entropy_topk": "entropy",
-    "left_to_right": "left_to_right",
-    "random": "random",
-}
+_TOP_K = {"confidence_topk": "confidence", "topk_margin": "margin", "entropy_topk": "entropy"}
+_TOP_K |= {name: name for name in ("left_to_right", "random")}
 
 
 def read(path: Path) -> pd.DataFrame | None:
-    """Rows of published results at `path`, or None if it contains no known kind.
-
-    Known kinds: a run folder of the 2026 rewrite or any folder above such folders
-    (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method, param, task, score …), and the
-    paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are converted to [0, 1]; NaN and
-    empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ from the paper's.
-    """
+    """Rows of published results at `path`, or None if it contains no known kind: a run folder of the 2026 rewrite or
+    any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method,
+    param, task, score …), or the paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are
+    in [0, 1]; NaN and empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ
+    from the paper's."""
     import pandas as pd
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
@@ -95,9 +83,8 @@ def figures() -> pd.DataFrame:
 
 
 def sampler_name(method: str, param: str) -> str:
-    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`;
-    `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a
-    counterpart keep their name, joined with the parameter so that it can be part of a node id."""
+    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`,
+    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names."""
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":
@@ -111,12 +98,12 @@ def sampler_name(method: str, param: str) -> str:
 
 def _run_folder(file: Path) -> pd.DataFrame:
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
-    entries = []
-    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
-        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
-        names = {"model": model, "method": method, "param": param, "task": name.removeprefix("parallelbench_")}
-        entries.append({**known, **names, "run": file.parent.name})
-    return _rows(entries)
+    names = {"model": model, "method": method, "param": param, "run": file.parent.name}
+    return _rows(
+        {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        | {**names, "task": name.removeprefix("parallelbench_")}
+        for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items()
+    )
 
 
 def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
@@ -151,8 +138,7 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, a column per metric. They have one setting per model (column
-    `setting`), so the sampler is called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task, with one setting per model, called `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

@@ -16,14 +16,13 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
-from pbcore.results.json_values import plain
+from pbcore.results.check import LoadError, check_schema, plain, read_json, shape, validated
 from pbcore.results.record import SCHEMA, CellRecord, Count
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
-from pbcore.tasks.sources import asked_by
+from pbcore.tasks.spec import asked_by
 
 FOLDER = "questions"
 
@@ -120,11 +119,11 @@ class Questions:
 
     def of(self, cell: CellRecord) -> Task:
         """The cell's task with the samples that it answered. Raises InputError, saying what to give."""
-        if key(cell) not in self._loaded:
-            try:
+        try:
+            if key(cell) not in self._loaded:
                 self._loaded[key(cell)] = self._load(cell)
-            except InputError as error:
-                raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+        except InputError as error:
+            raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
         return self._loaded[key(cell)]
 
     def _load(self, cell: CellRecord) -> Task:
@@ -172,8 +171,7 @@ class Questions:
 
 
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
-    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises InputError for an
-    answer to a sample that the task lacks."""
+    """A cell with its kept answers scored again. Raises InputError for an answer to a sample that the task lacks."""
     known = {sample.index: sample for sample in task.samples}
     missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
     if missing is not None:
@@ -186,8 +184,7 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
-    None if they differ now or can't be drawn."""
+    """A record's generated samples, drawn again by its settings; None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

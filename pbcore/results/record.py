@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
@@ -12,7 +13,7 @@ from annotated_types import Interval
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, shape, validated
-from pbcore.theory.ceiling import Ceiling
+from pbcore.theory.accuracy import Ceiling, Share
 
 SCHEMA = 2
 
@@ -20,7 +21,6 @@ TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a firs
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
-Share = Annotated[float, Interval(ge=0, le=1)]
 Amount = Annotated[float, Interval(ge=0, le=1e15)]
 Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
@@ -38,8 +38,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class FormerToken:
-    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked it again or replaced
-    it; `confidence` when it was revealed."""
+    """A token at position `at` of the canvas from `step` until `until`; its `confidence` when it was revealed."""
 
     at: Count
     token: str
@@ -89,23 +88,19 @@ class SampleRecord:
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
     """Index → its answers by seed, both in ascending order."""
-    groups: dict[int, list[SampleRecord]] = {}
-    for sample in sorted(samples, key=lambda sample: sample.place):
-        groups.setdefault(sample.index, []).append(sample)
-    return groups
+    ordered = sorted(samples, key=lambda sample: sample.place)
+    return {index: list(same) for index, same in groupby(ordered, key=lambda sample: sample.index)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
-
-    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
-    empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
+    """The conditions of a cell's measurement; None: unknown, e.g. the dtype of a model that failed to load. `options`
+    are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker, empty
+    without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
     that determines the outcome; `wait_policy` OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set;
-    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time
-    the cell's sampler asks for (`+x4`).
-    """
+    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
+    sampler asks for (`+x4`)."""
 
     options: dict[str, Any]
     versions: dict[str, str]
@@ -134,8 +129,7 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values. Where the
-    integration isn't here, it is read as it is."""
+    """What an integration keeps of a cell, as a frozen dataclass; without the integration it is read as it is."""
 
     COLUMNS: ClassVar[tuple[str, ...]]
 
@@ -148,26 +142,18 @@ def part_class() -> type[Any] | None:
     return next(iter(provided("served")), None)
 
 
-def part_values(part: Any) -> dict[str, Any] | None:
-    """A record's part as plain values; None for none."""
-    return asdict(part) if is_dataclass(part) and not isinstance(part, type) else part
-
-
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the
-    mean over samples of canvas tokens / NFE and `tokens_per_row` the same with the canvases forwarded, `rows`, in
-    its place (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer
-    tokens before the first EOS / NFE, both summed over samples first.
-
-    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts forwards, `seconds` for
-    all that counts time). With several seeds, scores are means over samples of a sample's mean over seeds, and rates
-    count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were answered by
-    other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what all of them
-    would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with text after
-    the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this sampler, and
-    `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md).
-    """
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
+    over samples of canvas tokens / NFE, `tokens_per_row` the same with the canvases forwarded, `rows` (None in records
+    from before they were counted: then they equal NFE); `tokens_per_forward` is answer tokens before the first EOS /
+    NFE, both summed over samples first. Numbers that were not measured are None, and `absent` says why (`nfe` for all
+    that counts forwards, `seconds` for all that counts time). With several seeds, scores are means over samples of a
+    sample's mean over seeds, and rates count every answer. Where forwards were shared between cells, `forwards_shared`
+    of the cell's NFE were answered by other cells' and `forwards_computed` by the model; `seconds_estimated` is what
+    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
+    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
+    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took."""
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
     model: str

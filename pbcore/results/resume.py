@@ -1,18 +1,23 @@
-"""A digest of everything that determines a cell's outcome: a resumed run reuses a cell only if its key is the same."""
+"""What a cell's outcome depends on: its key, a digest of all that determines it, by which resumed runs find cells that
+they can reuse; and, for records, the versions of packages and the machine."""
 
 import hashlib
 import json
+import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pbcore.extensions import HOME, integrations
-from pbcore.results.json_values import plain
+from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
+PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-benchmark", "pytest-xdist")
 CODE = (
     *("pbcore.ceilings", "pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
     *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
@@ -34,11 +39,9 @@ def cell_key(
     own_code: Mapping[str, str] | None = None,
 ) -> str:
     """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
-
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
-    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
-    plain."""
+    scoring (not the batch size, which doesn't change results); `own_code` is that of `user_code`. Raises TypeError or
+    ValueError for values that are not plain."""
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -56,9 +59,8 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the
-    model's class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable
-    sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`), empty for pbcore's own, which
+    `code_version` covers. Raises SamplerNameError for an unreadable sampler name."""
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse
@@ -71,16 +73,10 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 
 @cache
-def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever the package is installed.
-    Raises ModuleNotFoundError for an unknown package."""
-    roots = {}
-    for package in packages:
-        spec = find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
-        roots[package] = Path(next(iter(spec.submodule_search_locations)))
-    return source_digest(roots)
+def code_version() -> str:
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever pbcore is installed."""
+    home = Path(__file__).parents[2]
+    return source_digest({package: home.joinpath(*package.split(".")) for package in CODE})
 
 
 def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
@@ -91,8 +87,7 @@ def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> d
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them."""
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json, if it has any) that differs from these."""
     known = earlier.get("settings")
     if known is None:
         return []
@@ -104,3 +99,27 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
 def _shown(value: Any) -> str:
     """A setting as text; 0 is a value, unlike False."""
     return "not given" if value is None or value is False or value in ([], (), "") else str(value)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what decides a result; packages that are not installed are left out."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def machine(gpu: bool) -> dict[str, Any]:
+    """The machine, on which timings depend; its GPUs only where they are used."""
+    gpus = []
+    if gpu:
+        import torch
+
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8", errors="replace").splitlines() if known.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    processor = next(named, "") or platform.processor() or platform.machine()
+    return {"system": platform.platform(), "processor": processor, "cpus": os.cpu_count(), "gpus": gpus}

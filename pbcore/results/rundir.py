@@ -25,17 +25,8 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted, printable, shown
-from pbcore.results.check import (
-    LoadError,
-    NewerSchemaError,
-    check_schema,
-    parse_json,
-    read_json,
-    read_utf8,
-    shape,
-    validated,
-)
-from pbcore.results.json_values import dump_json, plain
+from pbcore.results import check
+from pbcore.results.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
@@ -75,7 +66,7 @@ class RunDir:
     def read_run(self) -> dict[str, Any]:
         """The facts of run.json; empty if the run was killed before writing them. Raises LoadError if it is damaged."""
         file = self.path / "run.json"
-        return run_facts(read_json(file), str(file)) if file.exists() else {}
+        return run_facts(check.read_json(file), str(file)) if file.exists() else {}
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
         """Writes one finished cell atomically, in place of an earlier record of its id; returns when it is on disk.
@@ -88,16 +79,14 @@ class RunDir:
         return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells in the order of `id_order`.
-
-        A damaged file is named through `say` (default: a warning); its cell counts as not run. With `set_aside`, as a
-        resumed run needs it, the file is renamed to `*.corrupt`. Raises NewerSchemaError for a record that a newer
-        version wrote, LoadError if two files hold the same cell."""
+        """All finished cells in the order of `id_order`. A damaged file is named through `say` (default: a warning);
+        its cell counts as not run. With `set_aside`, as a resumed run needs it, the file is renamed to `*.corrupt`.
+        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell."""
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
             try:
-                entry = parse_cell(read_utf8(file), str(file))
+                entry = parse_cell(check.read_utf8(file), str(file))
             except NewerSchemaError:
                 raise
             except LoadError as error:
@@ -141,8 +130,7 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises RunDirError if it exists and
-    is not empty: a run never overwrites an earlier one."""
+    """Creates `root/name` (default: `new_name`) with its cells/. Raises RunDirError if it exists and is not empty."""
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
@@ -167,8 +155,7 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text`: after a crash at any moment `path` holds either the whole old or the whole new text. Raises
-    OSError, which names `path`."""
+    """Writes `text`: after a crash `path` holds the old or the new text, whole. Raises OSError that names `path`."""
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +182,7 @@ def write_atomic(path: Path, text: str) -> Path:
 @lru_cache(maxsize=256)  # the end of a run reads its cells several times
 def parse_cell(text: str, where: str) -> StoredCell:
     """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError."""
-    data = check_schema(parse_json(text, where), SCHEMA, where)
+    data = check.check_schema(check.parse_json(text, where), SCHEMA, where)
     cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
     if not isinstance(rows, list):
         raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
@@ -204,8 +191,7 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
-    per seed, and its aggregates are theirs."""
+    """The cell with its samples. Raises LoadError unless an evaluated cell has those of its record, once per seed."""
     places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(samples)):
@@ -238,13 +224,13 @@ class _Facts:
     merged_from: list[dict[str, Any]] = field(default_factory=list)
 
 
-_facts = partial(validated, lambda: shape(_Facts, extra="allow", built=False))
+_facts = partial(check.validated, lambda: check.shape(_Facts, extra="allow", built=False))
 
 
 def run_facts(data: Any, where: str) -> dict[str, Any]:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
     if isinstance(data, dict) and "schema" in data:
-        check_schema(data, SCHEMA, where)
+        check.check_schema(data, SCHEMA, where)
     facts: dict[str, Any] = _facts(data, where)
     return facts
 

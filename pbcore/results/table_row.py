@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
-from pbcore.results.json_values import encodable, plain
+from pbcore.results.check import encodable, plain
 from pbcore.results.record import CellRecord
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 
@@ -33,9 +34,8 @@ CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
-    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
-
-    `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
+    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions. `n` is
+    the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
     paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
     ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
     rewrite = cell.conditions.data_source == REWRITE
@@ -57,11 +57,15 @@ def row(cell: CellRecord) -> dict[str, Any]:
     flat |= {name: rate(cell, name) if ran else None for name in RATES}
     served = (None,) * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, served, strict=True))
-    flat |= theory(cell)
+    known = cell.ceiling
+    ceiling = (None,) * 3 if known is None else (known.mean, known.low, known.high)
+    gap = None if known is None or headline is None else known.mean - headline.mean
+    flat |= dict(zip(THEORY, (*ceiling, gap, cell.bits_lost), strict=True))
+    flat["ceiling_kind"] = None if known is None else known.kind
     flat |= {name: getattr(cell, name) for name in _FACTS}
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
-        "served": record.part_values(told),
+        "served": asdict(told) if is_dataclass(told) else told,
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
@@ -73,21 +77,11 @@ def rate(cell: CellRecord, name: str) -> float | None:
     return rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
 
 
-def theory(cell: CellRecord) -> dict[str, Any]:
-    """The ceiling with its interval and kind, `gap`, what the headline score lacks to it, and the bits lost."""
-    known, score = cell.ceiling, cell.scores.get(cell.headline)
-    values = (None,) * 3 if known is None else (known.mean, known.low, known.high)
-    gap = None if known is None or score is None else known.mean - score.mean
-    kind = None if known is None else known.kind
-    return {**dict(zip(THEORY, (*values, gap, cell.bits_lost), strict=True)), "ceiling_kind": kind}
-
-
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
-    are written out (`\\udc80`): pandas can't hold them."""
+    """A row per cell, in the given order; columns as in `row`, missing numbers NaN, lone surrogates written out."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
-    rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]
+    rows = [{encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells]
     known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
@@ -96,14 +90,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 
 
-def _text(value: Any) -> Any:
-    return encodable(value) if isinstance(value, str) else value
-
-
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row, then the whole
     record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
     # xdist can't send lone surrogates, which texts may hold.
-    pairs = [(name, _text(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
+    pairs = [(name, encodable(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
     whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f")
     return [*((name, value) for name, value in pairs if value is not None), (RECORD_PROPERTY, whole)]

@@ -13,7 +13,6 @@ from pbcore.tasks.lists import OPERATIONS, formatted
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
 NEW_TOKENS = 256
 ANSWERS = ("marked", "whole")  # what is scored: what follows the marker, or the whole text, as in the official code
-_CLOSES = "The answer is:"
 _MARKER = re.compile(  # also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
     r"the\s+\**(?:(?:final|correct)\s+)*answer\**\s+is\s*\**\s*:\**", re.IGNORECASE
 )
@@ -26,16 +25,14 @@ _ONLY = (  # what a question says against steps → what stays of it
 
 
 def question(prompt: str) -> str:
-    """The prompt, asking for steps: without its demand for the final result alone, and with Table 4's sentence at its
-    end."""
+    """The prompt with Table 4's request for steps at its end, without its demand for the final result alone."""
     for demand, rest in _ONLY:
         prompt = prompt.replace(demand, rest)
     return f"{prompt.rstrip()}\n{ASKS}"
 
 
 def final_answer(text: str) -> str | None:
-    """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
-    to list items; None where it is missing."""
+    """What follows the last "The answer is:", without quotes around it (but for straight double ones); else None."""
     found = list(_MARKER.finditer(text))
     if not found:
         return None
@@ -47,7 +44,7 @@ def final_answer(text: str) -> str | None:
 
 def worked(kind: str, item: Item, answer: str) -> str:
     """A solved example's answer with its steps; `kind` is the generator's name."""
-    end = f"{_CLOSES}{chr(10) if chr(10) in answer else ' '}{answer}"
+    end = f"The answer is:{chr(10) if chr(10) in answer else ' '}{answer}"
     if kind not in OPERATIONS:
         return end
     before, after = json.loads(item.input["context"]), json.loads(answer)
@@ -55,7 +52,6 @@ def worked(kind: str, item: Item, answer: str) -> str:
 
 
 def _steps(operation: str, before: list[str], after: list[str], values: Mapping[str, Any]) -> str:
-    """What is done to a list, in words."""
     if operation == "copy":
         return "Nothing moves."
     if operation == "sort":

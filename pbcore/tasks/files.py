@@ -14,8 +14,6 @@ from pbcore.printable import shown
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
 MOST_VALUES = 100_000  # in a tasks file, with every alias written out
-# What PyYAML's constructors raise on odd scalars.
-_ODD_SCALARS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 class UnreadableFile(InputError):
@@ -28,8 +26,7 @@ def wrong(name: str, given: Any, allowed: str) -> InputError:
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
-    several names."""
+    """Raises InputError unless a value is of a type (`str`: not empty), in a range, or one of several names."""
     if isinstance(allowed, range):
         right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
     elif isinstance(allowed, type):
@@ -58,18 +55,15 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         if line.strip(" \t\r"):
             try:
                 value = json.loads(line)
-            except RecursionError:
-                problem = "JSON is nested too deeply; give one flat object per line"
-                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
-            except ValueError as error:
-                problem = f"not valid JSON ({error}); give one object per line"
-                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
+            except (RecursionError, ValueError) as error:
+                deep = isinstance(error, RecursionError)
+                problem = "JSON is nested too deeply; give one flat" if deep else f"not valid JSON ({error}); give one"
+                raise UnreadableFile(f"{path}, line {number}: {problem} object per line") from None
             yield number, value
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
-    and texts nested or aliased beyond the limits above."""
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile, also beyond the limits above."""
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)
@@ -84,12 +78,11 @@ def read_yaml(text: str, where: str) -> Any:
         raise UnreadableFile(f"{where}{line}: not valid YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         raise UnreadableFile(f"{where}: not valid YAML: {error.reason} at character {error.position}") from None
-    except _ODD_SCALARS as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # on odd scalars
         raise UnreadableFile(f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def _check_size(text: str) -> None:
-    """Raises MarkedYAMLError for a text with too many levels or aliases, before it is built."""
     levels = aliases = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -102,8 +95,7 @@ def _check_size(text: str) -> None:
 
 
 def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
-    """The values below a node with aliases written out. Raises MarkedYAMLError for too many, a node inside itself, and
-    a key given twice."""
+    """The values below a node, aliases written out. Raises MarkedYAMLError for too many and a key given twice."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counts:

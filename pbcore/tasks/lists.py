@@ -124,8 +124,7 @@ def parse_context(context: str) -> list[str]:
 
 
 def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
-    """Independent questions of one operation, with different people in each, answered on one canvas: the ideal speed-up
-    is their number."""
+    """Questions of one operation on one canvas, with different people in each: the ideal speed-up is their number."""
     operation, free = settings["operation"], list(people())
     asked, parts = [], []
     for number in range(1, settings["questions"] + 1):

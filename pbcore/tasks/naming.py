@@ -16,6 +16,5 @@ def category(task: str) -> str:
 
 
 def short(task: str) -> str:
-    """`shuffle` for `waiting_line/shuffle`. Tasks outside the paper keep their full name, so that short names are
-    unique."""
+    """`shuffle` for `waiting_line/shuffle`; tasks outside the paper keep their full name: short names are unique."""
     return task.split("/", 1)[1] if task in PAPER_TASKS else task

@@ -1,22 +1,27 @@
-"""Latin squares of any symbols, and 4×4 sudokus with one solution."""
+"""Latin squares of any symbols, 4×4 sudokus with one solution, and random walks on a graph that every sample has under
+other node names (arXiv 2606.22976)."""
 
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations, islice
 from operator import eq
 from random import Random
+from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.tasks.files import wrong
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+from pbcore.tasks.lists import MASK
 
 SYMBOLS = string.ascii_uppercase + string.digits
 SIDE = 4
 CELLS = SIDE * SIDE
 BLANK = "0"
 DIGITS = "1234"
-_UNITS = [
-    (cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)
-]  # row, column, box
+NAMES = "0123456789"  # of nodes: single digits are one token in most vocabularies, and neighbours in a text stay apart
+# Row, column and box of each cell.
+_UNITS = [(cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)]
 _PEERS = [
     [other for other in range(CELLS) if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))]
     for cell in range(CELLS)
@@ -57,8 +62,7 @@ def allowed(grid: str, cell: int) -> list[str]:
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank. Raises
-    InputError for a text that is not such a grid."""
+    """All solutions, in order, of a sudoku given as 16 digits with 0 for a blank. Raises InputError for other texts."""
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
@@ -81,8 +85,7 @@ def all_sudokus() -> tuple[str, ...]:
 
 
 def has_one_solution(grid: str) -> bool:
-    solved = solutions(grid)
-    return next(solved, None) is not None and next(solved, None) is None
+    return len(list(islice(solutions(grid), 2))) == 1
 
 
 def rows(grid: str) -> str:
@@ -100,9 +103,66 @@ def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
             return Item({"sudoku": rows(grid)}, rows(solved), solved, CELLS - len(blanks))
 
 
+@lru_cache(maxsize=16)
+def graph(nodes: int, edges: int, seed: int) -> tuple[tuple[int, int], ...]:
+    """A connected graph by seed, as pairs of node numbers: a random tree, then random further edges."""
+    rng = Random(f"graph/{nodes}/{edges}/{seed}")
+    tree = {(rng.randrange(node), node) for node in range(1, nodes)}
+    free = sorted(set(combinations(range(nodes), 2)) - tree)
+    return tuple(sorted([*tree, *rng.sample(free, edges - len(tree))]))
+
+
+def kernel(edges: Sequence[Sequence[int]], nodes: int) -> list[list[float]]:
+    """P(next node | node) of the walk that goes to a random neighbour, (nodes, nodes)."""
+    table = [[0.0] * nodes for _ in range(nodes)]
+    for one, other in edges:
+        table[one][other] = table[other][one] = 1.0
+    return [[entry / sum(row) for entry in row] for row in table]
+
+
+def walked(label: Mapping[str, Any], text: str) -> list[int]:
+    """The node numbers of a walk in an answer, −1 for a sign that names no node; blanks and commas are left out."""
+    return [label["nodes"].find(sign) for sign in text if not sign.isspace() and sign != ","]
+
+
+def _draw_walk(rng: Random, n: int, settings: Settings) -> Item:
+    nodes = settings["nodes"]
+    edges = graph(nodes, settings["edges"], settings["graph"])
+    names = "".join(rng.sample(NAMES, nodes))
+    laws = kernel(edges, nodes)
+    walk = [rng.choice([end for edge in edges for end in edge])]  # the stationary law: by degree
+    while len(walk) < n:
+        walk += rng.choices(range(nodes), laws[walk[-1]])
+    pairs = [sorted((names[one], names[other])) for one, other in edges]
+    shown = ", ".join("-".join(pair) for pair in sorted(pairs))
+    start = names[walk[0]]
+    label = {"nodes": names, "edges": [list(edge) for edge in edges], "start": walk[0], "length": n}
+    canvas = start + MASK * (n - 1) if settings["infill"] else None
+    values = {"edges": shown, "start": start, "length": n}
+    return Item(values, label | {"example": "".join(names[node] for node in walk)}, f"{shown}/{start}", n, canvas)
+
+
+def _check_walk(settings: Settings) -> None:
+    nodes, edges = settings["nodes"], settings["edges"]
+    least, most = nodes - 1, nodes * (nodes - 1) // 2
+    if type(edges) is not int or not least <= edges <= most:
+        raise wrong("settings.edges", edges, f"an integer from {least} to {most} for {nodes} nodes")
+
+
 PUZZLE_GENERATORS = {
     "latin_square": Generator(
         drawn(_draw_latin), {}, range(2, 10), "the side of the square", lambda n: max(64, power_of_two(4 * n * n))
     ),
     "sudoku": Generator(drawn(_draw_sudoku), {"blanks": 4}, allowed={"blanks": range(1, 11)}),
+}
+WALK_GENERATORS = {
+    "walk": Generator(
+        drawn(_draw_walk),
+        {"nodes": 10, "edges": 15, "graph": 0, "infill": True},
+        range(2, 1025),
+        "nodes of the walk",
+        lambda n: max(32, power_of_two(n + 1)),
+        {"nodes": range(2, len(NAMES) + 1), "graph": int, "infill": bool},
+        _check_walk,
+    )
 }

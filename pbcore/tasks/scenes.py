@@ -1,18 +1,19 @@
 """Own text data: a small seeded scene grammar that generates word sets, dialogues and paraphrases in plain English.
 
-The lexicon and all templates are data (`data/scenes.yaml`). Every scene has a number, from which alone its text
-follows. The seed orders the scenes, a stable hash of their text splits them, and no text, word set or summary occurs in
-both splits.
+The lexicon and all templates are data (`data/scenes.yaml`); a template is plain text with `{slot}`, `{slot.form}` and
+`[one|other]` (a random choice). Every scene has a number, from which alone its text follows. The seed orders the
+scenes, a stable hash of their text splits them, and no text, word set or summary occurs in both splits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import cycle
 from random import Random
 from typing import Any
 
-from pbcore.tasks.generators import SPLITS, TEST_SHARE, Asked, Generator, Item, Order, split_of
-from pbcore.tasks.scene_grammar import data, realise, slots
+from pbcore.package_data import package_yaml
+from pbcore.tasks.generators import TEST_SHARE, Asked, Generator, Item, Order, split_of
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
@@ -21,34 +22,87 @@ SPARE_WORDS = 2  # content words that a sentence may have beyond the requested o
 DIALOGUES, PARAPHRASES = 100_000, 150_000  # scenes
 MOST_EXAMPLES = 5
 
+_SLOT = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_ARTICLE = re.compile(r"\ba/an (\w+)")
+_START = re.compile(r"(^|[.?!] )([a-z])")
+_FEMALE = {"he": "she", "him": "her", "his": "her"}
+FORMS = ("past", "pp", "ing", "det", "it", *_FEMALE)
+
 Row = dict[str, Any]
 # What a scene's number gives: the keys that decide the split, and the row. None: the scene is unusable.
 Written = tuple[Sequence[str], Row] | None
 
 
+@cache
+def data() -> Mapping[str, Any]:
+    """The content of scenes.yaml, read once; its lists of words with a property are sets."""
+    words: dict[str, Any] = package_yaml("pbcore.tasks", "scenes.yaml")
+    words |= {key: frozenset(words[key]) for key in ("mass", "plural", "doubled")}
+    words["female"] = frozenset(words["names"]["female"] + words["relatives"]["female"])
+    return words
+
+
+def article(following: str) -> str:
+    """`a` or `an`, by the first letter of the next word; words such as `university` are listed in the lexicon."""
+    return "an" if (following[0] in "aeiou") != (following in data()["article_exceptions"]) else "a"
+
+
+def inflect(value: str, form: str | None) -> str:
+    """A slot's value in a form; unchanged if `form` is None. Of a verb: `past`, `pp` (participle), `ing`. Of a noun:
+    `det`, its indefinite determiner (`some`, or `a/an` until the next word is known), or `it`, its pronoun. Of a name
+    or a relative: `he`, `him` or `his`, or the feminine form. Raises ValueError for other forms."""
+    if form is None:
+        return value
+    head = value.rsplit(" ", 1)[-1]  # the last word of a noun phrase decides number, mass and gender
+    if form in ("past", "pp", "ing"):
+        return _verb(value, form)
+    if form in _FEMALE:
+        return _FEMALE[form] if head in data()["female"] else form
+    if form == "det":
+        return "some" if any(head in data()[kind] for kind in ("plural", "mass")) else "a/an"
+    if form == "it":
+        return "them" if head in data()["plural"] else "it"
+    raise ValueError(f"unknown form {form!r}; choose from {', '.join(FORMS)}")
+
+
+def _verb(phrase: str, form: str) -> str:
+    verb, space, rest = phrase.partition(" ")
+    stem = verb + verb[-1] if verb in data()["doubled"] else verb
+    if form == "ing":
+        inflected = (verb[:-1] if re.search(r"[^e]e$", verb) else stem) + "ing"
+    elif verb in data()["irregular"]:
+        inflected = data()["irregular"][verb][form == "pp"]
+    elif verb.endswith("e"):
+        inflected = verb + "d"
+    else:
+        inflected = verb[:-1] + "ied" if re.search(r"[^aeiou]y$", verb) else stem + "ed"
+    return inflected + space + rest
+
+
+def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
+    """The finished text: choices made, slots filled, `a` or `an` chosen, every sentence capitalised."""
+    chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
+    chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
+    chosen = _ARTICLE.sub(lambda match: f"{article(match[1])} {match[1]}", chosen)
+    return _START.sub(lambda match: match[1] + match[2].upper(), chosen)
+
+
 def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
     """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case. `easy`:
     simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises ValueError
-    for an unknown difficulty or split, `words` outside 1..7, and after the last row."""
-    if difficulty not in DIFFICULTIES:
-        raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
-    if words not in WORD_COUNTS:
-        raise ValueError(f"words {words}: give 1 to {WORD_COUNTS[-1]}")
+    after the last row, here and below."""
     write = partial(_words, difficulty=difficulty, words=words)
     return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed, SINGLE_TEST_SHARE)
 
 
 def dialogues(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences.
-
-    Raises ValueError for an unknown split, and after the last row.
-    """
+    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences."""
     return collect(_dialogue, DIALOGUES, "dialogue", split, seed)
 
 
 def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning. Raises ValueError for an
-    unknown split, and after the last row."""
+    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning."""
     return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
 
 
@@ -56,10 +110,7 @@ def collect(
     write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int, single_share: float = TEST_SHARE
 ) -> Iterator[Row]:
     """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
-    its first key is new. `single_share` of the keys of one word is in the test split. Raises ValueError for an unknown
-    split, and after the last row."""
-    if split not in SPLITS:
-        raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
+    its first key is new. `single_share` of the keys of one word is in the test split."""
     seen: set[str] = set()
     for number in shuffled(scenes, Random(f"{seed}/{split}/{kind}")):
         keys, row = write(number) or ((), {})
@@ -101,10 +152,7 @@ def _words(number: int, difficulty: str, words: int) -> Written:
 def _templates(difficulty: str, words: int) -> list[tuple[str, list[str]]]:
     """Templates and their content slots for a number of words: at least as many slots, and few more."""
     kind = "hard" if difficulty == "hard" else "scene"
-    pairs = [
-        (template, sorted(name for name in slots(template) if f"{{{name}}}" in template))
-        for template in data()["word_templates"][kind]
-    ]
+    pairs = [(template, sorted(set(re.findall(r"\{(\w+)\}", template)))) for template in data()["word_templates"][kind]]
     shortest = max(words, min(len(content) for _, content in pairs))
     return [pair for pair in pairs if words <= len(pair[1]) <= shortest + SPARE_WORDS]
 
@@ -126,7 +174,6 @@ def _scene(difficulty: str, rng: Random) -> dict[str, str]:
 
 
 def _odd_scene(rng: Random) -> dict[str, str]:
-    """Values for every slot from unrelated acts."""
     acts = [act for level in ("easy", "medium") for act in data()["acts"][level] if not act.get("abstract")]
     first, second, third, fourth, fifth = rng.sample(acts, 5)
     level = rng.choice(("easy", "medium"))
@@ -144,7 +191,6 @@ def _odd_scene(rng: Random) -> dict[str, str]:
 
 
 def _dialogue(number: int) -> Written:
-    """A dialogue of two people about one topic, with a summary of what they say."""
     rng = Random(f"dialogue/{number}")
     frame = data()["dialogues"][rng.choice(sorted(data()["dialogues"]))]
     names = data()["names"]["female"] + data()["names"]["male"]
@@ -160,8 +206,7 @@ def _dialogue(number: int) -> Written:
 
 
 def _paraphrase(number: int) -> Written:
-    """A sentence and its paraphrases: one meaning, several frames (voice, clause order) and synonyms; None unless all
-    wordings, at least three, differ."""
+    """A sentence in several frames and synonyms; None unless all wordings, at least three, differ."""
     rng = Random(f"paraphrase/{number}")
     name = rng.choice(sorted(data()["paraphrases"]))
     frame = data()["paraphrases"][name]

@@ -1,23 +1,25 @@
-"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked."""
+"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked; and the tasks and folders
+of questions that integrations bring."""
 
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pbcore.errors import InputError
+from pbcore.extensions import provided
+from pbcore.names import SamplerName
 from pbcore.printable import printable, shown
 from pbcore.tasks import cot
-from pbcore.tasks.base import Message
+from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.files import check_value, read_yaml, wrong
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
-from pbcore.tasks.puzzles import PUZZLE_GENERATORS
+from pbcore.tasks.puzzles import PUZZLE_GENERATORS, WALK_GENERATORS
 from pbcore.tasks.scenes import TEXT_GENERATORS
 from pbcore.tasks.scoring import SCORERS
-from pbcore.tasks.walks import WALK_GENERATORS
 
 MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
@@ -39,13 +41,11 @@ KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
-
-    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
-    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
-    asks for steps (`pbcore.tasks.cot`), and `cot_answer` says what of the answer is scored; `canvas` is the canvas
-    length in tokens where a run gives it; `asked_by` names who asks and scores it in its own way.
-    """
+    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`. `kind`
+    is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the official rows,
+    `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question asks for steps,
+    and `cot_answer` says what of the answer is scored; `canvas` is the canvas length in tokens where a run gives it;
+    `asked_by` names who asks and scores it in its own way."""
 
     name: str
     kind: str
@@ -97,8 +97,7 @@ class TaskSpec:
         return chosen
 
     def with_ways(self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None) -> "TaskSpec":
-        """The task with this number of shots and tokens, and, if requested, with steps. Raises InputError where it
-        can't have them."""
+        """The task with these shots and tokens, and steps if requested. Raises InputError where it can't have them."""
         if self.fixed is not None and (asks_steps or tokens is not None):
             raise InputError(f"{self.name}: {self.fixed}; drop cot and max_new_tokens")
         if tokens is not None:
@@ -167,7 +166,6 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
 
 def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
-    """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
@@ -205,8 +203,7 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
 
 
 def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline score filled in, by default the scorer's first. Raises ValueError if the scorer is not
-    registered or lacks that score."""
+    """The task with its headline, by default the scorer's first score. Raises InputError for an unknown one."""
     check_value(f"{where}: scorer", spec.scorer, SCORERS.all())
     metrics = SCORERS[spec.scorer].metrics
     check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
@@ -214,8 +211,7 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator
-    doesn't support."""
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for others than the range."""
     generator = GENERATORS.get(kind, ROWS)
     if generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
@@ -241,7 +237,6 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
 
 
 def _check_prompt(prompt: str, where: str) -> None:
-    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
     except ValueError as error:
@@ -250,3 +245,32 @@ def _check_prompt(prompt: str, where: str) -> None:
         if not name.isidentifier():
             given = shown("{" + name + "}")
             raise InputError(f"{where}: {given} is not the name of a value; write a literal brace twice: {{{{ or }}}}")
+
+
+class TaskSource(Protocol):
+    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names. `load` gives
+    a task with its first `limit` samples; `refuses` says why a sampler can't answer its questions, or None."""
+
+    name: str
+    prefix: str
+
+    def load(self, spec: TaskSpec, limit: int | None) -> Task: ...
+    def refuses(self, task: Task, sampler: SamplerName) -> str | None: ...
+
+
+class Folders(Protocol):
+    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`). `samples` gives the
+    questions of a task, those of these lengths, and raises InputError, RowError or FileNotFoundError."""
+
+    def reads(self, folder: Path) -> bool: ...
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]: ...
+
+
+def folders_of(folder: Path) -> Folders | None:
+    """What reads this folder; None for one in the official layout."""
+    return next((one for one in provided("folders") if one.reads(folder)), None)
+
+
+def asked_by(task: str) -> TaskSource | None:
+    """The source of a task by its name; None for a task of ours, or without the integration."""
+    return next((source for source in provided("tasks") if task.startswith(source.prefix)), None)

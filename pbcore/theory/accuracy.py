@@ -1,8 +1,6 @@
 """The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench,
-Section 4.2).
-
-The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
-breaks ties, at random. All positions are then equivalent. The state of a canvas is the number m of items left, how many
+Section 4.2). Its logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
+breaks ties, at random, and all positions are equivalent. The state of a canvas is the number m of items left, how many
 of them, b, are in the active block, and the steps done in this block.
 
 - shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability
@@ -16,6 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import comb, perm
+from typing import Annotated, Literal
+
+from annotated_types import Interval
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerName, parse
@@ -26,6 +27,9 @@ DERIVED = (*DETERMINISTIC, "replace_random", "shuffle")
 BLIND = ("random", "left_to_right", "margin", "entropy")  # the choice of positions ignores the drawn tokens
 MOST_ITEMS = 200
 
+Share = Annotated[float, Interval(ge=0, le=1)]
+Kind = Literal["closed", "exact", "sampled"]
+KINDS: tuple[Kind, ...] = ("closed", "exact", "sampled")
 # Candidates of equal confidence: its numerator and denominator, their number, and the probability that the noise lifts
 # one above it; the highest confidence first.
 Group = tuple[int, int, int, float]
@@ -33,14 +37,23 @@ Group = tuple[int, int, int, float]
 Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
 
-def accuracy(op: str, n: int, sampler: str) -> float:
-    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise.
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The ideal model's expected accuracy on a cell's samples under its sampler. `kind`: `closed`, by a formula;
+    `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`, elsewhere the mean)."""
 
-    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1).
-    Samplers: random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold
-    and factor, with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for
-    an operation, sampler or block length without a derivation, and for n above 200.
-    """
+    mean: Share
+    kind: Kind
+    low: Share
+    high: Share
+
+
+def accuracy(op: str, n: int, sampler: str) -> float:
+    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise. `op` is
+    copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers:
+    random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor,
+    with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for an
+    operation, sampler or block length without a derivation, and for n above 200."""
     check_operation(op, n)
     if op not in DERIVED:
         raise InputError(
@@ -55,7 +68,6 @@ def accuracy(op: str, n: int, sampler: str) -> float:
     block = name.block or n
     if n % block:
         raise InputError(f"sampler {sampler}: block length {block} doesn't divide the {n} tokens of {op}, n = {n}")
-    decoding = _Decoding(reveals, name.policy in BLIND, name.temperature)
 
     @cache
     def value(m: int, b: int, step: int) -> float:
@@ -65,10 +77,10 @@ def accuracy(op: str, n: int, sampler: str) -> float:
         if b == 0:
             return value(m, block, 0)
         if op == "shuffle":
-            reached = decoding.shuffled(m, b, step)
+            reached = _shuffled(name, reveals, m, b, step)
             return sum((p * (perm(m, j) / m**j) * value(m - j, b - j, step + 1) for j, p in reached), 0.0)
         total = 0.0
-        for kept, placed, p in decoding.replaced(m, b, step):
+        for kept, placed, p in _replaced(name, reveals, m, b, step):
             if placed == 1:
                 total += p
             elif placed == 0 and p:
@@ -78,48 +90,40 @@ def accuracy(op: str, n: int, sampler: str) -> float:
     return min(1.0, value(n, block, 0))
 
 
-@dataclass(frozen=True)
-class _Decoding:
-    """The outcomes of one step of a sampler."""
+def _shuffled(name: SamplerName, reveals: Reveals, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
+    """(number revealed, probability). All confidences are 1/m; noise lifts a greedy token's, and half of the drawn."""
+    return reveals([(1, m, b, 1.0 if name.temperature == 0 and m > 1 else 0.5)], b, step)
 
-    reveals: Reveals
-    blind: bool
-    temperature: float
 
-    def shuffled(self, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
-        """(number revealed, probability). All confidences are 1/m; noise lifts a greedy token's, and half of the drawn
-        ones."""
-        return self.reveals([(1, m, b, 1.0 if self.temperature == 0 and m > 1 else 0.5)], b, step)
-
-    def replaced(self, m: int, b: int, step: int) -> Iterator[tuple[int, int, float]]:
-        """(positions that keep their item, positions that take the new one, probability). Positions that drew their own
-        item have confidence (m−1)/m and are revealed first; those that drew the new one have 1/m. With two items left
-        both tokens have probability ½, so each revealed position is a fair coin."""
-        if m == 1:
-            yield 0, 1, 1.0
-            return
-        if m == 2:
-            for j, p in self.shuffled(2, b, step):
-                for placed in range(j + 1):
-                    yield j - placed, placed, p * comb(j, placed) / 2**j
-            return
-        new = 0.0
-        if self.temperature:
-            ratio = (1 / (m - 1)) ** (1 / self.temperature)
-            new = ratio / (1 + ratio)
-        for drawn in range(b + 1):
-            p = comb(b, drawn) * new**drawn * (1 - new) ** (b - drawn)
-            if not p:
-                continue
-            if self.blind:
-                ((j, _),) = self.reveals([], b, step)
-                for placed in range(max(0, j - (b - drawn)), min(j, drawn) + 1):
-                    chosen = comb(drawn, placed) * comb(b - drawn, j - placed) / comb(b, j)
-                    yield j - placed, placed, p * chosen
-            else:
-                for j, q in self.reveals([(m - 1, m, b - drawn, 0.5), (1, m, drawn, 0.5)], b, step):
-                    kept = min(j, b - drawn)
-                    yield kept, j - kept, p * q
+def _replaced(name: SamplerName, reveals: Reveals, m: int, b: int, step: int) -> Iterator[tuple[int, int, float]]:
+    """(positions that keep their item, positions that take the new one, probability). Positions that drew their own
+    item have confidence (m−1)/m and are revealed first; those that drew the new one have 1/m. With two items left
+    both tokens have probability ½, so each revealed position is a fair coin."""
+    if m == 1:
+        yield 0, 1, 1.0
+        return
+    if m == 2:
+        for j, p in _shuffled(name, reveals, 2, b, step):
+            for placed in range(j + 1):
+                yield j - placed, placed, p * comb(j, placed) / 2**j
+        return
+    new = 0.0
+    if name.temperature:
+        ratio = (1 / (m - 1)) ** (1 / name.temperature)
+        new = ratio / (1 + ratio)
+    for drawn in range(b + 1):
+        p = comb(b, drawn) * new**drawn * (1 - new) ** (b - drawn)
+        if not p:
+            continue
+        if name.policy in BLIND:
+            ((j, _),) = reveals([], b, step)
+            for placed in range(max(0, j - (b - drawn)), min(j, drawn) + 1):
+                chosen = comb(drawn, placed) * comb(b - drawn, j - placed) / comb(b, j)
+                yield j - placed, placed, p * chosen
+        else:
+            for j, q in reveals([(m - 1, m, b - drawn, 0.5), (1, m, drawn, 0.5)], b, step):
+                kept = min(j, b - drawn)
+                yield kept, j - kept, p * q
 
 
 def _rule(name: SamplerName) -> Reveals:
@@ -154,8 +158,7 @@ def _top_k(name: SamplerName) -> Reveals:
 
 
 def _schedule(name: SamplerName) -> Reveals:
-    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S], which equals ⌈left / steps left⌉. The last step reveals
-    all that is left."""
+    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S] = ⌈left / steps left⌉. The last reveals the rest."""
     if name.arguments:
         raise InputError(f"sampler {name}: give k or a schedule, not both")
     if name.schedule not in (None, "linear"):
@@ -193,8 +196,7 @@ def _threshold(name: SamplerName) -> Reveals:
 
 
 def _factor(name: SamplerName) -> Reveals:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th
-    confidence."""
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if noise lifts the n-th confidence."""
     f = _parameter(name, "f")
 
     def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
@@ -219,7 +221,6 @@ def _factor(name: SamplerName) -> Reveals:
 
 
 def _parameter(name: SamplerName, word: str) -> Fraction:
-    """The policy's one parameter, exactly as written."""
     words = ("k",) if word == "k" else ("", word)
     if len(name.arguments) != 1 or name.arguments[0][0] not in words or not name.arguments[0][1]:
         usual = "k2" if word == "k" else "0.9"

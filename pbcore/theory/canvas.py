@@ -1,4 +1,5 @@
-"""Canvases as words, and the protocol of an answer distribution on one."""
+"""Canvases as words, the protocol of an answer distribution on one, and the product of independent ones: several
+questions that are answered together (`questions/…`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -22,9 +23,8 @@ class NoDistribution(InputError):
 
 
 class AnswerDistribution(Protocol):
-    """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but for `chains.Chain`.
-    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
-    MASKED elsewhere."""
+    """The law of a sample's valid answers, each padded with EOS to `length` tokens. `vocabulary` holds the tokens that
+    occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens, MASKED elsewhere."""
 
     vocabulary: tuple[str, ...]
     length: int
@@ -34,16 +34,12 @@ class AnswerDistribution(Protocol):
         """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions. If no valid
         answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
         those before it. Ids outside the vocabulary are always impossible."""
-        ...
 
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
-    result: list[str | None] = []
-    for number, piece in enumerate(canvas.split(MASK)):
-        result += [None] if number else []
-        result += tokens(piece)
-    return result
+    pieces: list[list[str | None]] = [[None, *tokens(piece)] for piece in canvas.split(MASK)]
+    return [token for piece in pieces for token in piece][1:]
 
 
 def check_room(needed: int, length: int) -> None:
@@ -61,3 +57,47 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
             f"the canvas has {unknown[0]!r}, which occurs in no valid answer; correct the sample's canvas"
         )
     return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)
+
+
+class Product:
+    """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's canvas has the length
+    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one."""
+
+    def __init__(
+        self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None
+    ) -> None:
+        joint = tokens(between)
+        self.parts, self.length = tuple(parts), length
+        check_room(sum(part.length for part in parts) + len(joint) * (len(parts) - 1), length)
+        words = {token for part in parts for token in part.vocabulary} - {EOS}
+        self.vocabulary = (*sorted(words | set(joint)), EOS)
+        ids = {token: i for i, token in enumerate(self.vocabulary)}
+        self.canvas = given_ids(given, length, ids)
+        starts = np.cumsum([0, *(part.length + len(joint) for part in parts[:-1])])
+        self.slices = tuple(slice(int(at), int(at) + part.length) for at, part in zip(starts, parts, strict=True))
+        self._columns = [np.array([ids[token] for token in part.vocabulary]) for part in parts]
+        self._local = []  # per part: its id of each token of the vocabulary, an impossible one for those of others
+        for part, columns in zip(parts, self._columns, strict=True):
+            local = np.full(len(ids), len(part.vocabulary), dtype=np.int64)
+            local[columns] = np.arange(len(columns))
+            self._local.append(local)
+        self._fixed = np.zeros((length, len(ids)))  # (L, v)
+        self._fixed[:, ids[EOS]] = 1.0
+        for where in self.slices[:-1]:
+            for offset, token in enumerate(joint):
+                self._fixed[where.stop + offset] = np.eye(len(ids))[ids[token]]
+
+    def local(self, canvas: Ids, number: int) -> Ids:
+        """The part of a canvas (L,) that belongs to a question, in its own ids."""
+        own = canvas[self.slices[number]]
+        known = np.where((own >= 0) & (own < len(self.vocabulary)), own, 0)
+        result: Ids = np.where(own == MASKED, MASKED, self._local[number][known])
+        result[own >= len(self.vocabulary)] = len(self.parts[number].vocabulary)
+        return result
+
+    def marginals(self, canvas: Ids) -> Probabilities:
+        result = self._fixed.copy()
+        for number, (part, where) in enumerate(zip(self.parts, self.slices, strict=True)):
+            result[where] = 0.0
+            result[where, self._columns[number]] = part.marginals(self.local(canvas, number))
+        return result

@@ -1,4 +1,5 @@
-"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones."""
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones:
+listed answers, shuffles by counting, and walks of a Markov chain by forward–backward, so of any length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,10 +7,10 @@ from math import factorial
 
 import numpy as np
 
+from pbcore.tasks import puzzles
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import formatted
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.walks import kernel
 from pbcore.tasks.words import tokens
 from pbcore.theory.answers import latin_squares, valid_lists
 from pbcore.theory.canvas import (
@@ -19,26 +20,19 @@ from pbcore.theory.canvas import (
     Ids,
     NoDistribution,
     Probabilities,
+    Product,
     canvas_tokens,
     check_room,
     given_ids,
 )
-from pbcore.theory.chains import Chain
-from pbcore.theory.products import Product
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
-    "list_match": None,
-    "list_sort": None,
-    "sudoku": None,
+    **dict.fromkeys(("list_match", "list_sort", "sudoku")),
     "list_shuffle": "shuffle_changed",
     "list_permutation": "shuffle",
-    "list_insert_random": "insert_random",
-    "list_remove_random": "remove_random",
-    "list_replace_random": "replace_random",
-    "latin_square": "latin_square",
-    "questions": "questions",
-    "walk": "walk",
+    **{f"list_{operation}": operation for operation in ("insert_random", "remove_random", "replace_random")},
+    **{name: name for name in ("latin_square", "questions", "walk")},
 }
 
 
@@ -49,12 +43,9 @@ def supports(task: str) -> bool:
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel.
-
-    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
-    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
-    people share names.
-    """
+    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always its
+    own). Raises NoDistribution for tasks such as text writing and a canvas too short, TooManyAnswers for too long
+    lists."""
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label
@@ -64,8 +55,7 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if scorer not in SCORERS:
         raise NoDistribution(
             f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for "
-            f"{', '.join(SCORERS)}, "
-            'and for labels {"answers": [texts]}'
+            f'{", ".join(SCORERS)}, and for labels {{"answers": [texts]}}'
         )
     kind = SCORERS[scorer]
     if kind is None:
@@ -77,16 +67,13 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if kind == "latin_square":
         return _squares(list(map(str, label["symbols"])), size, given)
     if kind == "walk":
-        laws = kernel(label["edges"], len(label["nodes"]))
+        laws = puzzles.kernel(label["edges"], len(label["nodes"]))
         return Chain(label["nodes"], laws, label["start"], label["length"], size, given)
     if kind == "questions":  # each on a canvas of just its answers' length
-        parts = [
-            answer_distribution(
-                replace(sample, task=question["task"], label=question["label"], canvas=None),
-                len(tokens(question["example"])),
-            )
-            for question in label["questions"]
-        ]
+        parts = []
+        for one in label["questions"]:
+            asked = replace(sample, task=one["task"], label=one["label"], canvas=None)
+            parts.append(answer_distribution(asked, len(tokens(one["example"]))))
         return Product(parts, "\n", size, given)
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
     # By counting where all people have equally many names and each single name identifies its person.
@@ -127,18 +114,14 @@ class Listed:
             for position in revealed:
                 narrower = agree & (self.rows[:, position] == canvas[position])
                 agree = narrower if narrower.any() else agree
-        kept: Ids = self.rows[agree]
-        return kept
+        return np.asarray(self.rows[agree])
 
 
 class Shuffled:
     """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot,
-    the rest are free.
-
-    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer
-    (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the ids of each
-    person's in the list.
-    """
+    the rest are free. With f free people there are f! completions; one fewer if the list itself is among them and not a
+    valid answer (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the
+    ids of each person's in the list."""
 
     def __init__(
         self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool
@@ -202,6 +185,89 @@ class Shuffled:
         return matrix
 
 
+def stationary(kernel: Probabilities) -> Probabilities:
+    """The law (s,) with π = πP of an irreducible kernel P (s, s)."""
+    states = len(kernel)
+    equations = np.vstack([kernel.T - np.eye(states), np.ones(states)])
+    return np.asarray(np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0])
+
+
+class Chain:
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s), one token each; their law isn't uniform."""
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        kernel: Sequence[Sequence[float]],
+        first: int,
+        steps: int,
+        length: int,
+        given: Sequence[str | None] | None = None,
+    ) -> None:
+        check_room(steps, length)
+        self.vocabulary, self.length, self.steps = (*nodes, EOS), length, steps
+        self.canvas = given_ids(given, length, {token: i for i, token in enumerate(self.vocabulary)})
+        self.kernel = np.array(kernel, dtype=np.float64)
+        self._start = np.eye(len(self.kernel))[first]
+
+    def marginals(self, canvas: Ids) -> Probabilities:
+        forward, backward = self.messages(canvas)
+        result = np.zeros((self.length, len(self.vocabulary)))
+        result[self.steps :, -1] = 1.0
+        together = forward * backward
+        result[: self.steps, :-1] = together / together.sum(-1, keepdims=True)
+        return result
+
+    def messages(self, canvas: Ids) -> tuple[Probabilities, Probabilities]:
+        """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s) each, without tokens
+        that are impossible given those before them."""
+        states = len(self.kernel)
+        seen = np.ones((self.steps, states))
+        forward, backward = np.empty_like(seen), np.ones_like(seen)
+        for t in range(self.steps):
+            before = self._start if t == 0 else forward[t - 1] @ self.kernel
+            if canvas[t] != MASKED:
+                shown = (np.arange(states) == canvas[t]).astype(np.float64)
+                seen[t] = shown if before @ shown > 0 else 1.0
+            forward[t] = before * seen[t]
+            forward[t] /= forward[t].sum()
+        for t in range(self.steps - 2, -1, -1):
+            backward[t] = self.kernel @ (seen[t + 1] * backward[t + 1])
+            backward[t] /= backward[t].sum()
+        return forward, backward
+
+    def entropy(self, positions: Sequence[int]) -> float:
+        """H in bits of the nodes at these positions, nothing being revealed."""
+        law = self.marginals(np.full(self.length, MASKED))[:, :-1]
+        total, last = 0.0, None
+        for position in sorted(positions):
+            if last is None:
+                total += law_entropy(law[position])
+            else:
+                jumps = np.linalg.matrix_power(self.kernel, position - last)
+                total += sum(law[last, node] * law_entropy(jumps[node]) for node in range(len(jumps)))
+            last = position
+        return float(total)
+
+    def bits_lost(self, when: Ids) -> float:
+        """L_T in bits of revealing the node at t at step when[t], (n,): Σ over steps Σᵢ H(yᵢ | past) − H(step |
+        past)."""
+        known: list[int] = []
+        total, before = 0.0, 0.0
+        for step in np.unique(when):
+            here = [int(t) for t in (when == step).nonzero()[0]]
+            after = self.entropy([*known, *here])
+            total += sum(self.entropy([*known, t]) - before for t in here) - (after - before)
+            known, before = [*known, *here], after
+        return max(0.0, total)
+
+
+def law_entropy(law: Probabilities) -> float:
+    """The entropy of a law (s,) in bits."""
+    chances = law[law > 0]
+    return float(-(chances * np.log2(chances)).sum())
+
+
 def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:
     """The uniform distribution over answers given as tokens; repeated answers count once."""
     vocabulary = _vocabulary(answers)
@@ -211,7 +277,6 @@ def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | 
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:
-    """Uniform over all Latin squares of the symbols, as CSV rows."""
     side, squares = len(symbols), latin_squares(len(symbols))  # (A, n, n)
     if any(len(tokens(symbol)) > 1 for symbol in symbols):
         texts = np.array(symbols)[squares].tolist()

@@ -30,6 +30,9 @@ class Outcome:
     greedy: float
     after: State | None
 
+    def chance(self, greedy: bool) -> float:
+        return self.greedy if greedy else self.drawn
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -59,11 +62,9 @@ class States(Protocol):
 
     def moves(self, state: State) -> Sequence[Move]:
         """All sets of uncertain positions, up to symmetry; never empty."""
-        ...
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         """All predictions, grouped; the chances add up to 1."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,7 @@ class Shuffle(_Counted):
 
 
 class Replace(_Counted):
-    """One of n items replaced; each of m places takes the new item with probability 1/m. Greedy keeps the item where
-    m > 2."""
+    """One of n items replaced; each of m places takes the new one with probability 1/m. Greedy keeps it if m > 2."""
 
     def moves(self, m: int) -> Sequence[Move]:
         return [self._move(m, j) for j in range(1, m + 1)]
@@ -135,7 +135,6 @@ class Places(_Counted):
         return _all_or_one_more(self._move(places, range(self._width(places))), greedy)
 
     def _width(self, places: int) -> int:
-        """The number of positions whose token depends on the place."""
         return places if self.new else places - 1
 
     def _move(self, places: int, chosen: Sequence[int]) -> Move:
@@ -176,14 +175,11 @@ def _ties(side: Sides) -> Sides:
 
 
 def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
-    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it.
-
-    replace_random: one new item, or all but one of the kept ones. insert_random: the new item; without one, the first
-    position that says "before" and those in front of it, but for the last of these. remove_random: the first that says
-    "before" and all in front of it.
-    Nothing else can be better, since anything but an answer needs another step.
-    """
-    right = sum(outcome.greedy if greedy else outcome.drawn for outcome in everything.outcomes)
+    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it, and
+    nothing else is better. replace_random: one new item, or all but one of the kept ones. insert_random: the new item;
+    without one, the first position that says "before" and those in front of it, but for the last of these.
+    remove_random: the first that says "before" and all in front of it."""
+    right = sum(outcome.chance(greedy) for outcome in everything.outcomes)
     settled = frozenset([None])
     return [Draw(right, True, settled), Draw(1 - right, False, settled)]
 

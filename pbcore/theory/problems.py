@@ -1,11 +1,10 @@
 """The exact expected accuracy of the ideal model on a sample, under a sampler that treats open positions alike: the
 answers as states of knowledge, what a step makes of one, and the recursion over them.
 
-A position is open while its token differs between the answers that are left. A revealed position never is, so an open
-one is masked. Positions are taken in parts, which are decoded one after the other: the blocks of a sampler, or the
-steps of a fixed partition. A step reveals, of each group of positions with the same probabilities, some number drawn at
-random, since only noise distinguishes them. A token that contradicts every answer left makes the final answer wrong. W
-open positions, A answers.
+A position is open while its token differs between the answers that are left. Parts (the blocks of a sampler, or the
+steps of a fixed partition) are decoded one after the other. A step reveals, of each group of positions with the same
+probabilities, some number drawn at random, since only noise distinguishes them. A token that contradicts every answer
+left makes the final answer wrong. W open positions, A answers.
 """
 
 from collections import defaultdict
@@ -32,32 +31,27 @@ class NotExact(InputError):
 
 
 class Group(NamedTuple):
-    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are those of a position's
-    tokens, highest first."""
+    """Open positions with the same probabilities of their tokens (`chances`, highest first) and exchangeable noise."""
 
     chances: tuple[float, ...]
     positions: int
 
 
 class Problem(Protocol):
-    """A sample's answers in parts. A state stands for the answers that are left. `sizes` are the numbers of masked
-    positions of the parts."""
+    """A sample's answers in parts of `sizes` masked positions. A state stands for the answers that are left."""
 
     sizes: tuple[int, ...]
     start: Any
 
     def solved(self, state: Any) -> bool:
         """Whether one answer is left."""
-        ...
 
     def groups(self, state: Any, part: int) -> tuple[Group, ...]:
         """The open positions of a part."""
-        ...
 
     def moves(self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[Any, float]:
         """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
         number, so many of all open positions. What contradicts every answer is left out."""
-        ...
 
 
 # (groups, settled positions, steps done in the part, positions of the part) → (probability, positions revealed of each
@@ -68,8 +62,7 @@ Counts = Callable[[tuple[Group, ...], int, int, int], Sequence[Outcome]]
 
 def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
     """The masked positions of the initial canvas, in order."""
-    masked: NDArray[np.int64] = (distribution.canvas == MASKED).nonzero()[0]
-    return masked
+    return np.asarray((distribution.canvas == MASKED).nonzero()[0])
 
 
 def structure(distribution: AnswerDistribution) -> Hashable:
@@ -89,8 +82,7 @@ def structure(distribution: AnswerDistribution) -> Hashable:
 def _by_appearance(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
     """Tokens (R,) numbered by their first appearance, as `pandas.factorize` does, which a cell would import late."""
     _, first, number = np.unique(tokens, return_index=True, return_inverse=True)
-    ranks: NDArray[np.int64] = first.argsort().argsort()[number]
-    return ranks
+    return np.asarray(first.argsort().argsort()[number])
 
 
 def _consistent(distribution: Listed) -> int:
@@ -155,12 +147,11 @@ class ListedProblem:
     def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
+        groups = [list(of.items()) for of in classes.values()]
         if isinstance(counts, int):
-            everything = [item for of in classes.values() for item in of.items()]
-            reached = self._drawn(reached, state, everything, counts, temperature)
-        else:
-            for of, count in zip(classes.values(), counts, strict=True):
-                reached = self._drawn(reached, state, list(of.items()), count, temperature)
+            groups, counts = [[item for group in groups for item in group]], (counts,)
+        for group, count in zip(groups, counts, strict=True):
+            reached = self._drawn(reached, state, group, count, temperature)
         if not self._few:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)
@@ -232,7 +223,6 @@ class ListedProblem:
 
 
 def _members(state: int) -> list[int]:
-    """The answers of a state."""
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
 
 

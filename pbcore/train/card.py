@@ -141,10 +141,6 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
     text = CARD
     if recipe.objective == "sedd":
         text, options = SEDD_CARD, f"{options} --graph {recipe.graph}"
-    rows, left = 0, run.step
-    for phase in recipe.phases:
-        rows += min(left, phase.steps) * phase.rows
-        left -= min(left, phase.steps)
     return (text + END).format(
         **_WORDS[recipe.objective],
         run=run,
@@ -160,7 +156,7 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
         samples=samples,
         table=scores_table(results),
         clip=CLIP,
-        rows=rows,
+        rows=sum(recipe.phases[recipe.at(step)[0]].rows for step in range(run.step)),
         hours=f"{run.seconds / 60:.0f} minutes",
         seconds_per_step=run.seconds / run.step,
         last=run.log[-1]["loss"],

@@ -28,10 +28,8 @@ class Result:
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[Result]:
-    """Results on the first `samples` samples of each test split (seed 0, own data), under the samplers of the
-    checkpoint's family; each goes to stderr at once. `tasks`: by default the paper's, for SEDD list operations on
-    symbols.
-    """
+    """Results on the first `samples` samples of each test split (seed 0, own data) of `tasks` (the paper's; of SEDD:
+    list operations on symbols), under the samplers of the checkpoint's family; each goes to stderr at once."""
     model = load_model(str(folder), device=device, dtype="float32")
     causal, scores = model.info.get("autoregressive", False), model.info.get("family") == "sedd"
     samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
@@ -55,9 +53,7 @@ def evaluate(
 
 
 def _measures(name: str) -> tuple[str, ...]:
-    """The scores of a task: accuracy for lists and puzzles; for text tasks grammar and one more (BERTScore is left
-    out).
-    """
+    """The scores of a task: accuracy of lists and puzzles; grammar and one more of text tasks (not BERTScore)."""
     own = {"summarization": "rouge_l", "paraphrasing": "inv_bleu"}
     category, _, short = name.partition("/")
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,28 +108,23 @@ def resume(run: Run, folder: Path) -> None:
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor (0 to
-    1).
-    """
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor."""
     progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 
 
 def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
     """Trains up to step `until`. Every `every` steps and at the end the log gets a row and `report` is called."""
-    recipe = run.recipe
+    recipe, warmup = run.recipe, max(1, run.recipe.warmup)
     noise = process(run.model) if isinstance(run.model, SeddNetwork) else None
-    batches: dict[int, Batches] = {}
+    batches_of = cache(lambda number: Batches(recipe, number, run.tokenizer, noise))
     losses: dict[str, list[Tensor]] = defaultdict(list)
     run.model.train()
     while run.step < until:
         started = time.perf_counter()
         number, within = recipe.at(run.step)
-        phase = recipe.phases[number]
-        if number not in batches:
-            batches[number] = Batches(recipe, number, run.tokenizer, noise)
-        learning_rate = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
-        batch = batches[number][within]
+        phase, batch = recipe.phases[number], batches_of(number)[within]
+        learning_rate = rate(phase, within, min(1.0, (run.step + 1) / warmup))
         for task, loss in zip(batch.tasks, _step(run, batch, learning_rate, phase.balance), strict=True):
             losses[task].append(loss)
         run.step += 1

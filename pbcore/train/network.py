@@ -1,8 +1,5 @@
 """The networks of the embedded models, the loss of masked or next tokens, and SEDD's score entropy (arXiv 2310.16834,
-Section 3).
-
-R rows, T columns, M positions to predict, H width, V tokens, N columns of a score.
-"""
+Section 3). R rows, T columns, M positions to predict, H width, V tokens, N columns of a score."""
 
 import torch
 import torch.nn.functional as F
@@ -16,10 +13,8 @@ from pbcore.train.recipe import Recipe
 
 
 def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:
-    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1.
-
-    A small Llama with full or causal attention whose embeddings are tied, or SEDD's network for log-linear noise.
-    """
+    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1: a
+    small Llama with tied embeddings, or SEDD's network for log-linear noise."""
     torch.manual_seed(recipe.seed)
     model: LlamaForCausalLM | SeddNetwork
     if recipe.objective == "sedd":
@@ -64,11 +59,9 @@ def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForC
 
 
 class AnswerLoss(nn.Module):
-    """The cross-entropy of tokens to predict, as one module, which `accelerate` can spread over GPUs.
-
-    `adapted` is the module whose weights are trained: the network's own, or what peft has wrapped around it. With
-    `shift` a position's logits are read one column earlier.
-    """
+    """The cross-entropy of tokens to predict, as one module, which `accelerate` can spread over GPUs. `adapted` is the
+    module whose weights are trained: the network's own, or what peft has wrapped around it. With `shift` a position's
+    logits are read one column earlier."""
 
     def __init__(
         self, network: NativeNetwork, adapted: nn.Module, *, shift: bool = False, causal: bool = False
@@ -94,11 +87,9 @@ class AnswerLoss(nn.Module):
 
 
 def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:
-    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,).
-
-    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
-    ratio, so it is 0 for the true scores and positive for all others.
-    """
+    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,). Σ
+    over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
+    ratio, so it is 0 for the true scores and positive for all others."""
     ratio, rate = ratios(graph, tokens, clean, sigma)
     constant = torch.where(ratio > 0, ratio * (ratio.clamp(min=1e-30).log() - 1), 0.0)
     terms = log_score.exp() - ratio * log_score + constant  # (M, N)
@@ -119,9 +110,7 @@ def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[
 
 class ScoreLoss(nn.Module):
     """The score entropy of noisy answer tokens times σ′(t)·t, as one module, which `accelerate` can spread over GPUs.
-
-    The bound's own weight is σ′(t), under which few rows with t near 0 would decide.
-    """
+    The bound's own weight is σ′(t), under which few rows with t near 0 would decide."""
 
     def __init__(self, network: SeddNetwork) -> None:
         super().__init__()

@@ -24,10 +24,8 @@ WEIGHTS = torch.tensor([1.0] * TAIL + [PADDING_WEIGHT])  # in the loss
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sample as ids: the prompt formatted by the chat template, and the target canvas.
-
-    `holes` marks the canvas tokens that are decoded where others are given (infilling); None: all are.
-    """
+    """A sample as ids: the prompt formatted by the chat template, and the target canvas, whose `holes` mark the tokens
+    that are decoded where others are given (infilling; None: all are)."""
 
     task: str
     prompt: tuple[int, ...]
@@ -70,9 +68,8 @@ class Batch:
         return torch.zeros(len(self.ids)).index_add_(0, self.masked.nonzero()[:, 0], values)
 
     def shares(self, balance: float) -> Tensor:
-        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the sum of its weights to
-        the power of 1 − `balance`.
-        """
+        """The share (M,) of each target in the loss, 1 in all; a row counts as the power 1 − `balance` of its weights'
+        sum."""
         sums = self.by_row(self.weights)
         shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
         return shares / shares.sum()
@@ -80,9 +77,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a
-    blank).
-    """
+    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (after a
+    blank)."""
 
     mask_id: int
     eos_id: int
@@ -108,15 +104,13 @@ def masked_batch(
     pairs: float = 0.0,
     power: float = 1.0,
 ) -> Batch:
-    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer is masked with probability t.
+    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer, or each hole of it, is masked with
+    probability t; at least one is. The EOS tail draws its own t in half of the rows, since decoding reveals it as a
+    whole, early or late, as does the prompt's example in a share `masked_shots`.
 
     In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays
     visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
-    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated. The EOS tail
-    draws its own t in half of the rows, since decoding reveals it as a whole, early or late. In a share `masked_shots`
-    of rows the example in the prompt is masked with its own t. Of a row with holes they alone are masked. Every row has
-    at least one masked answer token.
-    """
+    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated."""
     ids, kinds, tasks = padded(rows, words.eos_id, "left")
     answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
@@ -134,9 +128,7 @@ def masked_batch(
 
 
 def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
-    """Next-token prediction: of every answer and its first EOS and, in a share `masked_shots` of rows, of the example
-    in the prompt.
-    """
+    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows, prompts' examples."""
     ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
     ids, kinds, tasks = padded(ended, words.eos_id, "left")
     shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
@@ -147,10 +139,7 @@ def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked
 
 def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
     """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
-    total noise σ(t). The loss is taken at answers, with the absorbing graph only at masks.
-
-    With the absorbing graph every row has at least one mask. EOS tokens after the first one weigh less.
-    """
+    total noise σ(t); with the absorbing graph at least one token is, and the loss is taken at masks alone."""
     clean, kinds, tasks = padded(rows, eos_id, "right")
     count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
@@ -177,10 +166,7 @@ def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor
 def _paired(
     noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
 ) -> Tensor:
-    """Noise (R, T) that is equal for both words of a pair and above every t for punctuation, in a share of rows.
-
-    u^(1/power) < t is the same as u < t^power.
-    """
+    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for punctuation."""
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
     continues = words.continues[ids] & where  # (R, T)
     phrase = torch.where(continues, 0, place).cummax(1).values  # (R, T): the start of the phrase

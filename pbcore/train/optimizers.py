@@ -1,9 +1,6 @@
-"""Muon in float32, and the split of parameters between it and AdamW.
-
-`torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix; on processors without bfloat16 units that takes longer
-than the forward and backward pass. This class applies the same rule in the gradients' own precision, batching matrices
-of equal shape.
-"""
+"""Muon in float32, and the split of parameters between it and AdamW. `torch.optim.Muon` orthogonalises in bfloat16,
+matrix by matrix, which on processors without bfloat16 units takes longer than the forward and backward pass. This class
+applies the same rule in the gradients' own precision, to matrices of equal shape at once."""
 
 import re
 from collections import defaultdict
@@ -18,9 +15,7 @@ ITERATIONS = 5
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic
-    coefficients.
-    """
+    """The nearest orthogonal matrix, nearly, to each of (B, rows, columns): Newton–Schulz with Muon's coefficients."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -32,10 +27,8 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Orthogonalised momentum (Jordan et al. 2024), with the update scaled to AdamW's size by 0.2·√max(rows, columns).
-
-    Like `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay.
-    """
+    """Orthogonalised momentum (Jordan et al. 2024), with the update scaled to AdamW's size by 0.2·√max(rows, columns),
+    like `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay."""
 
     def __init__(
         self, params: Iterable[Parameter], lr: float, weight_decay: float = 0.1, momentum: float = 0.95
@@ -63,9 +56,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def optimizers(model: Module, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and the layers' conditioning, both with the learning
-    rate `rate`.
-    """
+    """Muon for the layers' matrices, AdamW for embeddings, norms and conditioning, both with learning rate `rate`."""
     layers = re.compile(r"(^|\.)(layers|blocks)\.(?!.*adaLN)")
     matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and layers.search(name)]
     others = [param for param in model.parameters() if all(param is not matrix for matrix in matrices)]

@@ -39,8 +39,7 @@ class Phase:
     Three fields are shares of rows. `full_canvas`: with the whole canvas; the others have the answer and a few EOS
     tokens, which costs less and teaches the same answers. `masked_shots`: with the prompt's example masked too, a
     second answer to learn from. `pairs`: masked by pairs of words; `power` as in `noise.masked_batch`. The last two
-    are noise of the diffusion objective.
-    """
+    are noise of the diffusion objective."""
 
     steps: int
     rate: float
@@ -55,10 +54,8 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
-        """The tasks of this phase with their shares: of `names`, by default the paper's tasks.
-
-        Raises InputError for a weight of another name.
-        """
+        """The shares of the phase's tasks, of `names` (default: the paper's). Raises InputError for other weights'
+        names."""
         given, names = self.weights or {}, task_names() if names is None else names
         _known("tasks", given, names)
         return {name: share for name in names if (share := given.get(name, 1.0)) > 0}
@@ -67,12 +64,10 @@ class Phase:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split.
-
     `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
     corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
-    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with; without it
-    the weights are random. Raises InputError for an unknown objective, graph or task.
-    """
+    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with, else random
+    ones. Raises InputError for an unknown objective, graph or task."""
 
     width: int
     layers: int

@@ -1,12 +1,11 @@
-"""Training rows: samples of the train split as token ids, in batches of similar length, determined by seed and step
-alone.
-"""
+"""Training rows: samples of the train split as token ids, in batches of similar length, by seed and step alone."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from random import Random
+from typing import cast
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -28,11 +27,7 @@ class Batches:
     """Batches of a recipe's phase by number; a number always gives the same batch. `noise` is that of a SEDD model."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        phase: int,
-        tokenizer: PreTrainedTokenizerFast,
-        noise: tuple[Graph, Noise] | None = None,
+        self, recipe: Recipe, phase: int, tokenizer: PreTrainedTokenizerFast, noise: tuple[Graph, Noise] | None = None
     ) -> None:
         self._phase, self._seed, self._causal = recipe.phases[phase], recipe.seed + phase, recipe.causal
         self._shares = self._phase.tasks(recipe.tasks)
@@ -69,14 +64,16 @@ def encoded(
     """Samples as rows, with the solved example in their prompts. Raises InputError as `row`."""
 
     def piece(text: str) -> list[int]:
-        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return cast(list[int], tokenizer(text, add_special_tokens=False)["input_ids"])
 
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
-        prompt = piece(chat)
-        shot = example_span(prompt, tokenizer)
+        prompt, ids = piece(chat), tokenizer.get_vocab()
+        shot = 0, 0  # start and end of the example's answer, of prompts that have one
+        if prompt.count(ids[ASSISTANT]) > 1:
+            start = prompt.index(ids[ASSISTANT]) + 1
+            shot = start, prompt.index(ids[USER], start)
         rows.append(row(sample, prompt, piece, int(tokenizer.eos_token_id), rng, full_canvas, shot))
     return rows
 
@@ -91,10 +88,8 @@ def row(
     shot: tuple[int, int] = (0, 0),
 ) -> Row:
     """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas behind it, in the
-    others there are a few; infilling has the answer's own canvas. `piece` gives the ids of a text.
-
-    Raises InputError for a sample without an answer, or with an answer that doesn't fit its canvas.
-    """
+    others there are a few; infilling has the answer's own canvas. `piece` gives the ids of a text. Raises InputError
+    for a sample without an answer, or with an answer that doesn't fit its canvas."""
     answer, room = piece(rng.choice(answers(sample))), sample.max_new_tokens
     if sample.canvas is not None:
         given = canvas_ids(sample.canvas, piece, None)
@@ -108,13 +103,3 @@ def row(
     if rng.random() >= full_canvas:
         room = min(room, len(answer) + rng.randint(1, SLACK))
     return Row(sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot)
-
-
-def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
-    """Start and end of the example's assistant turn in a prompt; (0, 0) for prompts without an example."""
-    ids = tokenizer.get_vocab()
-    user, assistant = ids[USER], ids[ASSISTANT]
-    if prompt.count(assistant) < 2:
-        return 0, 0
-    start = prompt.index(assistant) + 1
-    return start, prompt.index(user, start)

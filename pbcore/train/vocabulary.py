@@ -24,11 +24,8 @@ CHAT_TEMPLATE = (
 
 
 def vocabulary(samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None) -> list[str]:
-    """All tokens in prompts and answers of the tasks, in a fixed order: special tokens, single characters, then words
-    by frequency.
-
-    Both splits are read: a test list may hold a person who is missing from the short lists of the train split.
-    """
+    """All tokens in prompts and answers of the tasks, of both splits (a test list may hold a person that the other
+    lacks), in a fixed order: special tokens, single characters, then words by frequency."""
     generated = [name for name in names or all_task_names() if task_spec(name).generator is not None]
     samples = chain.from_iterable(
         islice(generate(name, split, seed=seed), samples_per_task) for name in generated for split in ("train", "test")

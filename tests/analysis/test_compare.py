@@ -51,7 +51,7 @@ class TestCompared:
         comparison = compare_runs([*head, new], base)
         cells = {cell.pair.task: cell for cell in comparison.cells}
         assert [cells[name].p_adjusted for name in names] == holm([cells[name].p or 0 for name in names])
-        assert [comparison.significant(cells[name]) for name in names] == [True, False, False]
+        assert [comparison.verdict(cells[name]) for name in names] == ["worse", "no clear change", "the same"]
         assert cells[names[0]].p_adjusted == 3 * 2 * 0.5**9
         assert cells["waiting_line/shuffle"].p_adjusted is None
 
@@ -120,7 +120,7 @@ class TestOtherNames:
             (model, {"models": {"v2": "tiny"}}),
         ):
             [cell] = compare_runs([entry], [stored(base)], **names).cells
-            assert (cell.id, cell.pair.base, cell.pair.renamed) == (entry.cell.id, plain.id, True)
+            assert (cell.pair.ids, cell.pair.renamed) == ((entry.cell.id, plain.id), True)
             assert replace(cell, pair=plain.pair) == plain
 
     def test_both_names_are_kept(self) -> None:
@@ -128,7 +128,7 @@ class TestOtherNames:
         names = {"models": {"v2": "tiny"}, "samplers": {"random-k2": "confidence-k2"}}
         [cell] = compare_runs([stored([1], model="v2", sampler="random-k2")], [stored([1])], **names).cells
         assert (cell.pair.model, cell.pair.sampler) == (("v2", "tiny"), ("random-k2", "confidence-k2"))
-        assert cell.name == "tiny→v2/shuffle/confidence-k2→random-k2"
+        assert cell.pair.name == "tiny→v2/shuffle/confidence-k2→random-k2"
 
     def test_holm_over_the_named_cells_only(self) -> None:
         """In one run, the cells that are not named don't weaken the test of those that are."""
@@ -147,7 +147,7 @@ class TestOtherNames:
         [cell] = compare_runs(
             [stored([1, 0], model="v2", data_hash="d2")], [stored([1, 1])], models={"v2": "tiny"}
         ).cells
-        assert (cell.status, cell.name) == ("refused", "tiny→v2/shuffle/confidence-k2")
+        assert (cell.status, cell.pair.name) == ("refused", "tiny→v2/shuffle/confidence-k2")
 
     def test_a_baseline_file(self, tmp_path: Path) -> None:
         """B may be a file here, too."""

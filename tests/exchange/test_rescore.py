@@ -119,6 +119,7 @@ class TestScores:
         stricter()
         assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 0
         lines = capsys.readouterr().out.splitlines()
+        assert lines[0].split(maxsplit=3) == ["cell", "score", "changed", "of answers    before    now"]
         assert any(line.split()[:2] == ["m/copy/ar", "brevity"] for line in lines)
         assert lines[-2:] == ["1 cell scored again, 0 with the same scores", str(tmp_path / "new")]
 

@@ -63,7 +63,14 @@ class TestTheory:
         )
         said = capsys.readouterr().out
         assert "The optimal frontier" in said
-        assert "shuffle, n = 2, greedy: regret in percentage points" in said
+        assert (
+            """shuffle, n = 2, greedy: regret in percentage points at each sampler's mean number of steps
+sampler    chooses            steps    accuracy        95 %    frontier    tokens first    fewest steps    regret
+---------  ---------------  -------  ----------  ----------  ----------  --------------  --------------  --------
+random-k1  positions first     2.00       100.0  51.0–100.0       100.0           100.0            2.00      +0.0
+"""
+            in said
+        )
         assert sorted(path.name for path in tmp_path.iterdir()) == ["frontier.csv", "frontier.png", "frontier_bits.csv"]
         assert len((tmp_path / "frontier.csv").read_text(encoding="utf-8").splitlines()) == 11
         assert main(["theory", "--frontier", "--n", "30"]) == 2

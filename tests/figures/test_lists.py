@@ -5,7 +5,6 @@ import pytest
 
 from pbcore import load_model
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import write
 from pbcore.figures.lists import measured_table1, panel, threshold_panel
 from pbcore.theory import accuracy
 
@@ -41,7 +40,7 @@ class TestPanels:
 
     def test_csv_beside_png(self, tmp_path: Path) -> None:
         """One file each, with a line per point."""
-        paths = write(threshold_panel(load_model("ideal"), 4, (3,), (0.97,)), tmp_path / "new")
+        paths = threshold_panel(load_model("ideal"), 4, (3,), (0.97,)).write(tmp_path / "new")
         assert [path.name for path in paths] == ["figure2e.png", "figure2e.csv"]
         lines = list(csv.DictReader(paths[1].open(encoding="utf-8")))
         assert [(line["operation"], line["predicted"], line["accuracy"]) for line in lines] == [

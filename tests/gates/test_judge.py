@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pbcore.analysis.paired import detectable_drop
-from pbcore.gates.judge import Judgement, Verdict, greedy, judge
-from pbcore.gates.text import gate_markdown, gate_text, rerun_command
+from pbcore.gates.judge import Judgement, Verdict, gate_markdown, gate_text, greedy, judge, power_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -37,7 +36,7 @@ class TestJudge:
         verdict = gate(entries, entries)
         assert verdict.ok
         assert {found.status for found in verdict.judgements} == {"passed"}
-        assert verdict.churn == 0
+        assert "two-way flips" not in power_text(verdict)
 
     def test_a_real_drop_fails(self) -> None:
         """20 of 100 newly wrong fail, with the samples and the command that reruns each."""
@@ -45,7 +44,7 @@ class TestJudge:
         (found,) = verdict.judgements
         assert not verdict.ok
         assert found.status == "worse"
-        assert found.newly_wrong == tuple(range(20))
+        assert found.paired.worse == tuple(range(20))
         assert rerun_command(found.id, 0) in gate_text(verdict)
         assert "-20.0 points" in gate_text(verdict)
 
@@ -188,7 +187,7 @@ class TestJudge:
     def test_says_what_it_could_see(self) -> None:
         """The summary names the drop it could have caught at this sample count."""
         one = [factory.cell(right=answers(0))]
-        assert gate(one, one).detectable == detectable_drop(100)
+        assert detectable_drop(100) == 0.067
         assert "a drop of 6.7 points is detectable" in gate_text(gate(one, one))
         tiny = [factory.cell(n=4, right=1.0)]
         assert "no drop" in gate_text(gate(tiny, tiny))
@@ -203,7 +202,7 @@ class TestJudge:
             ]
             for first, graded in ((0, values), (50, values[::-1]))
         )
-        assert gate(run, base).churn == 0.02
+        assert power_text(gate(run, base)).count("at this run's rate of two-way flips (2.0 %)") == 1
 
     def test_fits_a_screen(self) -> None:
         """A hundred failures take no more than thirty lines; Markdown has them all."""
@@ -236,7 +235,7 @@ class TestJoinedNames:
         base = factory.cell(right=answers(0), nfe=16)
         sampler = factory.cell(right=answers(3), sampler="random-k4", nfe=8)
         (found,) = gate([sampler], [base], samplers={"random-k4": "confidence-k2"}).judgements
-        assert (found.status, found.newly_wrong, found.p_forwards) == ("passed", (0, 1, 2), None)
+        assert (found.status, found.paired.worse, found.p.keys()) == ("passed", (0, 1, 2), {"score"})
         facts = {"dtype": "bfloat16", "model_info": {"source": "other", "revision": "r2"}, "nfe": 20}
         model = factory.cell(right=answers(20), model="v2", **facts)
         (found,) = gate([model], [base], models={"v2": "tiny"}).judgements

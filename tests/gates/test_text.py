@@ -1,16 +1,22 @@
-"""pbcore.gates.text: a verdict on one screen, and all of it in Markdown."""
+"""pbcore.gates.judge: a verdict on one screen, and all of it in Markdown."""
 
 from __future__ import annotations
 
-from typing import Any
+from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
+from pbcore.gates.judge import Judgement, Verdict, gate_markdown, gate_text, power_text, rerun_command
 
-from pbcore.gates.judge import Judgement, Verdict
-from pbcore.gates.text import gate_markdown, gate_text, power_text, rerun_command
+TESTED = {"score": 1.0}
 
 
-def verdict(*judgements: Judgement, **facts: Any) -> Verdict:
-    known = {"level": 0.05, "judged": 4, "smallest_n": 50, "churn": 0.0, "detectable": 0.125, "detectable_churn": None}
-    return Verdict(judgements, **{**known, **facts})
+def verdict(*judgements: Judgement) -> Verdict:
+    """With a cell of 50 samples that pass without a flip, and three more tests of it."""
+    tests = {"score": 1.0, "forwards": 1.0, "rows": 1.0, "more": 1.0}
+    same = Judgement("tiny/copy/ar", "passed", paired=Paired(differences=(0.0,) * 50), p=tests)
+    return Verdict((*judgements, same), 0.05)
+
+
+def flips(wrong: tuple[int, ...] = (), right: tuple[int, ...] = (), n: int = 0) -> Paired:
+    return Paired(worse=wrong, better=right, differences=(0.0,) * n)
 
 
 def again(cell_id: str, sample: int) -> str:
@@ -26,9 +32,9 @@ class TestText:
                 Judgement("m/t/b", "missing", "not in the run"),
                 Judgement("m/t/c", "error", "boom"),
                 Judgement("m/t/d", "slower", "NFE 16 → 17"),
-                Judgement("m/t/e", "worse", "90 % → 50 %", newly_wrong=(3, 7), newly_right=(5,)),
-                Judgement("m/t/f", "passed", newly_right=(2,)),
-                Judgement("m/t/g", "passed", newly_wrong=(4,)),
+                Judgement("m/t/e", "worse", "90 % → 50 %", paired=flips((3, 7), (5,))),
+                Judgement("m/t/f", "passed", paired=flips((), (2,))),
+                Judgement("m/t/g", "passed", paired=flips((4,))),
                 Judgement("m/t/h", "passed"),
                 Judgement("m/t/i", "new"),
                 Judgement("m/t/j", "refused", "seeds differ"),
@@ -37,7 +43,7 @@ class TestText:
             again,
         )
         assert told.splitlines() == [
-            "gate FAILED against main.json: 1 error, 1 floor, 1 missing, 1 new, 3 passed, 1 refused, 1 slower, 1 worse",
+            "gate FAILED against main.json: 1 error, 1 floor, 1 missing, 1 new, 4 passed, 1 refused, 1 slower, 1 worse",
             "  WORSE    m/t/e: 90 % → 50 %",
             "           newly wrong 3, 7; newly right 5: rerun m/t/e 3",
             "  SLOWER   m/t/d: NFE 16 → 17",
@@ -48,20 +54,20 @@ class TestText:
             "  flipped  m/t/f: newly right 2",
             "  flipped  m/t/g: newly wrong 4: rerun m/t/g 4",
             "  new, not judged: m/t/i (1)",
-            "  at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of 12.5 points is detectable in one "
+            "  at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of 17.6 points is detectable in one "
             "cell with 80 % power, assuming no answer improves",
         ]
 
     def test_a_pass_is_short(self) -> None:
         """The headline and what is detectable."""
         first, second = gate_text(verdict(Judgement("a/b/c", "passed"))).splitlines()
-        assert first == "gate PASSED against baseline: 1 passed"
+        assert first == "gate PASSED against baseline: 2 passed"
         assert second.startswith("  at 50 samples")
 
     def test_long_lists_are_cut(self) -> None:
         """Eight failures, eight cells with flips, four new cells and twelve samples of a cell; the rest is counted."""
         worse = [Judgement(f"m/t/w{i}", "worse", "x") for i in range(9)]
-        flipped = [Judgement(f"m/t/f{i}", "passed", newly_right=tuple(range(13))) for i in range(10)]
+        flipped = [Judgement(f"m/t/f{i}", "passed", paired=flips((), tuple(range(13)))) for i in range(10)]
         new = [Judgement(f"m/t/n{i}", "new") for i in range(5)]
         told = gate_text(verdict(*worse, *flipped, *new)).splitlines()
         assert told[8:10] == ["  WORSE    m/t/w7: x", "  … and 1 more"]
@@ -69,7 +75,7 @@ class TestText:
         assert told[18] == "  … and 2 more cells with flipped samples"
         assert told[19] == "  new, not judged: m/t/n0, m/t/n1, m/t/n2, m/t/n3 … (5)"
         assert " … (4)" not in gate_text(verdict(*new[:4]))
-        assert "11 … (" not in gate_text(verdict(Judgement("a/b/c", "passed", newly_right=tuple(range(12)))))
+        assert "11 … (" not in gate_text(verdict(Judgement("a/b/c", "passed", paired=flips((), tuple(range(12))))))
 
     def test_the_command_finds_the_cell_by_its_parts(self) -> None:
         """A model's name may have slashes of its own."""
@@ -83,13 +89,13 @@ class TestMarkdown:
             verdict(
                 Judgement("m/t/a", "passed"),
                 Judgement("m/t/b", "new"),
-                Judgement("m/t/c", "passed", newly_right=(1,)),
-                Judgement("m/t/d", "worse", "why", newly_wrong=(2, 3)),
+                Judgement("m/t/c", "passed", paired=flips((), (1,))),
+                Judgement("m/t/d", "worse", "why", paired=flips((2, 3))),
             ),
             "main",
             again,
         )
-        assert told.splitlines()[0] == "### gate FAILED against main: 1 new, 2 passed, 1 worse"
+        assert told.splitlines()[0] == "### gate FAILED against main: 1 new, 3 passed, 1 worse"
         assert told.splitlines()[4:] == [
             "| cell | verdict | why | newly wrong | newly right |",
             "|---|---|---|---|---|",
@@ -107,22 +113,44 @@ class TestMarkdown:
 
     def test_twelve_commands_a_cell(self) -> None:
         """Without a newly wrong answer there are none."""
-        many = gate_markdown(verdict(Judgement("a/b/c", "worse", newly_wrong=tuple(range(14)))), rerun=again)
+        many = gate_markdown(verdict(Judgement("a/b/c", "worse", paired=flips(tuple(range(14))))), rerun=again)
         assert [number for number in range(14) if f"rerun a/b/c {number}\n" in many] == list(range(12))
-        assert "Rerun" not in gate_markdown(verdict(Judgement("a/b/c", "passed", newly_right=(1,))))
+        assert "Rerun" not in gate_markdown(verdict(Judgement("a/b/c", "passed", paired=flips((), (1,)))))
 
 
 class TestPower:
     def test_what_is_not_detectable_is_said(self) -> None:
         """No tests, no claim; samples too few for any drop, no drop."""
-        assert power_text(verdict(judged=0)) == "nothing was compared, so no drop is detectable"
-        assert ") no drop is detectable in one cell" in power_text(verdict(detectable=None))
+        assert power_text(Verdict((), 0.05)) == "nothing was compared, so no drop is detectable"
+        few = Judgement("a/b/c", "passed", paired=flips(n=4), p=TESTED)
+        assert "at 4 samples and 5 tests" in power_text(verdict(few))
+        assert ") no drop is detectable in one cell" in power_text(verdict(few))
 
-    def test_flips_both_ways_and_graded_scores_have_their_own_drops(self) -> None:
-        """Each only where it occurs."""
-        plain = power_text(verdict())
-        churn = power_text(verdict(churn=0.02, detectable_churn=0.15))
-        assert churn == plain + ", and 15.0 points at this run's rate of two-way flips (2.0 %)"
-        assert power_text(verdict(churn=0.5)).endswith("and none at this run's rate of two-way flips (50.0 %)")
-        graded = power_text(verdict(detectable_graded=0.075))
-        assert graded == plain + "; for means over seeds and graded scores up to 7.5 points, depending on the cell"
+    def test_the_fewest_samples_and_all_tests_count(self) -> None:
+        """At Holm's strictest level for them."""
+        drop = detectable_drop(50, level=0.05 / 4)
+        assert drop is not None
+        assert f"at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of {100 * drop:.1f} points" in (
+            power_text(verdict())
+        )
+
+    def test_flips_both_ways_have_their_own_drop(self) -> None:
+        """Where they occur; where most answers flip there is none."""
+        churned = Judgement("a/b/c", "passed", paired=flips((1,), (2,), 50), p=TESTED)
+        drop = detectable_drop(50, churn=0.01, level=0.05 / 5)
+        assert drop is not None
+        said = f", and {100 * drop:.1f} points at this run's rate of two-way flips (1.0 %)"
+        assert power_text(verdict(churned)).endswith(said)
+        many = Judgement("a/b/c", "passed", paired=flips(tuple(range(50)), tuple(range(50)), 50), p=TESTED)
+        assert power_text(verdict(many)).endswith("and none at this run's rate of two-way flips (45.0 %)")
+
+    def test_graded_scores_have_their_own_drop(self) -> None:
+        """The largest that one of their cells needs."""
+        narrow, wide = (
+            Judgement("a/b/c", "passed", paired=Paired(binary=False, differences=(-at, at) * 30), p=TESTED)
+            for at in (0.1, 0.2)
+        )
+        shift = detectable_shift(60, 0.2, level=0.05 / 6)
+        assert shift is not None
+        said = f"; for means over seeds and graded scores up to {100 * shift:.1f} points, depending on the cell"
+        assert power_text(verdict(narrow, wide)).endswith(said)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.grid.capabilities import lacks_words, may_decode_itself, why_not
+from pbcore.grid.capabilities import Capabilities
 from pbcore.models import register_model
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import FACTORIES
+from pbcore.names import parse
 from pbcore.tasks import load_task
 from pbcore.tasks.base import Task
 from tests.models.checkpoints import llama_checkpoint
@@ -43,7 +44,7 @@ class TestWhyNot:
     )
     def test_what_a_model_lacks_is_named(self, model: str, task: str, sampler: str, reason: str) -> None:
         """The reason begins with the model, so that equal ones are counted together."""
-        found = str(why_not(model, task, sampler))
+        found = str(Capabilities(model).why_not(task, parse(sampler)))
         assert found.startswith(f"{model} × ")
         assert reason in found
 
@@ -60,18 +61,18 @@ class TestWhyNot:
     )
     def test_what_it_can_run(self, model: str, task: str, sampler: str) -> None:
         """`ideal` where the answers can be listed, checkpoints with a cache, own decoders by their own parameters."""
-        assert why_not(model, task, sampler) is None
+        assert Capabilities(model).why_not(task, parse(sampler)) is None
 
     def test_of_a_users_model_only_its_check_knows(self, own: str) -> None:
         """Any task and any name is tried."""
-        assert why_not(own, "text_writing/summarization", "no_such_policy-3+dual") is None
+        assert Capabilities(own).why_not("text_writing/summarization", parse("no_such_policy-3+dual")) is None
 
 
 class TestMayDecodeItself:
     def test_families_that_do_and_users_models(self, own: str) -> None:
         """The registry's others go through the loop."""
         given = {"diffusiongemma-26b": True, "sedd-small": True, own: True, "tiny": False, "ideal": False}
-        assert {model: may_decode_itself(model) for model in given} == given
+        assert {model: Capabilities(model).may_decode_itself for model in given} == given
 
 
 class TestLacksWords:
@@ -85,10 +86,10 @@ class TestLacksWords:
 
     def test_an_embedded_model_knows_the_packages_words_alone(self, foreign: Task) -> None:
         """The reason names model and task."""
-        assert lacks_words("tiny", load_task(COPY, limit=3)) is None
-        assert str(lacks_words("tiny", foreign)).startswith("tiny × waiting_line/copy: its vocabulary covers")
+        assert Capabilities("tiny").no_words(load_task(COPY, limit=3)) is None
+        assert str(Capabilities("tiny").no_words(foreign)).startswith("tiny × waiting_line/copy: its vocabulary covers")
 
     def test_others_spell_any_word(self, foreign: Task, tmp_path: Path) -> None:
         """`ideal`, which reads none, and a checkpoint folder with its own tokenizer."""
-        assert lacks_words("ideal", foreign) is None
-        assert lacks_words(str(llama_checkpoint(tmp_path)), foreign) is None
+        assert Capabilities("ideal").no_words(foreign) is None
+        assert Capabilities(str(llama_checkpoint(tmp_path))).no_words(foreign) is None

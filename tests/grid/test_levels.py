@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.capabilities import no_factor
+from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName, parse
 from pbcore.grid.levels import at, factors_of, levels
 from pbcore.grid.settings import Settings
@@ -55,6 +55,6 @@ def test_a_name_with_its_level_is_read_back(model: str, sample: int | None) -> N
 
 def test_factors_without_meaning_for_a_model_are_left_out() -> None:
     """The ideal model has no weights whose dtype could vary."""
-    assert no_factor("tiny", "threads:8+dtype:bfloat16") is None
-    assert "no weights" in str(no_factor("ideal", "dtype:bfloat16"))
-    assert no_factor("ideal", "threads:8") is None
+    assert Capabilities("tiny").no_factor("threads:8+dtype:bfloat16") is None
+    assert "no weights" in str(Capabilities("ideal").no_factor("dtype:bfloat16"))
+    assert Capabilities("ideal").no_factor("threads:8") is None

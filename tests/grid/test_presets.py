@@ -7,7 +7,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.decoding import resolve
 from pbcore.errors import InputError
-from pbcore.grid.presets import presets, with_preset
+from pbcore.grid.profiles import presets, with_preset
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.tasks import task_names
 
@@ -47,5 +47,5 @@ def test_the_list_names_sources(capsys: pytest.CaptureFixture[str]) -> None:
     """`pbcore presets` prints each name, its options and where they are stated."""
     assert main(["presets"]) == 0
     printed = capsys.readouterr().out
-    for preset in presets().values():
-        assert f"{preset.name}\n  {preset.words()}\n  {preset.source}\n" in printed
+    for name, preset in presets().items():
+        assert f"{name}\n  {preset.words()}\n  {preset.source}\n" in printed

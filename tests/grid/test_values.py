@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid import values
+from pbcore.grid import option as kinds
 
 READ: list[tuple[Callable[[str], Any], dict[str, Any]]] = [
-    (values.positive, {"1": 1, "12": 12}),
-    (values.natural, {"0": 0, "7": 7}),
-    (values.seeds, {"0": (0,), "0-4": (0, 1, 2, 3, 4), "5,3,8": (3, 5, 8), "4-4": (4,)}),
-    (values.lengths, {"15": (15,), "3-6": (3, 4, 5, 6), "10,5,10": (5, 10), "1": (1,)}),
-    (values.shots, {"0": 0, "8": 8}),
-    (values.shard, {"1/1": (1, 1), "3/8": (3, 8), "8/8": (8, 8)}),
-    (values.share, {"10%": 0.1, "0.1": 0.1, "2.5%": 0.025, "3": 3.0, "0": 0.0}),
-    (values.level, {"0.05": 0.05, "5%": 0.05}),
-    (values.amount, {"1": 1.0, "0.5": 0.5}),
+    (kinds.positive, {"1": 1, "12": 12}),
+    (kinds.natural, {"0": 0, "7": 7}),
+    (kinds.seeds, {"0": (0,), "0-4": (0, 1, 2, 3, 4), "5,3,8": (3, 5, 8), "4-4": (4,)}),
+    (kinds.lengths, {"15": (15,), "3-6": (3, 4, 5, 6), "10,5,10": (5, 10), "1": (1,)}),
+    (kinds.shots, {"0": 0, "8": 8}),
+    (kinds.shard, {"1/1": (1, 1), "3/8": (3, 8), "8/8": (8, 8)}),
+    (kinds.share, {"10%": 0.1, "0.1": 0.1, "2.5%": 0.025, "3": 3.0, "0": 0.0}),
+    (kinds.level, {"0.05": 0.05, "5%": 0.05}),
+    (kinds.amount, {"1": 1.0, "0.5": 0.5}),
 ]
 REFUSED: list[tuple[Callable[[str], Any], list[str]]] = [
-    (values.positive, ["0", "-1", "1.5", "", "x"]),
-    (values.natural, ["-1", "1.5", "", "x"]),
-    (values.seeds, ["3-1", "1,1", "1,", "", "-1", "1-2-3"]),
-    (values.lengths, ["0", "0,3", "0-3", "6-3", "", "six"]),
-    (values.shots, ["9", "-1", "", "10", "two"]),
-    (values.shard, ["0/3", "4/3", "3", "3/", "1/0", "1/2/3"]),
-    (values.share, ["-1", "10 %", "10%%", ".5", "", "1e3"]),
-    (values.level, ["0", "1", "100%", "5"]),
-    (values.amount, ["0", "0.0", "-1", "x", "1e3", ""]),
+    (kinds.positive, ["0", "-1", "1.5", "", "x"]),
+    (kinds.natural, ["-1", "1.5", "", "x"]),
+    (kinds.seeds, ["3-1", "1,1", "1,", "", "-1", "1-2-3"]),
+    (kinds.lengths, ["0", "0,3", "0-3", "6-3", "", "six"]),
+    (kinds.shots, ["9", "-1", "", "10", "two"]),
+    (kinds.shard, ["0/3", "4/3", "3", "3/", "1/0", "1/2/3"]),
+    (kinds.share, ["-1", "10 %", "10%%", ".5", "", "1e3"]),
+    (kinds.level, ["0", "1", "100%", "5"]),
+    (kinds.amount, ["0", "0.0", "-1", "x", "1e3", ""]),
 ]
 
 

@@ -121,7 +121,7 @@ class TestInfo:
             write(tmp_path / "c", lora_alpha=7),
             write(tmp_path / "d", {key: 2 * value for key, value in load_file(tmp_path / "a" / WEIGHTS).items()}),
         ]
-        digests = [read_adapter(adapter).digest for adapter in adapters]
+        digests = [read_adapter(adapter).info["adapter"] for adapter in adapters]
         assert digests[0] == digests[1]
         assert len(set(digests)) == 3
 
@@ -130,7 +130,7 @@ class TestInfo:
         folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
         with_it, without = (load_model(name).info for name in (f"{folder}+{adapter}", str(folder)))
         lora = {"rank": 2, "alpha": 6.0, "targets": ["q_proj"]}
-        assert with_it == {**without, "adapter": read_adapter(adapter).digest, "lora": lora}
+        assert with_it == {**without, "adapter": read_adapter(adapter).info["adapter"], "lora": lora}
 
 
 class TestName:

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from pbcore.models import memory
-from pbcore.models.architecture import parameter_count
+from pbcore.models.architecture import architecture
+from pbcore.models.checkpoints import empty_model
 from pbcore.models.memory import keep_freed_memory, peak_memory
+from pbcore.models.network import count_parameters
 
 
 class TestKeepFreedMemory:
@@ -100,5 +102,5 @@ class TestKinds:
         }
         layer = 8 * 8 + 2 * 8 * 4 + 8 * 8 + 3 * 8 * 16 + 2 * 8
         for tied in (True, False):
-            count = parameter_count({**shape, "tie_word_embeddings": tied}, "x")
+            count = count_parameters(empty_model(architecture({**shape, "tie_word_embeddings": tied}, "x")))
             assert count == 100 * 8 * (1 if tied else 2) + layer + 8

@@ -16,7 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from pbcore.models import load_model, onednn
+from pbcore.models import load_model, network
 from tests.models.checkpoints import llama_checkpoint
 
 KINDS = [(LlamaConfig, LlamaForCausalLM), (Qwen2Config, Qwen2ForCausalLM), (Qwen3Config, Qwen3ForCausalLM)]
@@ -40,7 +40,7 @@ def shrunk(config: type, **more: object) -> object:
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a processor that profits, whatever this one is."""
-    monkeypatch.setattr(onednn, "faster", lambda: True)
+    monkeypatch.setattr(network, "onednn_is_faster", lambda: True)
 
 
 @needs_onednn
@@ -58,7 +58,7 @@ class TestProducts:
         ids = torch.randint(50, (3, 7))
         for mask in (None, torch.ones(3, 7).bool()):
             before = model(ids, attention_mask=mask).logits
-            after = onednn.with_onednn(model)(ids, attention_mask=mask).logits
+            after = network.with_onednn(model)(ids, attention_mask=mask).logits
             torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
         assert not any(type(part) is nn.Linear for part in model.modules())
 
@@ -66,7 +66,7 @@ class TestProducts:
         """Weights are the same tensors under the same names, a tied output projection included: no copies."""
         model = LlamaForCausalLM(shrunk(LlamaConfig, tie_word_embeddings=True))
         before = dict(model.named_parameters())
-        after = dict(onednn.with_onednn(model).named_parameters())
+        after = dict(network.with_onednn(model).named_parameters())
         assert list(before) == list(after)
         assert all(before[name] is after[name] for name in before)
         assert model.lm_head.weight is model.model.embed_tokens.weight
@@ -74,17 +74,17 @@ class TestProducts:
     @torch.inference_mode()
     def test_no_rows(self) -> None:
         """No wanted position, no logits."""
-        assert onednn.Product(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
+        assert network.Product(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
 
     def test_other_activations_stay(self) -> None:
         """An MLP with another activation keeps its own forward."""
-        model = onednn.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig, hidden_act="gelu")))
-        assert not any(isinstance(part, onednn.Gated) for part in model.modules())
+        model = network.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig, hidden_act="gelu")))
+        assert not any(isinstance(part, network.Gated) for part in model.modules())
 
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
     def test_float32_alone(self, dtype: torch.dtype) -> None:
         """Other dtypes keep PyTorch's products."""
-        model = onednn.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig)).to(dtype))
+        model = network.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig)).to(dtype))
         assert any(type(part) is nn.Linear for part in model.modules())
 
     def test_can_be_switched_off(self, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ class TestProducts:
             {type(part) for part in model.network.module.modules()}  # type: ignore[union-attr]
             for model in (plain, loaded)
         ]
-        assert (onednn.Product in kinds[0], onednn.Product in kinds[1]) == (False, True)
+        assert (network.Product in kinds[0], network.Product in kinds[1]) == (False, True)
 
 
 class TestProcessors:
@@ -105,12 +105,12 @@ class TestProcessors:
     @needs_onednn
     def test_by_maker(self, monkeypatch: pytest.MonkeyPatch, vendor: str, faster: bool) -> None:
         """MKL is fast on Intel's processors, so they keep it."""
-        monkeypatch.setattr(onednn.Path, "is_file", lambda path: True)
-        monkeypatch.setattr(onednn.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}")
-        monkeypatch.setattr(onednn.platform, "machine", lambda: "x86_64")
-        assert onednn.faster.__wrapped__() is faster
+        monkeypatch.setattr(network.Path, "is_file", lambda path: True)
+        monkeypatch.setattr(network.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}")
+        monkeypatch.setattr(network.platform, "machine", lambda: "x86_64")
+        assert network.onednn_is_faster.__wrapped__() is faster
 
     def test_other_architectures_keep_theirs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """PyTorch's products on Arm are not MKL's."""
-        monkeypatch.setattr(onednn.platform, "machine", lambda: "aarch64")
-        assert not onednn.faster.__wrapped__()
+        monkeypatch.setattr(network.platform, "machine", lambda: "aarch64")
+        assert not network.onednn_is_faster.__wrapped__()

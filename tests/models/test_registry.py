@@ -113,7 +113,7 @@ class TestResolve:
 
     def test_an_embedded_model_that_is_not_here(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """It is left out of model_names and refused with how to make it."""
-        monkeypatch.setattr(registry_module, "_HERE", tmp_path)
+        monkeypatch.setattr(registry_module, "__file__", str(tmp_path / "registry.py"))
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "models.yaml").write_text("models: {tiny: {family: masked, folder: tiny}}\nshapes: {}\n")
         registry_module._table.cache_clear()

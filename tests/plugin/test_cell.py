@@ -11,9 +11,8 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import options, recording, rundir, sharing
-from pbcore.plugin.cell import Cell
-from pbcore.plugin.sharing import Shared, Spent
+from pbcore.plugin import cell, options, rundir
+from pbcore.plugin.cell import Cell, Shared, Spent
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
@@ -30,14 +29,14 @@ class TestShared:
     def test_a_cells_part_of_the_store(self) -> None:
         """What the store did while the cell decoded; its time is all its forwards at the task's speed."""
         one = self.shared()
-        assert one.seconds is None
+        assert one.rates["seconds_estimated"] is None
         store: Any = one.store
         store.shared, store.computed, store.seconds = 5, 7, 2.0
         with one.counted() as given:
             assert given is store
             store.shared, store.computed, store.seconds = 8, 9, 3.0
         assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (3, 2, 2, 1.0)
-        assert one.seconds == 2.5
+        assert one.rates == {"forwards_shared": 3, "forwards_computed": 2, "seconds_estimated": 2.5}
         with one.counted():
             store.computed, store.seconds = 13, 7.0
         assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (0, 4, 6, 5.0)
@@ -45,13 +44,15 @@ class TestShared:
     def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
         """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes with its model."""
         model: Any = SimpleNamespace(deterministic=True)
-        assert sharing.shared_forwards(Config(tmp_path), model, A) is None  # type: ignore[arg-type]
-        config: Any = Config(tmp_path, share_forwards=True)
-        assert sharing.shared_forwards(config, SimpleNamespace(deterministic=False), A) is None  # type: ignore[arg-type]
-        sharing.release(config)
-        config.stash[sharing._HELD] = "held"
-        sharing.release(config)
-        assert sharing._HELD not in config.stash
+        config: Any = Config(tmp_path)
+        item: Any = SimpleNamespace(config=config)
+        assert Cell(A, item, Settings())._shared_forwards(model) is None
+        model.deterministic = False
+        assert Cell(A, item, Settings(share_forwards=True))._shared_forwards(model) is None
+        cell.release(config)
+        config.stash[cell._HELD] = "held"
+        cell.release(config)
+        assert cell._HELD not in config.stash
 
 
 class TestRerun:
@@ -98,13 +99,13 @@ class TestCell:
 
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
-        known = recording.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
+        known = rundir.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
         assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == ([1, 2], 3, "", False)
         assert (known.device, known.data_hash, known.model_info) == (None, None, None)
         controller: Any = Config(tmp_path, plugins={"dsession": object()})
-        assert recording.conditions(controller, A, None, None).worker is None
+        assert rundir.conditions(controller, A, None, None).worker is None
         controller.workerinput = {"workerid": "gw1", "pbcore_shared": True}
-        own = recording.conditions(controller, A, None, None)
+        own = rundir.conditions(controller, A, None, None)
         assert (own.worker, own.shared_device) == ("gw1", True)
 
     def test_conditions_of_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,18 +113,18 @@ class TestCell:
         monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
         task: Any = SimpleNamespace(source="own", data_hash="d")
         model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
-        known = recording.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
+        known = rundir.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})
         monkeypatch.delenv("OMP_WAIT_POLICY")
-        known = recording.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
+        known = rundir.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
         assert known.batch_size == DEFAULT_BATCH["cpu"]
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
-        assert recording.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
+        assert rundir.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={}, served=True)
-        known = recording.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
+        known = rundir.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
             None,
             None,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.plugin import benchmark_xdist, recording, rundir
-from pbcore.plugin.recording import RECORDED
-from pbcore.plugin.sharing import UNTIMED
+from pbcore.plugin import benchmark_xdist, rundir
+from pbcore.plugin.rundir import RECORDED
+from pbcore.plugin.state import UNTIMED
 from tests.plugin.fakes import A, B, C, Config, Item, drive, node_id, report
 
 
@@ -22,7 +22,7 @@ class TestRecording:
         call: Any = SimpleNamespace(excinfo=SimpleNamespace(typename=type(error).__name__, value=error))
         made = report(A, when, outcome)
         made.longrepr = "a long traceback"
-        return drive(recording.pytest_runtest_makereport(item, call), made)
+        return drive(rundir.pytest_runtest_makereport(item, call), made)
 
     def test_what_the_user_can_mend_has_no_traceback(self, tmp_path: Path) -> None:
         """A bug has, but only the first of its kind; --full-trace shows all."""
@@ -63,13 +63,13 @@ class TestRecording:
             raise OSError("no space")
 
         monkeypatch.setattr("pbcore.results.rundir.RunDir.write_cell", full)
-        pairs = recording.record_error(Config(tmp_path, out=tmp_path / "out"), A, "boom")  # type: ignore[arg-type]
+        pairs = rundir.record_error(Config(tmp_path, out=tmp_path / "out"), A, "boom")  # type: ignore[arg-type]
         assert pairs[-1] == ("pbcore_unwritten", "OSError: no space")
 
     def test_tests_of_a_run_that_resumes_nothing_are_pytests(self, tmp_path: Path) -> None:
         """So are other tests of one that does."""
         item: Any = Item(Config(tmp_path), A)
-        assert recording.pytest_pyfunc_call(item) is None
+        assert rundir.pytest_pyfunc_call(item) is None
 
 
 class TestWorkersClock:

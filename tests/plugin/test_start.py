@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "transformers", "tokenizers", "pandas", "scipy", "matplotlib")
+HEAVY = ("hypothesis", "torch", "transformers", "tokenizers", "pandas", "scipy", "matplotlib")
 
 
 def imported(code: str) -> list[str]:
@@ -33,9 +34,25 @@ def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:
 
 
 def test_cells_are_collected_without_torch() -> None:
-    """Listing the cells imports no library for models, tables or plots, nor the engine's benchmarks."""
-    code = "import pytest; assert pytest.main(['benches', '--co', '-q', '-p', 'no:hypothesispytest', '-n', '0']) == 0"
+    """Listing the cells imports no library for models, tables or plots, nor the engine's benchmarks, nor hypothesis,
+    which tests alone use."""
+    code = "import pytest; assert pytest.main(['benches', '--co', '-q', '-n', '0']) == 0"
     assert imported(code) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gone"), [(["benches"], True), (["benches/test_x.py::test_cell", "tests"], False)]
+)
+def test_hypothesis_sums_up_its_own_tests(arguments: list[str], gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside tests of other folders, which workers may run, its plugin stays."""
+    from benches.conftest import pytest_sessionfinish
+
+    manager = pytest.PytestPluginManager()
+    manager.register(object(), "hypothesispytest")
+    config = SimpleNamespace(args=arguments, invocation_params=SimpleNamespace(dir=ROOT), pluginmanager=manager)
+    monkeypatch.delitem(sys.modules, "hypothesis", raising=False)
+    pytest_sessionfinish(SimpleNamespace(config=config))  # type: ignore[arg-type]
+    assert manager.hasplugin("hypothesispytest") is not gone
 
 
 def test_the_engines_benchmarks_can_be_named() -> None:

@@ -47,6 +47,10 @@ def breaks_on_sort(task: str) -> None:
         raise MemoryError("no more of it")
 
 
+def breaks_always(task: str) -> None:
+    raise MemoryError("no more of it")
+
+
 def make_slow(**options: Any) -> Around:
     return Around(slow)
 
@@ -76,6 +80,10 @@ make_big.gpus = 2  # type: ignore[attr-defined]
 
 def make_breaking(**options: Any) -> Around:
     return Around(breaks_on_sort)
+
+
+def make_broken(**options: Any) -> Around:
+    return Around(breaks_always)
 
 
 def make_telling(**options: Any) -> Around:
@@ -164,6 +172,7 @@ def register() -> None:
     register_model("dying-once", make_dying_once)
     register_model("big", make_big)
     register_model("breaking", make_breaking)
+    register_model("broken", make_broken)
     register_model("missing", make_missing)
     register_model("telling", make_telling)
     register_model("weightless", make_dummy)

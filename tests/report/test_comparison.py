@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall
+from pbcore.analysis.paired import Paired
 from pbcore.analysis.pairs import Pair
 from pbcore.gates.judge import Judgement, Verdict
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
+from pbcore.results.baseline import BaselineCell
 
+TASK = "waiting_line/shuffle"
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
 
 
@@ -18,7 +21,8 @@ def cell(sampler: str, status: str = "compared", model: str = "tiny", **facts: A
     if status != "compared":
         known = {}
     name = f"{model}/shuffle/{sampler}"
-    pair = Pair(name, name, "waiting_line/shuffle", (model, model), (sampler, sampler))
+    row = BaselineCell(name, model, TASK, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None)
+    pair = Pair(row, row, TASK, (model, model), (sampler, sampler))
     return CellComparison(pair, status, **{**known, "rates": RATES, **facts})
 
 
@@ -124,8 +128,8 @@ class TestMarkdown:
 
     def test_the_gate_says_why_it_failed(self) -> None:
         """Counts by verdict, the first failure's reason, and what could be detected."""
-        judged = (Judgement("m/t/a", "passed"), Judgement("m/t/b", "refused", "seeds differ"))
-        verdict = Verdict(judged, 0.05, 1, 50, 0.0, 0.125, None)
+        passed = Judgement("m/t/a", "passed", paired=Paired(differences=(0.0,) * 50), p={"score": 1.0})
+        verdict = Verdict((passed, Judgement("m/t/b", "refused", "seeds differ")), 0.05)
         line = comparison_markdown(Comparison((worse(),), 0.05), "new", "old", verdict).splitlines()[2]
         assert line.startswith("Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples")
 

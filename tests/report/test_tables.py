@@ -40,10 +40,10 @@ class TestTradeOffTables:
             )
         )
         (line,) = table.lines
-        copy, shuffle = line.entries
-        assert (copy.score, shuffle.rate) == (90, 4)
-        assert (copy.low, copy.high) == pytest.approx((82.56, 94.48), abs=0.01)
-        assert (line.mean.score, line.mean.rate, line.mean.low, line.mean.high) == (70, 3, None, None)
+        copy, shuffle = line.cells
+        assert (copy["score"], shuffle["tokens_per_step"]) == (90, 4)
+        assert (copy["low"], copy["high"]) == pytest.approx((82.56, 94.48), abs=0.01)
+        assert [line.mean[key] for key in ("score", "tokens_per_step", "low", "high")] == [70, 3, None, None]
 
     def test_a_missing_task_has_no_mean(self) -> None:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
@@ -57,7 +57,7 @@ class TestTradeOffTables:
                 )
             )
         )
-        assert table.lines[1].mean.score is None
+        assert table.lines[1].mean["score"] is None
         assert "not run" in markdown(table)
 
     def test_dummies_stay_out(self) -> None:
@@ -177,7 +177,7 @@ class TestRows:
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in markdown(table)
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |" in markdown(table)
         asking = next(line for line in table.lines if line.sampler == "spec-8")
-        assert [entry.row_rate for entry in (*asking.entries, asking.mean)] == [1, 0.5, 0.75]
+        assert [cell["tokens_per_row"] for cell in (*asking.cells, asking.mean)] == [1, 0.5, 0.75]
 
     def test_other_runs_look_as_before(self) -> None:
         """Equal rows and calls, and records from before rows were counted, say nothing of rows."""

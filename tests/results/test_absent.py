@@ -89,7 +89,7 @@ class TestGate:
         assert judge([api()], base).ok
         worse = judge([api(right=0)], base, level=0.5).judgements[0]
         assert worse.status == "worse"
-        assert worse.p_forwards is None
+        assert worse.p.keys() == {"score"}
 
     def test_forwards_on_one_side_only_are_refused(self) -> None:
         cell, samples = factory.cell("api", n=3)
@@ -104,6 +104,6 @@ class TestGate:
 
     def test_time_is_not_judged(self) -> None:
         machine = {"cpu": "x"}
-        verdict = judge_timing([], [1.0] * 3, 0.1, head_machine=machine, base_machine=machine)
+        verdict = judge_timing([], [1.0] * 3, 0.1, machines=(machine, machine))
         assert not verdict.judged
         assert "no time of its own" in verdict.reason

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
-from pbcore.gates.text import gate_text
+from pbcore.gates.judge import gate_text, judge
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.tables import terminal, trade_off_tables
@@ -23,7 +22,7 @@ from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.theory.ceiling import Ceiling
+from pbcore.theory.accuracy import Ceiling
 from tests.results import factory
 from tests.results.damage import damaged, garbled
 
@@ -149,7 +148,7 @@ def check_baseline(file: Path, data: bytes) -> None:
     text = gate_text(verdict)
     assert "\x1b" not in text
     rows = {entry.cell.id: baseline_cell(entry) for entry in STORED[:2]}
-    assert verdict.judged or not verdict.ok
+    assert verdict.tests or not verdict.ok
     if any(baseline.get(name) is None for name in rows):
         return  # a renamed or dropped row: its cell is new, the other name missing
     for name, row in rows.items():

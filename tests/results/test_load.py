@@ -15,8 +15,7 @@ import pytest
 
 from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
-from pbcore.results.json_values import plain
-from pbcore.results.load import LoadError
+from pbcore.results.check import LoadError, plain
 from pbcore.results.published import sampler_name
 from tests.reference import bundled
 from tests.results import factory

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from pbcore.tasks.scene_grammar import article, inflect, realise
-from pbcore.tasks.scenes import word_scenes
+from pbcore.tasks.scenes import article, inflect, realise, word_scenes
 
 
 class TestLexicon:

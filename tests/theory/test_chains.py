@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pbcore.tasks.walks import graph, kernel
+from pbcore.tasks.puzzles import graph, kernel
 from pbcore.theory.canvas import MASKED
-from pbcore.theory.chains import Chain, stationary
+from pbcore.theory.distributions import Chain, stationary
 
 NODES, STEPS = 4, 6
 KERNEL = np.array(kernel(graph(NODES, 5, 1), NODES))

@@ -13,7 +13,7 @@ from pbcore.decoding.table import listed_rows
 from pbcore.tasks import load_task
 from pbcore.theory.canvas import MASKED
 from pbcore.theory.distributions import answer_distribution
-from pbcore.theory.mutual import mutual_information
+from pbcore.theory.lost import mutual_information
 
 TASKS = ["waiting_line/shuffle", "waiting_line/insert_random", "list_ops/shuffle", "list_ops/replace_random"]
 

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from pbcore.tasks import load_task
-from pbcore.theory.canvas import MASKED
+from pbcore.theory.canvas import MASKED, Product
 from pbcore.theory.distributions import Listed, answer_distribution
-from pbcore.theory.lost import bits_lost
-from pbcore.theory.mutual import mutual_information
+from pbcore.theory.lost import bits_lost, mutual_information
 from pbcore.theory.problems import NotExact, structure
-from pbcore.theory.products import Product
 
 
 def pair(operation: str) -> tuple[Product, Listed]:

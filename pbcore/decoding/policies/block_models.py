@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
 from pbcore.decoding.protocol import Course
-from pbcore.decoding.schedule import share
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Step, share
 from pbcore.lazy_torch import Tensor, torch
 
 NEEDS = frozenset({"mask"})  # of policies that use `chosen`
@@ -14,12 +13,10 @@ STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 
 
 def chosen(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
-    """The candidates (R, C) to reveal where the mask token is a prediction like any other.
-
-    `choose` takes confidences (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays masked. In
-    a row where all chosen ones are so, the authors' code would repeat the step for ever or run out of steps; here such
-    a row chooses by its likeliest other tokens.
-    """
+    """The candidates (R, C) to reveal where the mask token is a prediction like any other. `choose` takes confidences
+    (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays masked. In a row where all chosen ones
+    are so, the authors' code would repeat the step for ever or run out of steps; here such a row chooses by its
+    likeliest other tokens."""
     assert step.mask is not None, "declare needs = {'mask'}"
     own = step.confidence * (1 - step.mask)  # (R, C)
     blank = step.masked & (step.mask > own)
@@ -43,8 +40,7 @@ class SdarStatic(Ranged):
     """Reveals the surest tokens, a block's length spread over `steps`, earlier steps more (SDAR, arXiv 2510.06303).
 
     The schedule comes from the block length, so a block that it shares with the prompt takes fewer steps. The authors'
-    code lets a count larger than the masks left overwrite given and revealed tokens; here it takes what is left.
-    """
+    code lets a count larger than the masks left overwrite given and revealed tokens; here it takes what is left."""
 
     steps: Count = 4
     course = SDAR
@@ -61,8 +57,7 @@ class SdarDynamic(Ranged):
     """Reveals all with confidence > γ if these are at least as many as SDAR's schedule says, else its count (arXiv
     2510.06303).
 
-    The schedule and what is left out of the authors' code are as in `sdar_static`.
-    """
+    The schedule and what is left out of the authors' code are as in `sdar_static`."""
 
     gamma: Chance = 0.9
     steps: Count = 4
@@ -90,8 +85,7 @@ class Llada2(Ranged):
 
     The schedule spreads the block length over min(`steps`, tokens asked for), earlier steps more. The answer ends with
     its first EOS; with `early` a row stops in the step that reveals an EOS with no mask before it. The authors' code
-    looks for that EOS in the prompt, too, and then answers nothing; here the prompt doesn't count.
-    """
+    looks for that EOS in the prompt, too, and then answers nothing; here the prompt doesn't count."""
 
     gamma: Chance = 0.95
     steps: Count = 32
@@ -116,8 +110,7 @@ class FastDllmV2(Ranged):
     `part` is the authors' sub-block; `+dual` adds their cache within a block. It decodes length // block blocks from
     the one that holds the prompt's end, and one token more, and stops at the first stop token without a mask before it.
     The authors' code never sees a prompt of exactly one block, and loops for ever where the mask token is predicted;
-    this one does neither.
-    """
+    this one does neither."""
 
     gamma: Chance = 1.0
     part: Count = 8
@@ -135,8 +128,7 @@ class StableDiffcoder:
     (Stable-DiffCoder).
 
     `steps` are those of the whole answer (0: one per token asked for), shared equally by length // block blocks: a
-    first block that the prompt begins isn't counted. The answer has exactly the length asked for.
-    """
+    first block that the prompt begins isn't counted. The answer has exactly the length asked for."""
 
     steps: int = 0
     course = STABLE_DIFFCODER
@@ -155,8 +147,7 @@ class StableDiffcoderThreshold(Ranged):
     """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's authors do.
 
     Beside `threshold` it stops and stores as their code does, with confidences over the whole vocabulary. Their code
-    leaves masks in a block where it has too few steps; this one goes on until none is left.
-    """
+    leaves masks in a block where it has too few steps; this one goes on until none is left."""
 
     gamma: Chance = 0.95
     course = STABLE_DIFFCODER

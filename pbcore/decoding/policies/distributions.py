@@ -17,8 +17,7 @@ class Klass(Ranged):
     KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its prediction `history` + 1
     in the block on.
 
-    State: each slot's last distribution and last divergences.
-    """
+    State: each slot's last distribution and last divergences."""
 
     gamma: Chance = 0.9
     kl: Positive = 0.01
@@ -48,8 +47,7 @@ class Less(Ranged):
     .04 nats and 2 steps are its settings as reported. Our choice: distributions are compared by the `top` likeliest
     tokens of now and all others as one, all qualifying slots are revealed, and the surest where none qualifies.
 
-    State: each slot's last distribution, its likeliest token, and for how many steps it has been that.
-    """
+    State: each slot's last distribution, its likeliest token, and for how many steps it has been that."""
 
     gamma: Chance = 0.75
     jsd: NotNegative = 0.04
@@ -93,8 +91,7 @@ class Credit(Ranged):
     from which token and confidence are taken. Reveals all slots with confidence ≥ γ, at least the best. α .7, power .2,
     β .8.
 
-    State: each slot's top tokens and their gains.
-    """
+    State: each slot's top tokens and their gains."""
 
     gamma: Chance = 0.9
     alpha: float = 0.7

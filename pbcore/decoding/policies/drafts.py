@@ -25,8 +25,7 @@ class Lopa(Ranged):
 
     The further tokens are the next surest, one for each of the other `branches`. All branches are one forward of
     what-if rows, and the chosen one's answer is the next step's forward. A branch that another token would complete
-    isn't tried, since nothing would judge it. Ties go to the fewest and surest tokens.
-    """
+    isn't tried, since nothing would judge it. Ties go to the fewest and surest tokens."""
 
     branches: Count = 3
     gamma: Chance = 0.9
@@ -59,8 +58,7 @@ class FreeDave(Ranged):
     Draft j has the j + 1 surest tokens. The first is what one token a step would write; the next follows while the
     answer to the one before names its last token as the surest. The longest draft reached is taken, with its answer as
     the next step's forward. Drafts without a mask aren't forwarded; the authors forward them, too. At a temperature
-    drafts and answers draw by the same random numbers.
-    """
+    drafts and answers draw by the same random numbers."""
 
     drafts: Count = 4
     needs = frozenset({"probe"})
@@ -90,8 +88,7 @@ class Punt(Ranged):
     Candidates are ranked by falling confidence. For each bit of the ranks, highest first, one what-if row has the
     tokens of those whose bit is 0; of the others those leave whose distribution moved by more than ε. What is left is
     revealed. A bit that doesn't tell the remaining ones apart takes no forward. So a step takes at most 1 + ⌈log₂ m⌉
-    forwards for m masks.
-    """
+    forwards for m masks."""
 
     epsilon: NotNegative = 0.05
     needs = frozenset({"probe"})
@@ -142,8 +139,7 @@ class Spec(Ranged):
     where q is its distribution once those before it are written, and the first that isn't is replaced by a draw from
     the normalised (q − p)₊. Only tokens of probability 1 are sure. Positions are ordered by their largest
     probability, whatever was drawn, so answers have the law of one token at a time in that order. At temperature 0 a
-    distribution is its likeliest token.
-    """
+    distribution is its likeliest token."""
 
     rows: Count = 8
     beta: NotNegative = 0.9
@@ -237,8 +233,7 @@ class S2d2(Ranged):
     tokens are written than SDAR's schedule over `steps` says (0: one a step), all others with confidence > γ are
     revealed, or, if these are fewer, the surest up to its count. The authors' code with its rule `mask_span_length`;
     left out are its other rules for when to check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM
-    v2's parts.
-    """
+    v2's parts."""
 
     gamma: Chance = 0.85
     steps: Whole = 0

@@ -17,8 +17,7 @@ class WideInNarrowOut(Ranged):
     one token remasks none. Other steps remask the least supported tokens, fewer than the step before revealed (30 at
     first), so a block of n slots ends within n steps.
 
-    State: tokens revealed at the last step.
-    """
+    State: tokens revealed at the last step."""
 
     gamma: Chance = 0.6
     back: Chance = 0.9
@@ -52,8 +51,7 @@ class Saber(Ranged):
     min(max(⌊n/2⌋, ⌈m/8⌉), m − 1) tokens of earlier steps, those whose likeliest token's probability changed least since
     the last step, as in the authors' code; so a step keeps at least one token more and a block ends.
 
-    State: each committed slot's confidence when revealed; each slot's last confidence.
-    """
+    State: each committed slot's confidence when revealed; each slot's last confidence."""
 
     n: Count = 2
     review = "seen"
@@ -90,8 +88,7 @@ class TokenToMask(Ranged):
     reviewed until nothing is taken back, at most `post` steps. Tokens are never overwritten; `joint` does that. For
     models trained to predict their visible tokens (LLaDA2.1).
 
-    State: how often each slot was masked again, its token's last probability, steps since the block was first full.
-    """
+    State: how often each slot was masked again, its token's last probability, steps since the block was first full."""
 
     gamma: Chance = 0.9
     low: Chance = 0.1
@@ -139,8 +136,7 @@ class JointThreshold(Ranged):
     and `post` more. The answer of a block model ends with its first EOS; with `early` no block follows one. For models
     trained to edit; other models re-predict visible tokens poorly.
 
-    State: steps since the block was first full.
-    """
+    State: steps since the block was first full."""
 
     gamma: Chance = 0.5
     edit: Chance = 0.0

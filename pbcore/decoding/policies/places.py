@@ -18,8 +18,7 @@ class Dilated(Ranged):
     2506.19037).
 
     L is the number of slots in the block. The order is fixed and ignores the model's confidence; a block takes O(log L)
-    steps.
-    """
+    steps."""
 
     base: Several = 2
     reads = "numbers"
@@ -38,8 +37,7 @@ class Bisection:
 
     A block of L slots takes ⌈log₂(L + 1)⌉ steps. The gaps are read from the canvas, so given tokens divide them; `dus`
     has fixed strides. Exact for a Markov chain with exact marginals: given the tokens around it, a gap is independent
-    of all others.
-    """
+    of all others."""
 
     reads = "numbers"
     chooses = "positions"
@@ -105,8 +103,7 @@ class Hierarchy:
 class LocalLeap:
     """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at least the best one.
 
-    LocalLeap, arXiv 2510.07081.
-    """
+    LocalLeap, arXiv 2510.07081."""
 
     gamma: float = 0.9
     relaxed: float = 0.75

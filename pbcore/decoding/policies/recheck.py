@@ -15,8 +15,7 @@ class Recheck(Ranged):
     Sure ones (`sure` or more) stay unchecked. The others keep `gap` columns apart and get tokens by `+counts`. One
     forward a step: of the canvas with all drafts, and for each unsure draft of the same without it, which tells its
     probability given the rest exactly. Drafts that fail wait; if all fail, the best stays. If none or one failed, what
-    was asked about serves as the next step's forward.
-    """
+    was asked about serves as the next step's forward."""
 
     most: Count = 4
     beta: NotNegative = 0.9
@@ -56,9 +55,7 @@ class Recheck(Ranged):
 
 
 def _failing(lifts: Tensor, beta: float) -> Tensor:
-    """The drafts (R, C) whose lift is below `beta`, without the best one where all checked ones fail; lifts of what
-    isn't checked are infinite.
-    """
+    """The drafts (R, C) whose lift is below `beta`, but the best one where all fail; unchecked ones' is infinite."""
     failed = lifts < beta
     none_left = (failed == lifts.isfinite()).all(-1) & failed.any(-1)
     best = lifts.masked_fill(~failed, -1).argmax(-1, keepdim=True) == torch.arange(lifts.shape[1], device=lifts.device)
@@ -74,8 +71,7 @@ class RecheckShadow(Recheck):
     forward. Trained models see the token there through the other columns, so some errors pass. A step that checks
     reveals nothing. If all drafts fail, the best stays.
 
-    State: the probability of each draft that waits for its check.
-    """
+    State: the probability of each draft that waits for its check."""
 
     needs = frozenset[str]()
     review = "hidden"

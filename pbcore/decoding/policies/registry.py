@@ -1,7 +1,6 @@
 """Policies by name, and the ranges of their parameters.
 
-A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults.
-"""
+A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -28,11 +27,9 @@ POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcor
 @dataclass_transform(frozen_default=True)
 def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass unless it is one.
-
     Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
     for a class without `select`, or with an `__init__` of its own, ValueError for a name that is taken or can't be
-    parsed.
-    """
+    parsed."""
 
     def register(cls: P) -> P:
         plain = isinstance(cls, type) and callable(getattr(cls, "select", None)) and not is_dataclass(cls)

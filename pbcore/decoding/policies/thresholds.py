@@ -9,8 +9,7 @@ from pbcore.lazy_torch import Tensor, torch
 class Threshold(Ranged):
     """Reveals every position whose confidence is at least γ, and always the best one (Fast-dLLM, arXiv 2505.22618).
 
-    The ParallelBench paper says "exceeding"; reference implementations, and this one, include equality.
-    """
+    The ParallelBench paper says "exceeding"; reference implementations, and this one, include equality."""
 
     gamma: Chance = 0.9
     reads = "numbers"
@@ -25,8 +24,7 @@ class EntropyThreshold(Ranged):
     """Reveals every position whose entropy is at most ε nats, and always the lowest (dParallel, arXiv 2509.26488).
 
     d3LLM uses it, too. The entropy is that of the distribution at temperature 1. `eb` bounds the sum
-    of a step's entropies instead.
-    """
+    of a step's entropies instead."""
 
     epsilon: NotNegative = 0.5
     reads = "numbers"
@@ -43,8 +41,7 @@ class EntropyBounded(Ranged):
     2505.24857).
 
     Entropies H in nats, in ascending order. The sum without its largest term bounds the loss from revealing the k
-    tokens together.
-    """
+    tokens together."""
 
     gamma: NotNegative = 0.1
     reads = "numbers"
@@ -65,8 +62,7 @@ class Factor(Ranged):
     `factor-1.0` is the rule of the Fast-dLLM paper, with confidences in descending order. `factor-1.0-ref` is the rule
     of its code, used by all official runs of the benchmark and by `--profile paper`. The code always accepts the first
     rank, and the others if cₙ ≥ 1 − f/(n + 1); if only the last rank fails, it is revealed too. So two candidates are
-    always revealed together, and c = .99, .98, .1 with f = 1 gives 3, not 2.
-    """
+    always revealed together, and c = .99, .98, .1 with f = 1 gives 3, not 2."""
 
     f: Positive = 1.0
     ref: bool = False
@@ -90,8 +86,7 @@ class Frechet:
     """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, at least 1 (arXiv 2606.02955).
 
     Confidences c in descending order. Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are
-    correct.
-    """
+    correct."""
 
     delta: float = 0.1
     reads = "numbers"
@@ -115,8 +110,7 @@ class SlowFast(Ranged):
     reveals all slots with confidence ≥ γ from the cycle's start on (when filling, up to its end), at least the best.
     The paper stops exploring once stable, as here; its code always explores for `steps` steps.
 
-    State: the cycle's start and end, the last estimate, exploring steps.
-    """
+    State: the cycle's start and end, the last estimate, exploring steps."""
 
     gamma: Chance = 0.9
     low: Chance = 0.3

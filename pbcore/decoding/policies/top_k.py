@@ -32,8 +32,7 @@ class LeftToRight:
 @register_policy("confidence")
 class Confidence:
     """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv
-    2502.09992).
-    """
+    2502.09992)."""
 
     k: int | None = None
     reads = "numbers"
@@ -46,8 +45,7 @@ class Confidence:
 @register_policy("margin")
 class Margin:
     """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et al., arXiv
-    2502.06768).
-    """
+    2502.06768)."""
 
     k: int | None = None
     reads = "numbers"
@@ -75,8 +73,7 @@ class PositionCalibrated(Ranged):
 
     p is the confidence, f(x) the background frequency of the predicted token, so frequent words are revealed later; pos
     counts from the block's start. λ .25, α 10. The frequencies belong to the model; `pbcore samplers --frequencies`
-    counts them in a corpus.
-    """
+    counts them in a corpus."""
 
     k: int | None = None
     lam: NotNegative = 0.25

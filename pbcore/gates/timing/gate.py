@@ -1,26 +1,23 @@
 """--gate-time: seconds judged against a run of the same machine, or, with --against, interleaved with the base's code.
 Fails a slow-down only between comparable measurements, and otherwise says why it did not judge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.gates.timing.interleaved import BaseError, NotTimed, checkout, interleaved, sides
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
+from pbcore.results.record import CellRecord
+from pbcore.results.rundir import RunDir, open_run
 from pbcore.text import listed
 
-if TYPE_CHECKING:
-    from pbcore.results.record import CellRecord
-    from pbcore.results.rundir import RunDir
-
 LEAST_ROUNDS = 3
+Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +72,19 @@ class Timings:
 
 
 def judge_timing(
-    head: Sequence[float],
-    base: Sequence[float],
-    margin: float,
-    *,
-    head_machine: Mapping[str, Any],
-    base_machine: Mapping[str, Any],
-    shared: bool = False,
+    head: Sequence[float], base: Sequence[float], margin: float, machines: Sequence[Facts], shared: bool = False
 ) -> TimingVerdict:
-    """Judges the seconds of head's rounds against base's (interleaved where possible).
+    """Judges the seconds of head's rounds against base's (interleaved where possible). `machines`: head's and base's.
 
     Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10
     %). Not judged: different machines, a device shared between workers, fewer than three rounds on a side. Raises
     InputError for a negative margin."""
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
-    if not head_machine or not base_machine:
+    if not all(machines):
         return _unjudged("a run has no record of the machine it was timed on")
-    for key in sorted(head_machine.keys() | base_machine.keys()):
-        own, other = head_machine.get(key), base_machine.get(key)
+    for key in sorted({key for machine in machines for key in machine}):
+        own, other = (machine.get(key) for machine in machines)
         if own != other:
             return _unjudged(f"different machines: {key} is {own!r}, the baseline's {other!r}")
     if shared:
@@ -117,23 +108,16 @@ def judge_timing(
 
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     """The run's rounds against those of an earlier run; a baseline file has none, for they hold on one machine."""
-    from pbcore.results.rundir import open_run
-
     assert settings.gate_time is not None
     if not path.is_dir():
         return Timings(str(path), silent="it holds no timings; give a run directory of this machine, or --against REV")
     earlier, timings = open_run(path), Timings(str(path))
     cells, base = ({cell.id: cell for cell in _finished(one)} for one in (run, earlier))
     machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
-    for name in [name for name in cells if name in base]:
-        timings.verdicts[name] = judge_timing(
-            cells[name].rounds,
-            base[name].rounds,
-            settings.gate_time,
-            head_machine=machines[0],
-            base_machine=machines[1],
-            shared=any(side[name].conditions.shared_device for side in (cells, base)),
-        )
+    for name, cell in cells.items():
+        if other := base.get(name):
+            shared = cell.conditions.shared_device or other.conditions.shared_device
+            timings.verdicts[name] = judge_timing(cell.rounds, other.rounds, settings.gate_time, machines, bool(shared))
     return timings
 
 
@@ -158,12 +142,9 @@ def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Ca
                 say(f"timing interleaved with {settings.against}: cell {number} of {len(cells)}, {cell.id}")
                 try:
                     seconds = interleaved(head, base, job(plan, cell), max(settings.rounds, LEAST_ROUNDS))
+                    timings.verdicts[cell.id] = judge_timing(*seconds, settings.gate_time, (machine, machine))
                 except NotTimed as error:
                     timings.verdicts[cell.id] = _unjudged(str(error))
-                    continue
-                timings.verdicts[cell.id] = judge_timing(
-                    *seconds, settings.gate_time, head_machine=machine, base_machine=machine
-                )
     except BaseError as error:
         timings.silent = str(error)
     if not cells:

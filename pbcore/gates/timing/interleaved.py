@@ -6,10 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from pbcore.errors import InputError, PbcoreError
 
@@ -80,20 +80,12 @@ class Side:
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        process, said = self._process, self._said
-        assert process is not None
-        assert said is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
+        process, said = cast("tuple[Any, IO[str]]", (self._process, self._said))  # `_start` has opened both
+        with suppress(BrokenPipeError):
             process.stdin.write(line)
             process.stdin.flush()
-            text = process.stdout.readline()
-        except BrokenPipeError:
-            text = ""
-        if text:
-            answer: dict[str, Any] = json.loads(text)
-            return answer
+            if text := process.stdout.readline():
+                return cast("dict[str, Any]", json.loads(text))
         status = process.wait()
         said.seek(0)
         last = (said.read().strip().splitlines() or ["it said nothing"])[-1]
@@ -111,11 +103,8 @@ def sides(base: Path) -> Iterator[tuple[Side, Side]]:
 def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets
     both. Raises NotTimed where one of them can't run the job."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds):
-        times[1].append(base.seconds(job))
-        times[0].append(head.seconds(job))
-    return times
+    times = [(base.seconds(job), head.seconds(job)) for _ in range(rounds)]
+    return [own for _, own in times], [other for other, _ in times]
 
 
 def check_base(against: str, head: Path = HEAD) -> None:

@@ -1,6 +1,5 @@
 """The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory
-of its results.
-"""
+of its results."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 With L tokens, l drawn from 1 … L and l of the tokens masked at random, the expected value of L / l times the sum of the
 masked tokens' log-probabilities bounds the log-likelihood from below (LLaDA, arXiv 2502.09992, Section 2.4). It is the
 expected log-likelihood over all orders of decoding one token at a time. The mask token itself, which no answer holds,
-has probability 0, as in decoding.
-"""
+has probability 0, as in decoding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from math import comb
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.errors import InputError
 from pbcore.models.base import Denoiser, Query, Request
@@ -19,11 +19,9 @@ from pbcore.models.base import Denoiser, Query, Request
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took.
-
-    The error is 0 where all mask patterns were computed. Otherwise it is that of independent draws, which is at least
-    the true one: the numbers of masked tokens are spread evenly over 1 … L.
-    """
+    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took. The error is 0
+    where all mask patterns were computed. Otherwise it is that of independent draws, which is at least the true one:
+    the numbers of masked tokens are spread evenly over 1 … L."""
 
     value: float
     error: float
@@ -38,32 +36,26 @@ def bounds(
     forwards of `size` rows.
 
     Where there are no more than `draws` patterns, all are computed and the bound is exact. Pairs with equal seeds and
-    lengths share their patterns. Raises InputError for an empty continuation and fewer than two draws.
-    """
+    lengths share their patterns. Raises InputError for an empty continuation and fewer than two draws."""
     if type(draws) is not int or draws < 2:
         raise InputError(f"mc {draws!r}: give the number of draws per likelihood, a whole number of at least 2")
     if any(not answer for _, answer in pairs):
         raise InputError("a continuation has no tokens, so it has no likelihood; give a text")
     patterns = [_patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)]
-    rows = [(i, one) for i, (masked, _, _) in enumerate(patterns) for one in masked]
-    terms: list[list[float]] = [[] for _ in pairs]
-    for start in range(0, len(rows), size):
-        batch = rows[start : start + size]
-        values = _log_probabilities(model, [pairs[i] for i, _ in batch], [masked for _, masked in batch])
-        for (i, masked), value in zip(batch, values.tolist(), strict=True):
-            terms[i].append(len(masked) / int(masked.sum()) * value)
+    rows = [(pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked]
+    batches = [_log_probabilities(model, rows[start : start + size]).cpu() for start in range(0, len(rows), size)]
+    values = torch.cat(batches).split([len(masked) for masked, _, _ in patterns]) if batches else ()
     found = []
-    for each, (_, weight, exact) in zip(terms, patterns, strict=True):
-        values = torch.tensor(each, dtype=torch.float64)
-        error = 0.0 if exact else float(values.std()) / len(each) ** 0.5
-        found.append(Bound(float((values * weight).sum()), error, len(each)))
+    for own, (masked, weight, exact) in zip(values, patterns, strict=True):
+        terms = masked.shape[1] / masked.sum(-1).double() * own  # (D,)
+        error = 0.0 if exact else float(terms.std()) / len(terms) ** 0.5
+        found.append(Bound(float((terms * weight).sum()), error, len(terms)))
     return found
 
 
 def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]:
     """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1), and whether these
-    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones.
-    """
+    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones."""
     if length < 60 and 2**length - 1 <= draws:
         numbers = torch.arange(1, 2**length)  # (D,)
         masked = (numbers[:, None] >> torch.arange(length)) & 1 == 1  # (D, L)
@@ -76,25 +68,17 @@ def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]
     return rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False
 
 
-def _log_probabilities(
-    model: Denoiser, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], masked: Sequence[Tensor]
-) -> Tensor:
+def _log_probabilities(model: Denoiser, rows: Sequence[tuple[tuple[Sequence[int], Sequence[int]], Tensor]]) -> Tensor:
     """The sum (R,) of the masked tokens' log-probabilities, given the prompt and the other tokens."""
-    requests = [Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for prompt, answer in pairs]
-    width = max(len(answer) for _, answer in pairs)
-    tokens = torch.full((len(pairs), width), model.eos_id)  # (R, L)
-    want = torch.zeros(len(pairs), width, dtype=torch.bool)  # (R, L)
-    for row, ((_, answer), pattern) in enumerate(zip(pairs, masked, strict=True)):
-        tokens[row, : len(answer)] = torch.tensor(answer)
-        want[row, : len(answer)] = pattern
-    tokens, want = tokens.to(model.device), want.to(model.device)
+    requests = [Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for (prompt, answer), _ in rows]
+    answers = [torch.tensor(answer) for (_, answer), _ in rows]
+    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id).to(model.device)  # (R, L)
+    want = pad_sequence([masked for _, masked in rows], batch_first=True).to(model.device)  # (R, L)
     context = model.prepare(requests, cache=None, seed=0)
     canvas = tokens.masked_fill(want, model.mask_id)
-    logits = context.logits(
-        Query(canvas, want, torch.zeros(len(pairs), dtype=torch.long, device=model.device))
-    )  # (M, V)
-    logits = logits.float()
+    present = torch.zeros(len(rows), dtype=torch.long, device=model.device)
+    logits = context.logits(Query(canvas, want, present)).float()  # (M, V)
     logits[:, model.mask_id] = -torch.inf
     chosen = logits.log_softmax(-1).gather(-1, tokens[want][:, None])[:, 0]  # (M,)
-    sums = torch.zeros(len(pairs), dtype=torch.float64, device=model.device)
+    sums = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
     return sums.index_add_(0, want.nonzero()[:, 0], chosen.double())

@@ -1,14 +1,13 @@
 """`lm_eval --model pbcore`: any model and sampler of this package in the harness.
 
-The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches.
-"""
+The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
-from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.names import SamplerNameError, parse
 from pbcore.printable import shown
 from pbcore.results.build import sample_record
 from pbcore.tasks.scoring import Scored
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 DRAWS = 128  # per likelihood, as in LLaDA's evaluation (arXiv 2502.09992, Appendix B)
 OWN_SAMPLERS = ("ar", "analytic", "euler")  # those that only a model's own decoder knows
 PLAIN = str | int | float | None  # what the harness can write as JSON
-Kind = tuple[Any, ...]
 COUNTS = ("nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
 GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is the model's own
 
@@ -49,10 +47,8 @@ class TaskTold:
 
     def add(self, request: Instance, turn: int, **facts: float | None) -> None:
         """Keeps what is known of a request: document, number of the request within it, and the turn of a repeated one.
-
         `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a likelihood has none, and its
-        `nfe` counts a forward per draw and those of decoding the continuation.
-        """
+        `nfe` counts a forward per draw and those of decoding the continuation."""
         known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
         self.requests.append({name: value for name, value in known.items() if value is not None})
 
@@ -75,8 +71,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
     `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the number of draws per
     likelihood, `max_gen_toks` the length of answers for tasks that don't give one, `seed` the seed of sampling and of
     the draws; other arguments are options of `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on
-    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used.
-    """
+    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used."""
 
     def __init__(
         self,
@@ -101,13 +96,22 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         place = device or "cuda"
         if place.startswith("cuda") and not torch.cuda.is_available():
             place = "cpu"  # cuda:0 is the harness's default
-        self._sampler = _sampler(str(sampler))
+        try:
+            self._sampler = resolve(str(sampler))
+        except SamplerNameError as error:
+            self._sampler = parse(str(sampler))
+            if self._sampler.policy not in OWN_SAMPLERS:
+                raise InputError(f"sampler: {error}") from error
         self._model: Any = load_model(str(pretrained), place, dtype, **options)
         if self._model.info.get("family") == "server":
             raise InputError(
                 f"{pretrained} answers behind a server: measure it as cells, with pytest benches --task lm_eval/…"
             )
-        self._size, self._seed, self._draws, self._length = _batch_size(batch_size), seed, mc, max_gen_toks
+        size = "auto" if batch_size is None else str(batch_size)
+        if not size.startswith("auto") and not (size.isdecimal() and int(size)):
+            raise InputError(f"batch_size {shown(batch_size)}: give a whole number of at least 1, or auto")
+        self._size = None if size.startswith("auto") else int(size)
+        self._seed, self._draws, self._length = seed, mc, max_gen_toks
         self._device = torch.device(place)
         self._told: dict[str, TaskTold] = {}
 
@@ -131,8 +135,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         """Decodes each request; the text up to its first stop string."""
         texts = [""] * len(requests)
         wanted = [asked(request.args[1], self._sampler, self._length) for request in requests]
-        kinds = ((request.task_name or "", one.length) for request, one in zip(requests, wanted, strict=True))
-        for (task, length), turn, places in _groups(requests, kinds):
+        for (task, length, turn), places in _groups(requests, [one.length for one in wanted]).items():
             prompts = [requests[i].args[0] for i in places]
             with self._timed(task) as told:
                 answers = decode(
@@ -146,11 +149,10 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """The Monte Carlo bound of each continuation, and whether the model would decode it by itself (one token at a
-        time, by confidence). Raises InputError for models without that bound.
-        """
+        time, by confidence). Raises InputError for models without that bound."""
         model = _with_likelihood(self._model)
         results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
-        for (task,), turn, places in _groups(requests, ((request.task_name or "",) for request in requests)):
+        for (task, _, turn), places in _groups(requests, [0] * len(requests)).items():
             pairs = [_pair(model, *requests[i].args[:2]) for i in places]
             seeds = [1_000_003 * (self._seed + turn) + (requests[i].doc_id or 0) for i in places]
             with self._timed(task) as told:
@@ -222,24 +224,6 @@ def register() -> None:
         model_registry.register("pbcore", target=PbcoreLM)
 
 
-def _sampler(name: str) -> SamplerName:
-    """The sampler by name, also one that only a model's own decoder knows."""
-    try:
-        return resolve(name)
-    except SamplerNameError as error:
-        if parse(name).policy in OWN_SAMPLERS:
-            return parse(name)
-        raise InputError(f"sampler: {error}") from error
-
-
-def _batch_size(given: int | str | None) -> int | None:
-    if given is None or str(given).startswith("auto"):
-        return None
-    if not str(given).isdecimal() or int(given) < 1:
-        raise InputError(f"batch_size {shown(given)}: give a whole number of at least 1, or auto")
-    return int(given)
-
-
 def _templates(model: Any) -> FileTokenizer:
     """The model's tokenizer, if it has a chat template. Raises InputError if not."""
     tokenizer = getattr(model, "tokenizer", None)
@@ -262,8 +246,7 @@ def _with_likelihood(model: Any) -> Any:
 
 def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
     """Ids of a context and its continuation, split where the context's own ids end. Spaces at the context's end belong
-    to the continuation's first word. An empty context is the EOS token, as for the harness's own models.
-    """
+    to the continuation's first word. An empty context is the EOS token, as for the harness's own models."""
     kept = context.rstrip()
     continuation = context[len(kept) :] + continuation
     if not kept:
@@ -272,11 +255,11 @@ def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[
     return prompt, model.tokenizer.text(kept + continuation)[len(prompt) :]
 
 
-def _groups(requests: Sequence[Any], kinds: Iterable[Kind]) -> list[tuple[Kind, int, list[int]]]:
-    """Requests of one kind: (kind, turn, their places). A request that is repeated has a turn for each time."""
+def _groups(requests: Sequence[Any], lengths: Sequence[int]) -> dict[tuple[str, int, int], list[int]]:
+    """Places of requests by task, length and turn: a request that is repeated has a turn for each time."""
     seen: Counter[int] = Counter()
-    groups: dict[tuple[Kind, int], list[int]] = {}
-    for place, (request, kind) in enumerate(zip(requests, kinds, strict=True)):
-        groups.setdefault((kind, seen[id(request)]), []).append(place)
+    groups: dict[tuple[str, int, int], list[int]] = {}
+    for place, (request, length) in enumerate(zip(requests, lengths, strict=True)):
+        groups.setdefault((request.task_name or "", length, seen[id(request)]), []).append(place)
         seen[id(request)] += 1
-    return [(kind, turn, places) for (kind, turn), places in groups.items()]
+    return groups

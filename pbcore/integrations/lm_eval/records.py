@@ -1,8 +1,7 @@
 """Results of the harness as a run: a record per task and sampler, from the files that it wrote.
 
 `results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
-a row per document and filter with its scores.
-"""
+a row per document and filter with its scores."""
 
 import hashlib
 import json
@@ -17,11 +16,10 @@ from pbcore.models.base import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell
-from pbcore.results.check import LoadError, read_json
-from pbcore.results.facts import versions
-from pbcore.results.json_values import plain
+from pbcore.results.check import LoadError, plain, read_json
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
+from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import UnreadableFile, read_json_lines
@@ -37,11 +35,9 @@ def results_files(folder: Path) -> list[Path]:
 
 
 def write_run(files: Iterable[Path], folder: Path) -> Path:
-    """Writes the records of results files into a new run directory, with report and page; returns the directory.
-
-    Raises InputError for results of another model than pbcore's, for missing samples, and for two results of one task,
-    model and sampler; LoadError for damaged files.
-    """
+    """Writes the records of results files into a new run directory, with report and page; returns the directory. Raises
+    InputError for results of another model than pbcore's, for missing samples, and for two results of one task, model
+    and sampler; LoadError for damaged files."""
     files = list(files)
     run = RunDir(folder)
     run.cells_dir.mkdir(parents=True, exist_ok=True)

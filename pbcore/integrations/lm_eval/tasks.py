@@ -2,8 +2,7 @@
 harness's.
 
 Only tasks that generate text: what is scored by likelihoods isn't decoded. A question is one user turn, with the
-harness's solved examples before it as text.
-"""
+harness's solved examples before it as text."""
 
 import hashlib
 import json
@@ -29,14 +28,10 @@ MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
 NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's order
-# Settings of other decoders, and the values at which they change nothing.
-NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "num_beams": (None, 1),
-    "num_return_sequences": (None, 1),
-    "repetition_penalty": (None, 1),
-    "use_cache": (None, True, False),
-}
-SAMPLING: Mapping[str, tuple[Any, ...]] = {"top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0)}
+# Settings that cut off improbable tokens, and those of other decoders, with the values at which they change nothing.
+CUTS: Mapping[str, tuple[Any, ...]] = {"top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0)}
+ONCE = dict.fromkeys(("num_beams", "num_return_sequences", "repetition_penalty"), (None, 1))
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {**CUTS, **ONCE, "use_cache": (None, True, False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +47,33 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
     length and stop strings are read.
 
     Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the request asks for
-    something else than that name says, and for settings that a masked diffusion model's decoder doesn't have.
-    """
+    something else than that name says, and for settings that a masked diffusion model's decoder doesn't have."""
     given = dict(arguments)
     lengths = [given.pop(name, None) for name in LENGTHS]
     chosen = next((one for one in lengths if one is not None), length)
     if type(chosen) is not int or chosen < 1:
         raise InputError(f"max_gen_toks {shown(chosen)}: give a whole number of at least 1")
-    until = _until(given.pop("until", None))
+    stops = given.pop("until", None)
+    until = [] if stops is None else [stops] if isinstance(stops, str) else stops
+    if not isinstance(until, list | tuple) or not all(isinstance(one, str) for one in until):
+        raise InputError(f"until {shown(stops)}: give a text or a list of texts")
     if sampler is None:
-        return Asked(chosen, until)
+        return Asked(chosen, tuple(until))
     _check_temperature(given.pop("do_sample", None), given.pop("temperature", None), sampler)
-    known = {**NEUTRAL, **SAMPLING}
     for name, value in given.items():
-        greedy = name in SAMPLING and sampler.greedy  # the most probable token is never cut off
-        if not greedy and value not in known.get(name, ()):
+        greedy = name in CUTS and sampler.greedy  # the most probable token is never cut off
+        if not greedy and value not in NEUTRAL.get(name, ()):
             raise InputError(
                 f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's samplers; leave it out, or "
                 "choose a sampler (pbcore samplers)"
             )
-    return Asked(chosen, until)
+    return Asked(chosen, tuple(until))
 
 
 def cut(text: str, until: Sequence[str]) -> str:
     """The text before the first stop string."""
     ends = [place for stop in until if stop and (place := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text
-
-
-def _until(given: Any) -> tuple[str, ...]:
-    strings = [] if given is None else [given] if isinstance(given, str) else given
-    if not isinstance(strings, list | tuple) or not all(isinstance(one, str) for one in strings):
-        raise InputError(f"until {shown(given)}: give a text or a list of texts")
-    return tuple(strings)
 
 
 def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -> None:
@@ -112,10 +101,8 @@ def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -
 
 @dataclass(frozen=True, slots=True)
 class HarnessScorer:
-    """Scores answers as the harness does: cut at the stop strings, through its filters, by its metrics.
-
-    `version` is a digest of the task's declaration and the harness's version, for a cell's key.
-    """
+    """Scores answers as the harness does: cut at the stop strings, through its filters, by its metrics. `version` is a
+    digest of the task's declaration and the harness's version, for a cell's key."""
 
     task: Any
     version: str
@@ -131,18 +118,17 @@ class HarnessScorer:
             instances.append(Instance("generate_until", documents[sample.index], (), 0, place, [answer]))
         for ensemble in self.task._filters:
             ensemble.apply(instances)
-        return [self._scored(instance, metrics) for instance in instances]
-
-    def _scored(self, instance: Any, metrics: frozenset[str]) -> Scored:
-        values = {
-            metric_name(metric, kind): value
-            for kind, filtered in instance.filtered_resps.items()
-            for metric, value in self.task.process_results(instance.doc, [filtered]).items()
-        }
-        read = {kind: str(value) for kind, value in instance.filtered_resps.items()}
-        found = scored(values, {"filtered": read})
-        wanted = metrics if self.metrics else found.scores.keys()
-        return replace(found, scores={name: value for name, value in found.scores.items() if name in wanted})
+        results = []
+        for instance in instances:
+            values = {
+                metric_name(metric, kind): value
+                for kind, filtered in instance.filtered_resps.items()
+                for metric, value in self.task.process_results(instance.doc, [filtered]).items()
+            }
+            found = scored(values, {"filtered": {kind: str(read) for kind, read in instance.filtered_resps.items()}})
+            wanted = metrics if self.metrics else found.scores.keys()
+            results.append(replace(found, scores={name: found.scores[name] for name in found.scores if name in wanted}))
+        return results
 
 
 def metric_name(metric: str, kind: str) -> str:
@@ -163,11 +149,8 @@ def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
 
 def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
     """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their scorers; returns their
-    names.
-
-    `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError without
-    the harness, for unknown names, and for tasks that can't be cells, with the reason.
-    """
+    names. `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError
+    without the harness, for unknown names, and for tasks that can't be cells, with the reason."""
     patterns = list(patterns)
     if not patterns:
         return []
@@ -180,7 +163,7 @@ def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsaf
 
 
 class HarnessTasks:
-    """The harness's tasks, for `pbcore.tasks` (`tasks.sources.TaskSource`)."""
+    """The harness's tasks, for `pbcore.tasks` (`tasks.spec.TaskSource`)."""
 
     name, prefix = "lm-evaluation-harness", PREFIX
 
@@ -229,10 +212,18 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=FEWSHOT_SEED)
     config = json.dumps(task.dump_config(), sort_keys=True, default=str)
-    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
-    scorer = _registered(full, HarnessScorer(task, f"{version('lm_eval')}-{digest}"))
-    kwargs = task.get_config("generation_kwargs") or {}
-    room = asked(kwargs, None, MAX_GEN_TOKS).length
+    scorer = HarnessScorer(task, f"{version('lm_eval')}-{hashlib.sha256(config.encode()).hexdigest()[:16]}")
+    known = SCORERS.all().get(full)
+    if isinstance(known, HarnessScorer) and known.version == scorer.version:
+        scorer = known
+    else:  # its scores are those of an empty answer to its first question
+        [trial] = scorer.score([""], _samples(full, task, 1), frozenset())
+        if not trial.scores:
+            why = f"none of its metrics is a number from 0 to 1 for a document ({shown(trial.details)})"
+            raise InputError(f"{full}: {why}")
+        scorer = replace(scorer, metrics=tuple(trial.scores))
+        SCORERS.register(full, scorer)
+    room = asked(task.get_config("generation_kwargs") or {}, None, MAX_GEN_TOKS).length
     settings = {"n_shot": task.get_config("num_fewshot"), "harness": scorer.version}
     documents = len(task.eval_docs)
     return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name)
@@ -253,19 +244,6 @@ def _why_not(task: Any, unsafe: bool) -> str | None:
     if (task.get_config("repeats") or 1) != 1:
         return f"it asks each question several times (repeats); {instead}"
     return None
-
-
-def _registered(name: str, made: HarnessScorer) -> HarnessScorer:
-    """The task's scorer with the names of its scores, those of an empty answer to its first question."""
-    known = SCORERS.all().get(name)
-    if isinstance(known, HarnessScorer) and known.version == made.version:
-        return known
-    [trial] = made.score([""], _samples(name, made.task, 1), frozenset())
-    if not trial.scores:
-        raise InputError(f"{name}: none of its metrics is a number from 0 to 1 for a document ({shown(trial.details)})")
-    scorer = replace(made, metrics=tuple(trial.scores))
-    SCORERS.register(name, scorer)
-    return scorer
 
 
 def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import OptionGroup, Role, option
-from pbcore.grid.values import Kind, positive
+from pbcore.grid.option import Kind, OptionGroup, Role, option, positive
 from pbcore.links import docs
 
 # Where a cluster is; `auto` is the running one (else a local one).

@@ -58,8 +58,7 @@ def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
 
 class Pool(ModelScheduling):
     """The cells that need workers with `gpus` GPUs, in the order in which they are handed out. `send` has a worker run
-    a cell, `end` ends its session.
-    """
+    a cell, `end` ends its session."""
 
     def __init__(
         self,
@@ -85,11 +84,9 @@ class Pool(ModelScheduling):
 
 
 def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
-    """GPUs of a worker → the cells that need as many, the biggest workers first.
-
-    Cells that can take longest come first, since the run ends with its last cell; where cells share forwards they keep
-    their order, in which neighbours share most.
-    """
+    """GPUs of a worker → the cells that need as many, the biggest workers first. Cells that can take longest come
+    first, since the run ends with its last cell; where cells share forwards they keep their order, in which neighbours
+    share most."""
     from pbcore.grid.cost import weights
 
     cells = {node_id: cell_of(config, node_id) for node_id in node_ids}

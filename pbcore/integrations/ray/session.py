@@ -1,13 +1,13 @@
 """The controller's loop under --ray: cells go to workers on the cluster's nodes; reports and records come back.
 
 The cell of a worker that died goes to another one. It is an error once it has taken MAX_KILLED workers with it whose
-nodes stayed up, or was running on MAX_LOST nodes that went away.
-"""
+nodes stayed up, or was running on MAX_LOST nodes that went away."""
 
 import os
 from collections import Counter
 from functools import partial
 from typing import Any
+from warnings import WarningMessage
 
 import pytest
 from xdist.workermanage import unserialize_warning_message
@@ -89,13 +89,10 @@ class Cluster:
         """Where the cells ran, and what was run again."""
         if not self._workers:
             return
-        cells: Counter[str] = Counter()
-        workers = Counter(worker.node for worker in self._workers if worker.node)
-        for worker in self._workers:
-            cells[worker.node] += worker.cells
         terminalreporter.write_sep("=", "Ray")
-        for node, number in sorted(workers.items()):
-            terminalreporter.write_line(f"{node}: {counted(number, 'worker')}, {counted(cells[node], 'cell')}")
+        for node in sorted({worker.node for worker in self._workers} - {""}):
+            there = [worker.cells for worker in self._workers if worker.node == node]
+            terminalreporter.write_line(f"{node}: {counted(len(there), 'worker')}, {counted(sum(there), 'cell')}")
         for note in self._notes:
             terminalreporter.write_line(note)
 
@@ -166,10 +163,8 @@ class Cluster:
                 self._ray.kill(worker.actor)
 
     def _meet(self, worker: Remote, begun: Begun) -> None:
-        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json.
-
-        Raises pytest.UsageError if it collected other tests.
-        """
+        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json. Raises
+        pytest.UsageError if it collected other tests."""
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()
@@ -192,8 +187,8 @@ class Cluster:
         worker.cells += 1
         unwritten = self._write(node_id, done.record)
         for warning in done.warnings:
-            message = unserialize_warning_message(warning["warning_message"])
-            self._config.hook.pytest_warning_recorded.call_historic(kwargs={**warning, "warning_message": message})
+            facts = {**warning, "warning_message": warning_of(warning["warning_message"])}
+            self._config.hook.pytest_warning_recorded.call_historic(kwargs=facts)
         for data in done.reports:
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
             if unwritten and report.when == "call":
@@ -257,20 +252,26 @@ class Cluster:
         what = f"{node_id}: {worker.id} on {worker.node} {'died' if killed else 'went away with its node'}"
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
             times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
-            self._give_up(worker, node_id, f"its worker died {times}, last on {worker.node}: {cause}")
+            cause = f"its worker died {times}, last on {worker.node}: {cause}"
+            outcome: Any = self._config.pluginmanager.get_plugin(run_lifecycle.NAME)
+            outcome.crashed(node_id, cause)
+            report = pytest.TestReport(node_id, self._open[node_id].location, {}, "failed", cause, "call")
+            vars(report)["node"] = worker
+            self._config.hook.pytest_runtest_logreport(report=report)
+            self._close(node_id)
         elif more:
             say(self._config, f"{what}; the cell runs again")
             self._notes.append(f"run again: {what}")
             worker.pool.mark_test_pending(node_id)
 
-    def _give_up(self, worker: Remote, node_id: str, cause: str) -> None:
-        outcome: Any = self._config.pluginmanager.get_plugin(run_lifecycle.NAME)
-        outcome.crashed(node_id, cause)
-        location = self._open[node_id].location
-        report = pytest.TestReport(node_id, location, {}, "failed", cause, "call")
-        vars(report)["node"] = worker
-        self._config.hook.pytest_runtest_logreport(report=report)
-        self._close(node_id)
+
+def warning_of(data: dict[str, Any]) -> WarningMessage:
+    """The warning of a worker; a UserWarning that names the class where that can't be had here."""
+    try:
+        return unserialize_warning_message(data)
+    except Exception:  # noqa: BLE001  importing another's module, or making its warning, can raise anything
+        text = f"{data['category_module']}.{data['category_class_name']}: {data['message_str']}"
+        return WarningMessage(UserWarning(text), UserWarning, data["filename"], data["lineno"])
 
 
 def _stored(config: pytest.Config) -> dict[str, str]:

@@ -2,8 +2,7 @@
 
 The session runs in a thread and is an ordinary one but for its loop, so a cell goes through the same hooks, fixtures
 and clock as in a run without a cluster. `workerinput` marks it as a worker, as xdist does: it writes no reports, its
-run directory is a temporary one, and what it finds goes home as report data and record text.
-"""
+run directory is a temporary one, and what it finds goes home as report data and record text."""
 
 import io
 import os
@@ -46,8 +45,7 @@ class Done(NamedTuple):
 
 class Worker:
     """The actor, and the plugin that makes its pytest session take cells from a queue. `begin`, `run` and `end` are the
-    controller's calls; `begin` comes first.
-    """
+    controller's calls; `begin` comes first."""
 
     def __init__(self) -> None:
         self._orders: Queue[tuple[str, str | None, bool] | None] = Queue()
@@ -58,13 +56,10 @@ class Worker:
     def begin(
         self, name: str, root: str, folder: str, arguments: Sequence[str], here: dict[str, str], gpu: bool
     ) -> Begun:
-        """Collects.
-
-        `root` is pytest's root directory on the controller and `folder` where it was called, relative to it; they lie
-        under the current directory here. `here` are the controller's versions. Raises Refused.
-        """
+        """Collects. `root` is pytest's root directory on the controller and `folder` where it was called, relative to
+        it; they lie under the current directory here. `here` are the controller's versions. Raises Refused."""
         from pbcore.integrations.ray.connect import differences, facts, place
-        from pbcore.results.facts import machine
+        from pbcore.results.resume import machine
 
         where, copy = place(), os.getcwd()
         different = differences(here, {where: facts()})
@@ -88,8 +83,7 @@ class Worker:
 
     def run(self, node_id: str, stored: str | None, shared: bool) -> Done:
         """Runs a cell: `stored` is the text of its record from an earlier run; `shared`, others use the same device.
-        Raises RuntimeError if the session has ended.
-        """
+        Raises RuntimeError if the session has ended."""
         self._orders.put((node_id, stored, shared))
         result = self._results.get()
         if not isinstance(result, Done):
@@ -109,8 +103,7 @@ class Worker:
         self._results.put(last or f"its pytest session ended with exit code {int(code)}")
 
     def _run_item(self, item: pytest.Item, stored: str | None, shared: bool) -> Done:
-        from pbcore.plugin.recording import remember
-        from pbcore.plugin.rundir import run_dir
+        from pbcore.plugin.rundir import remember, run_dir
         from pbcore.plugin.state import cell_name
         from pbcore.results.rundir import cell_file, parse_cell, write_atomic
 

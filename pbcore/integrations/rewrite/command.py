@@ -1,6 +1,5 @@
 """The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
-rewrite, for reports, comparisons and `pbcore rescore`.
-"""
+rewrite, for reports, comparisons and `pbcore rescore`."""
 
 from __future__ import annotations
 
@@ -25,13 +24,12 @@ from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
-from pbcore.results.check import LoadError
-from pbcore.results.facts import versions
-from pbcore.results.json_values import dump_json
+from pbcore.results.check import LoadError, dump_json
 from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
+from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import read_json_lines
@@ -65,8 +63,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     Scores, NFE and tokens are those that the rows have; what they lack (times, steps, confidences, conditions) is null,
     with the reason. The questions are kept in the run, so that it can be scored again anywhere. Raises LoadError naming
     file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
-    model and sampler, RunDirError if the target exists.
-    """
+    model and sampler, RunDirError if the target exists."""
     if not folder.is_dir():
         raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
     folders = list(dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))))
@@ -128,7 +125,7 @@ def _cell(
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         missing["nfe"] = f"not in every row of {file.name}"
-    order = {name: [_number(row.get(name)) for row in rows.values()] for name in ORDER}
+    order = {name: [v for row in rows.values() if (v := _number(row.get(name))) is not None] for name in ORDER}
     facts = CellRecord(
         f"{model}/{short(task.name)}/{sampler}",
         model,
@@ -143,9 +140,7 @@ def _cell(
         ),
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
-        decoding={
-            name: fmean(known) for name, values in order.items() if (known := [v for v in values if v is not None])
-        },
+        decoding={name: fmean(values) for name, values in order.items() if values},
     )
     try:
         indices = [sample.index for sample in task.samples]
@@ -172,8 +167,7 @@ def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, floa
     """A row's scores under our names; `score` is the rewrite's headline, which is also ours."""
     scores = {}
     for theirs, ours in {"score": headline, **SCORES}.items():
-        value = _number(row.get(theirs))
-        if value is not None:
+        if (value := _number(row.get(theirs))) is not None:
             if not 0 <= value <= 1:
                 raise LoadError(f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1")
             scores[ours] = value
@@ -182,11 +176,11 @@ def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, floa
 
 def _generation(row: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings that a row names, without those that a record can't hold, such as NaN."""
-    given: Any = row.get("arguments")
-    for name in ("gen_args_0", "arg_1"):
-        given = given.get(name) if isinstance(given, dict) else None
+    given: Any = row
+    for name in ("arguments", "gen_args_0", "arg_1"):
+        given = given.get(name) if isinstance(given, Mapping) else None
     settings = {}
-    for name, value in given.items() if isinstance(given, dict) else ():
+    for name, value in given.items() if isinstance(given, Mapping) else ():
         with suppress(ValueError):
             dump_json(value)
             settings[name] = value
@@ -199,14 +193,12 @@ def _published(folder: Path) -> dict[str, float]:
     if not file.is_file():
         return {}
     try:
-        results = json.loads(file.read_text(encoding="utf-8"))["results"]
-        items = [
-            (TASKS.get(name.removeprefix("parallelbench_")), _number(row.get("score,none")))
-            for name, row in results.items()
-        ]
+        results = json.loads(file.read_text(encoding="utf-8"))["results"].items()
+        named = [(TASKS.get(name.removeprefix("parallelbench_")), row.get("score,none")) for name, row in results]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LoadError(f"{file} is not a results file of the rewrite: {type(error).__name__}: {error}") from error
-    return {task: value / 100 for task, value in items if task is not None and value is not None}
+    values = [(task, _number(value)) for task, value in named if task is not None]
+    return {task: value / 100 for task, value in values if value is not None}
 
 
 def _number(value: Any) -> float | None:
@@ -230,8 +222,8 @@ def imported_text(results: Sequence[Imported]) -> str:
         score = cell.scores.get(cell.headline)
         own = None if score is None else 100 * score.mean
         theirs = None if one.published is None else 100 * one.published
-        same = own is not None and theirs is not None and abs(own - theirs) < 0.05
-        remark = "" if same or theirs is None else "the folder's samples are not those of its results file"
+        same = theirs is None or (own is not None and abs(own - theirs) < 0.05)
+        remark = "" if same else "the folder's samples are not those of its results file"
         rows.append([printable(cell.id), cell.n_samples, cell.headline, own, theirs, remark])
     headers = ["cell", "answers", "score", "mean (%)", "published (%)", ""]
     return tabulate(rows, headers, floatfmt=".1f", missingval="–")
@@ -240,11 +232,9 @@ def imported_text(results: Sequence[Imported]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
+    answers = sum(len(one.stored.samples) for one in results)
     print(imported_text(results))
-    print(
-        f"{counted(len(results), 'cell')} with {counted(sum(len(one.stored.samples) for one in results), 'answer')}: "
-        f"{made.path}"
-    )
+    print(f"{counted(len(results), 'cell')} with {counted(answers, 'answer')}: {made.path}")
     return 0
 
 

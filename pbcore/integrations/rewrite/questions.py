@@ -3,8 +3,7 @@ label.
 
 The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores
 are comparable only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with
-`samples_parallelbench_<task>.jsonl`.
-"""
+`samples_parallelbench_<task>.jsonl`."""
 
 import re
 import string
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
 from pbcore.results.published import NAMES
 from pbcore.tasks.base import Message, Sample
-from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong
 from pbcore.tasks.lists import formatted
 from pbcore.tasks.naming import REWRITE
 from pbcore.tasks.official import RowError, check_label, field_of, row_length
@@ -32,7 +30,7 @@ def samples_file(folder: Path, task: str) -> Path:
 
 
 class RewriteFolders:
-    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
+    """Run folders of the rewrite as a source of questions (`tasks.spec.Folders`)."""
 
     def reads(self, folder: Path) -> bool:
         """Whether a folder contains samples files of the rewrite."""
@@ -40,11 +38,8 @@ class RewriteFolders:
 
     def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
         """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
-        `lengths`.
-
-        The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError
-        that names file and line for an invalid row, and ValueError for an n without rows.
-        """
+        `lengths`. The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task,
+        RowError that names file and line for an invalid row, and ValueError for an n without rows."""
         if spec.name not in NAMES:
             raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
         path = samples_file(folder, spec.name)
@@ -59,11 +54,10 @@ class RewriteFolders:
         for number, row in rows:
             try:
                 sample = _sample(spec, row)
-                if sample.index in samples:
+                if samples.setdefault(sample.index, sample) is not sample:
                     raise InputError(f"doc_id {sample.index} occurs twice")
             except ValueError as error:
                 raise RowError(f"{path}, line {number}: {error}") from None
-            samples[sample.index] = sample
         for n in lengths or ():
             if all(sample.length != n for sample in samples.values()):
                 raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
@@ -75,7 +69,7 @@ FOLDERS = RewriteFolders()
 
 def _sample(spec: TaskSpec, row: Any) -> Sample:
     if not isinstance(row, dict):
-        raise InputError(f"the row {shown(row)}; give an object with doc and doc_id")
+        raise wrong("the row", row, "an object with doc and doc_id")
     doc = field_of(row, "doc", dict, "an object with messages and label")
     if doc.get("output_prefix") is not None:
         raise InputError("output_prefix: questions with a pre-filled answer are not supported")
@@ -83,7 +77,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
     if not messages or messages[-1]["role"] != "user":
         raise InputError("messages must end with a user turn")
     if type(field_of(row, "doc_id", int, "an integer")) is bool:
-        raise InputError(f"doc_id {row['doc_id']}; give an integer")
+        raise wrong("doc_id", row["doc_id"], "an integer")
     label = _label(field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object"))
     check_label(label, spec)
     metadata = field_of({"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it")
@@ -104,7 +98,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
 def _message(given: Any) -> Message:
     role, content = (given.get(key) if isinstance(given, dict) else None for key in ("role", "content"))
     if role not in _ROLES or not isinstance(content, str):
-        raise InputError(f"message {shown(given)}; give an object with role ({', '.join(_ROLES)}) and content, a text")
+        raise wrong("message", given, f"an object with role ({', '.join(_ROLES)}) and content, a text")
     return {"role": str(role), "content": content}
 
 
@@ -116,31 +110,20 @@ def _label(given: Any) -> str | dict[str, Any]:
         return formatted(given)
     if isinstance(given, dict):
         return {key: value for key, value in given.items() if value is not None}
-    raise InputError(f"label {shown(given)}; give a text, a list of texts, or an object")
+    raise wrong("label", given, "a text, a list of texts, or an object")
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
     """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
-    other wordings.
-
-    They are used for diagnoses of wrong answers, not for scores.
-    """
+    other wordings. They are used for diagnoses of wrong answers, not for scores."""
     match = _pattern(spec.prompt).fullmatch(question.strip())
-    values: dict[str, Any] = match.groupdict() if match else {}
-    for name in ("index", "size"):
-        if name in values:
-            values[name] = int(values[name])
-    if "sudoku" in values:
-        values["sudoku"] = values["sudoku"].replace("_", "0")
-    return values
+    read = {"index": int, "size": int, "sudoku": lambda text: text.replace("_", "0")}
+    return {name: read.get(name, str)(value) for name, value in match.groupdict().items()} if match else {}
 
 
 @cache
 def _pattern(prompt: str) -> re.Pattern[str]:
-    """A pattern for a prompt's questions with any white space.
-
-    `_` matches 0, because some runs write the blanks of a sudoku as `_`.
-    """
+    """A pattern for a prompt's questions with any white space; some runs write the blanks of a sudoku as `_`."""
     parts, seen = [], set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
         words = re.split(r"(\s+)", text)

@@ -3,7 +3,6 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -14,21 +13,14 @@ from pbcore.models.errors import ModelError
 from pbcore.registry import hint
 
 
-class Answer(ABC):
-    """An answer put together as it comes: its text so far, and what else of a Reply is known."""
+class Answer:
+    """An answer as it comes: its text so far, and in `known` what else of a Reply is known."""
 
-    end: ClassVar[str]  # the server's word for the reason of an answer's end
-    ends: ClassVar[Mapping[str, str]] = {}  # its reasons that are outcomes under another name
-
-    def __init__(self, spec: ServerSpec) -> None:
-        self.spec, self.text, self.refusal, self.begun = spec, "", "", False
+    def __init__(self) -> None:
+        self.text, self.refusal, self.begun = "", "", False
         self.known: dict[str, Any] = {}
-        self.asked = datetime.now(UTC).isoformat(timespec="seconds")
-        self._start = time.perf_counter()
-
-    @abstractmethod
-    def take(self, piece: Any) -> None:
-        """Adds a piece of a stream, or the whole answer. Raises ValueError for what is neither."""
+        self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
+        self.asked, self._start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -44,32 +36,16 @@ class Answer(ABC):
         """Keeps what is known of these facts."""
         self.known |= {name: value for name, value in facts.items() if value is not None}
 
-    def note_first(self) -> None:
-        """Keeps the time of a stream's first text."""
-        if self.spec.stream:
-            self.known.setdefault("first_token", self.seconds)
-
-    def reply(self) -> Reply:
-        """The whole answer. Raises ModelError for one without an end, ValueError where nothing of an answer came."""
-        seconds, finish, text = self.seconds, self.known.get("finish"), self.text or self.refusal
-        if finish is None and not self.begun:
-            raise ValueError("nothing of an answer in it")
-        if finish is None:
-            where = f"model {self.spec.name} at {self.spec.base_url}"
-            raise ModelError(f"{where}: the answer broke off{self.done}, without a {self.end} reason")
-        found = outcomes(text, self.ends.get(finish, finish), "refusal" if self.refusal else None)
-        return Reply(text, seconds, self.asked, outcomes=found, **self.known)
-
 
 class Client(ABC):
     """A model through an SDK, used by several threads at once. Retries with back-off, and waiting as long as the server
-    says, are the SDK's. Raises ModelError without package or key.
-    """
+    says, are the SDK's. Raises ModelError without package or key."""
 
     sdk_class: ClassVar[str]
     header: ClassVar[tuple[str, str]]  # that of the key, and what stands before it
     path: ClassVar[str]
-    answer: ClassVar[type[Answer]]
+    end: ClassVar[str]  # the server's word for the reason of an answer's end
+    ends: ClassVar[Mapping[str, str]] = {}  # its reasons that are outcomes under another name
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec, self.sdk = spec, imported(KINDS[spec.kind].sdk, spec)
@@ -84,13 +60,21 @@ class Client(ABC):
             http_client=http_client(spec, {header: scheme + key}),
         )
 
+    @abstractmethod
+    def _take(self, answer: Answer, piece: Any) -> None:
+        """Adds a piece of a stream, or the whole answer. Raises ValueError for what is neither."""
+
+    @abstractmethod
+    def _find_model(self, listed: list[str]) -> None:
+        """Asks for the model, and adds to `listed` those that the server names."""
+
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError without the key."""
-        answer = self.answer(self.spec)
+        answer = Answer()
         try:
             for piece in self._post(self.path, with_fields(self._body(ask), ask.fields), self.spec.stream):
-                answer.take(piece)
-            return answer.reply()
+                self._take(answer, piece)
+            return self._reply(answer)
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001  an SDK's frames hold the key: nothing of theirs may surface
@@ -98,6 +82,17 @@ class Client(ABC):
                 filtered = "content_filter"
                 return Reply("", answer.seconds, answer.asked, finish=filtered, outcomes=(filtered,))
             raise failure(error, self.spec, answer.done) from None
+
+    def _reply(self, answer: Answer) -> Reply:
+        """The whole answer. Raises ModelError for one without an end, ValueError where nothing of an answer came."""
+        seconds, finish, text = answer.seconds, answer.known.get("finish"), answer.text or answer.refusal
+        if finish is None and not answer.begun:
+            raise ValueError("nothing of an answer in it")
+        if finish is None:
+            where = f"model {self.spec.name} at {self.spec.base_url}"
+            raise ModelError(f"{where}: the answer broke off{answer.done}, without a {self.end} reason")
+        found = outcomes(text, self.ends.get(finish, finish), "refusal" if answer.refusal else None)
+        return Reply(text, seconds, answer.asked, outcomes=found, **answer.known)
 
     def check(self) -> None:
         """Raises ModelError if the server is down, refuses the key or doesn't know the model."""
@@ -114,23 +109,19 @@ class Client(ABC):
                 f"model {self.spec.name}: {self.spec.base_url} doesn't know {self.spec.model!r}; {near}"
             ) from None
 
-    @abstractmethod
-    def _find_model(self, listed: list[str]) -> None:
-        """Asks for the model, and adds to `listed` those that the server names."""
-
     def _body(self, ask: Ask) -> dict[str, Any]:
-        spec = self.spec
+        spec, kind = self.spec, KINDS[self.spec.kind]
+        openai = kind.sdk == "openai"
         return {
+            **({"seed": ask.seed} if spec.seed and openai else {}),
+            **({"stream_options": {"include_usage": True}} if spec.stream and kind.stream_usage else {}),
             "model": spec.model,
             "messages": list(ask.messages),
-            spec.max_tokens_field: ask.max_tokens,
+            spec.max_tokens_field if openai else "max_tokens": ask.max_tokens,
             **({"temperature": ask.temperature} if spec.temperature else {}),
             **({"stream": True} if spec.stream else {}),
             **spec.extra_body,
         }
-
-    def _get(self, path: str) -> Any:
-        return self.client.get(path, cast_to=object)
 
     def _post(self, path: str, body: Mapping[str, Any], stream: bool) -> Iterator[Any]:
         """The events of a streamed reply, or the one body of a whole reply."""
@@ -140,133 +131,93 @@ class Client(ABC):
         yield from self.client.post(path, body=body, cast_to=object, stream=True, stream_cls=self.sdk.Stream[object])
 
 
-class OpenAIAnswer(Answer):
-    """The choices of OpenAI's format. A diffusing model's pieces are canvases, of which the last is the answer."""
+class OpenAIClient(Client):
+    """An OpenAI-compatible server's model. A diffusing model's pieces are canvases, of which the last is the answer."""
 
-    end = "finish"
+    sdk_class, header, path, end = "OpenAI", ("authorization", "Bearer "), "/chat/completions", "finish"
 
-    def take(self, piece: Any) -> None:
-        choices = piece.get("choices") if isinstance(piece, dict) else None
+    def _take(self, answer: Answer, piece: Any) -> None:
+        choices, spec = field_of(piece, "choices"), self.spec
         if not isinstance(choices, list):
             raise ValueError("an answer without choices")
-        self.begun, spec = True, self.spec
+        answer.begun = True
         for choice in choices[:1]:
-            part = field_of(choice, "delta") or field_of(choice, "message") or {}
+            part = field_of(choice, "delta") or field_of(choice, "message")
             text, refusal = text_of(field_of(part, "content")), text_of(field_of(part, "refusal"))
-            if text or refusal:
-                self.note_first()
-            if not spec.diffusing:
-                self.text += text
-            elif text:
-                self.text = text
-                if not spec.nfe_field:
-                    self.known["nfe"] = self.known.get("nfe", 0) + 1
-            self.refusal += refusal
-            self.note(finish=word(field_of(choice, "finish_reason")))
-        tokens_in, tokens_out = (count(field_of(piece, f"usage.{which}_tokens")) for which in ("prompt", "completion"))
-        self.note(model=word(field_of(piece, "model")), tokens_in=tokens_in, tokens_out=tokens_out)
-        if spec.nfe_field:
-            self.note(nfe=count(field_of(piece, spec.nfe_field)))
-        if spec.step_map_field:
-            self.note(step_map=steps_of(field_of(piece, spec.step_map_field)))
-        if spec.tokens_field:
-            self.note(tokens=tokens_of(field_of(piece, spec.tokens_field)))
-
-
-class OpenAIClient(Client):
-    """An OpenAI-compatible server's model."""
-
-    sdk_class, header, path, answer = "OpenAI", ("authorization", "Bearer "), "/chat/completions", OpenAIAnswer
-
-    def _body(self, ask: Ask) -> dict[str, Any]:
-        usage = self.spec.stream and KINDS[self.spec.kind].stream_usage
-        return {
-            **({"seed": ask.seed} if self.spec.seed else {}),
-            **({"stream_options": {"include_usage": True}} if usage else {}),
-            **super()._body(ask),
-        }
+            if spec.stream and (text or refusal):
+                answer.known.setdefault("first_token", answer.seconds)
+            if text and spec.diffusing and not spec.nfe_field:
+                answer.note(nfe=answer.known.get("nfe", 0) + 1)
+            answer.text = (text or answer.text) if spec.diffusing else answer.text + text
+            answer.refusal += refusal
+            answer.note(finish=word(field_of(choice, "finish_reason")))
+        answer.note(
+            model=word(field_of(piece, "model")),
+            tokens_in=count(field_of(piece, "usage.prompt_tokens")),
+            tokens_out=count(field_of(piece, "usage.completion_tokens")),
+            nfe=count(field_of(piece, spec.nfe_field)),
+            step_map=steps_of(field_of(piece, spec.step_map_field)),
+            tokens=tokens_of(field_of(piece, spec.tokens_field)),
+        )
 
     def _find_model(self, listed: list[str]) -> None:
-        where = f"model {self.spec.name}: {self.spec.base_url}"
-        if KINDS[self.spec.kind].loads:
-            self._load()
+        spec, where = self.spec, f"model {self.spec.name}: {self.spec.base_url}"
+        if KINDS[spec.kind].loads:  # has it load the model, as `transformers serve` does on request
+            address = f"{spec.base_url.removesuffix('/v1')}/load_model"
+            for event in self._post(address, {"model": spec.model}, stream=True):
+                if field_of(event, "status") == "error":
+                    said = masked(str(field_of(event, "message")), spec)
+                    raise ModelError(f"{where.removesuffix('/v1')} can't load {spec.model!r}: {said}")
             return
         try:
-            body = self._get("/models")
+            data = field_of(self.client.get("/models", cast_to=object), "data")
         except self.sdk.NotFoundError:
             return
-        data = body.get("data") if isinstance(body, dict) else None
         if not isinstance(data, list):
             raise ModelError(f"{where}/models is no list of models; check base_url")
         listed += [name for entry in data if isinstance(name := field_of(entry, "id"), str)]
-        if self.spec.model not in listed:
-            self._get(f"/models/{self.spec.model}")
-
-    def _load(self) -> None:
-        """Has the server load the model, as `transformers serve` does on request."""
-        at = self.spec.base_url.removesuffix("/v1")
-        for event in self._post(f"{at}/load_model", {"model": self.spec.model}, stream=True):
-            if field_of(event, "status") == "error":
-                said = masked(str(field_of(event, "message")), self.spec)
-                raise ModelError(f"model {self.spec.name}: {at} can't load {self.spec.model!r}: {said}")
-
-
-class AnthropicAnswer(Answer):
-    """The events of Anthropic's stream, or its whole message."""
-
-    end = "stop"
-    ends: ClassVar[Mapping[str, str]] = {"max_tokens": "length", "model_context_window_exceeded": "length"}
-    _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-
-    def __init__(self, spec: ServerSpec) -> None:
-        super().__init__(spec)
-        self._usage: dict[str, int] = {}
-
-    def take(self, piece: Any) -> None:
-        if not self.spec.stream:
-            content = field_of(piece, "content")
-            if not isinstance(content, list):
-                raise ValueError("a message without content")
-            self.text = "".join(text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text")
-            self._head(piece)
-            return
-        kind = field_of(piece, "type")
-        if kind is None:
-            raise ValueError("an event without a type")
-        if kind == "message_start":
-            self._head(field_of(piece, "message"))
-        if kind == "content_block_delta" and field_of(piece, "delta.type") == "text_delta":
-            self.note_first()
-            self.text += text_of(field_of(piece, "delta.text"))
-        if kind == "message_delta":
-            self.note(finish=word(field_of(piece, "delta.stop_reason")))
-            self._count(field_of(piece, "usage"))
-
-    def _head(self, message: Any) -> None:
-        self.note(model=word(field_of(message, "model")), finish=word(field_of(message, "stop_reason")))
-        self._count(field_of(message, "usage"))
-
-    def _count(self, usage: Any) -> None:
-        self.begun = True
-        for name in (*self._INPUT, "output_tokens"):
-            value = count(field_of(usage, name))
-            if value is not None:
-                self._usage[name] = value
-        if "input_tokens" in self._usage:
-            self.note(tokens_in=sum(self._usage.get(name, 0) for name in self._INPUT))
-        self.note(tokens_out=self._usage.get("output_tokens"))
+        if spec.model not in listed:
+            self.client.get(f"/models/{spec.model}", cast_to=object)
 
 
 class AnthropicClient(Client):
     """A model of Anthropic's."""
 
-    sdk_class, header, path, answer = "Anthropic", ("x-api-key", ""), "/v1/messages", AnthropicAnswer
+    sdk_class, header, path, end = "Anthropic", ("x-api-key", ""), "/v1/messages", "stop"
+    ends: ClassVar[Mapping[str, str]] = {"max_tokens": "length", "model_context_window_exceeded": "length"}
+    _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
-    def __init__(self, spec: ServerSpec) -> None:
-        super().__init__(replace(spec, max_tokens_field="max_tokens"))  # the only name that its API has
+    def _take(self, answer: Answer, piece: Any) -> None:
+        kind, message, usage = field_of(piece, "type"), piece, answer.usage
+        if not self.spec.stream:
+            content = field_of(piece, "content")
+            if not isinstance(content, list):
+                raise ValueError("a message without content")
+            answer.text = "".join(text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text")
+        elif kind == "message_start":
+            message = field_of(piece, "message")
+        elif kind == "message_delta":
+            message = {"stop_reason": field_of(piece, "delta.stop_reason"), "usage": field_of(piece, "usage")}
+        elif kind is None:
+            raise ValueError("an event without a type")
+        else:
+            if kind == "content_block_delta" and field_of(piece, "delta.type") == "text_delta":
+                answer.known.setdefault("first_token", answer.seconds)
+                answer.text += text_of(field_of(piece, "delta.text"))
+            return
+        answer.begun = True
+        for name in (*self._INPUT, "output_tokens"):
+            if (tokens := count(field_of(message, f"usage.{name}"))) is not None:
+                usage[name] = tokens
+        answer.note(
+            model=word(field_of(message, "model")),
+            finish=word(field_of(message, "stop_reason")),
+            tokens_in=sum(usage.get(name, 0) for name in self._INPUT) if "input_tokens" in usage else None,
+            tokens_out=usage.get("output_tokens"),
+        )
 
     def _find_model(self, listed: list[str]) -> None:
-        self._get(f"/v1/models/{self.spec.model}")
+        self.client.get(f"/v1/models/{self.spec.model}", cast_to=object)
 
 
 def client_of(spec: ServerSpec) -> Client:

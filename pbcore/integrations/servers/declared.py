@@ -1,7 +1,6 @@
 """The declared models behind servers: those of servers.yaml and of a user's `--models FILE`, read and checked.
 
-Doesn't import torch or an SDK.
-"""
+Doesn't import torch or an SDK."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class ServerModels:
 
         An entry under a predeclared name (`mercury`, `claude-haiku`) changes the keys that it gives. Adding a file
         again reads it again. Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a
-        missing file. `taken` are names of other models.
-        """
+        missing file. `taken` are names of other models."""
         from pbcore.tasks import all_task_names
 
         file = Path(path)

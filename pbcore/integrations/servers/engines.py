@@ -81,8 +81,7 @@ def _page(spec: ServerSpec, path: str) -> Any:
 
 def check_sampler(spec: ServerSpec) -> None:
     """Asks the server how it decodes. Raises ModelError where that contradicts the declaration; a server that takes its
-    sampler with each request, or doesn't tell, contradicts nothing.
-    """
+    sampler with each request, or doesn't tell, contradicts nothing."""
     if spec.sampler_fields:
         return
     said = settings(spec)

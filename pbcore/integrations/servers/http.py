@@ -1,8 +1,7 @@
 """The HTTP client of both SDKs: limits on a whole reply, no redirects, and no header of others.
 
 An SDK's own timeouts each limit a single read, which a server that drips never exceeds; it follows redirects, unpacks a
-reply of any size, and adds what the environment holds for its maker's own server.
-"""
+reply of any size, and adds what the environment holds for its maker's own server."""
 
 import ssl
 import threading
@@ -32,11 +31,9 @@ BASE_BYTES, TOKEN_BYTES = 16 << 20, 1 << 10  # a streamed piece of an answer is 
 def http_client(
     spec: ServerSpec, headers: Mapping[str, str], seconds: float | None = None, size: int | None = None
 ) -> httpx2.Client:
-    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect.
-
-    A reply is read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else
-    the request raises httpx2.ReadTimeout or ReplyError.
-    """
+    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect. A reply is
+    read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else the request
+    raises httpx2.ReadTimeout or ReplyError."""
     seconds = seconds or spec.timeout
     most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
     request_of_thread = _Request(seconds, size or BASE_BYTES + TOKEN_BYTES * most)
@@ -64,7 +61,7 @@ def http_client(
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
             pool: Any = transport._pool
-            pool._network_backend = _Backend(pool._network_backend, request_of_thread)
+            pool._network_backend = _Limited(pool._network_backend, request_of_thread)
     return client
 
 
@@ -97,8 +94,8 @@ class _Request(threading.local):
         return data
 
 
-class _Stream:
-    """A connection of httpcore's whose every wait ends with the request's time."""
+class _Limited:
+    """A network backend of httpcore's, or a connection that it made, whose every wait ends with the request's time."""
 
     def __init__(self, inner: Any, request: _Request) -> None:
         self._inner, self._request = inner, request
@@ -106,21 +103,14 @@ class _Stream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def connect_tcp(self, *, timeout: float | None, **options: Any) -> "_Limited":
+        return _Limited(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)
+
+    def start_tls(self, *, timeout: float | None, **options: Any) -> "_Limited":
+        return _Limited(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
+
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._request.came(self._inner.read(max_bytes, self._request.seconds(timeout)))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, self._request.seconds(timeout))
-
-    def start_tls(self, *, timeout: float | None, **options: Any) -> "_Stream":
-        return _Stream(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
-
-
-class _Backend:
-    """What makes such connections, in the place of httpcore's own."""
-
-    def __init__(self, inner: Any, request: _Request) -> None:
-        self._inner, self._request = inner, request
-
-    def connect_tcp(self, *, timeout: float | None, **options: Any) -> _Stream:
-        return _Stream(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)

@@ -17,9 +17,9 @@ NO_KEY = "none"  # sent to servers that need no key: an SDK would otherwise look
 MASKED = "[key]"
 SAFE = 8  # characters: a shorter key stands in texts by chance, so that none can be searched for it
 WORD = 200  # characters of a model id, a version, a reason that a record keeps
+_PARTS = ("", "._base_client", "._response", "._legacy_response")
 _LOGGERS = (
-    *("openai", "openai._base_client", "openai._response", "openai._legacy_response"),
-    *("anthropic", "anthropic._base_client", "anthropic._response", "anthropic._legacy_response"),
+    *(f"{sdk}{part}" for sdk in ("openai", "anthropic") for part in _PARTS),
     *("httpx2", *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks"))),
 )
 
@@ -48,8 +48,7 @@ def short_key(spec: ServerSpec) -> str | None:
 
 def masked(text: str, spec: ServerSpec) -> str:
     """A text for an error or a log without the key, however it is written: as it is, or escaped for JSON, Python, an
-    address or HTML.
-    """
+    address or HTML."""
     key = _value(spec)
     return _pattern(key).sub(MASKED, text) if key else text
 

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, settings, version
 from pbcore.integrations.servers.keys import check_answer, told
 from pbcore.integrations.servers.money import Budget, most
-from pbcore.integrations.servers.record import Served, served
+from pbcore.integrations.servers.record import REPORTED, Served, served
 from pbcore.integrations.servers.reply import AnswerStore, Ask, Reply, ask_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.base import Generation, Prompt
@@ -35,8 +35,7 @@ class Session:
     measured.
 
     `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
-    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler.
-    """
+    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler."""
 
     spec: ServerSpec
     store: AnswerStore
@@ -56,8 +55,7 @@ class Session:
 
     def rates(self) -> dict[str, Any]:
         """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
-        some answers were not asked for now.
-        """
+        some answers were not asked for now."""
         steps = self.counters.get("denoising_steps", 0.0)
         if self.kept or not self.asked or steps <= 0:
             return {}
@@ -72,9 +70,13 @@ class Session:
     def part(self, samples: Sequence[SampleRecord]) -> Served:
         """What the server reported."""
         names = ("concurrency", "asked", "kept", "version", "settings", "sent")
-        counters = {name: max(0.0, float(value)) for name, value in self.counters.items()}
-        facts = {name: getattr(self, name) for name in names}
-        return served(samples, provider=self.spec.provider, kind=self.spec.kind, counters=counters, **facts)
+        return served(
+            samples,
+            provider=self.spec.provider,
+            kind=self.spec.kind,
+            counters={name: max(0.0, float(value)) for name, value in self.counters.items()},
+            **{name: getattr(self, name) for name in names},
+        )
 
 
 class ServerModel:
@@ -115,8 +117,7 @@ class ServerModel:
         self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
     ) -> Iterator[Session]:
         """Within it `generate` takes answers from `store` and adds new ones to it, with so many requests at a time
-        (None: as declared) unless the sampler says how many (`+x4`).
-        """
+        (None: as declared) unless the sampler says how many (`+x4`)."""
         self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
         try:
             yield self._session
@@ -126,11 +127,8 @@ class ServerModel:
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
-        """One Generation per prompt; up to `concurrency` requests at once.
-
-        The first request that fails for good ends it: those under way are waited for and kept, and no other is sent.
-        Raises ModelError, CostLimitError.
-        """
+        """One Generation per prompt; up to `concurrency` requests at once. The first request that fails for good ends
+        it: those under way are waited for and kept, and no other is sent. Raises ModelError, CostLimitError."""
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
         asks = [ask_of(self.spec, one, sampler, max_new_tokens, seed, place) for place, one in enumerate(prompts)]
@@ -153,21 +151,11 @@ class ServerModel:
 
     def generation(self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName) -> Generation:
         """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if these are known: what
-        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read.
-        """
-        told = {
-            "seconds": None if kept else reply.seconds,  # times only of this session's
-            "first_token": None if kept else reply.first_token,
-            "tokens_in": reply.tokens_in,
-            "tokens_out": reply.tokens_out,
-            "cost": reply.cost(self.spec),
-            "model": reply.model,
-            "finish": reply.finish,
-            "outcomes": list(reply.outcomes),
-            "asked": reply.asked,
-            "kept": kept,
-        }
-        extra = {"served": told, "max_new_tokens": ask.max_tokens}
+        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read."""
+        times = {"seconds": None, "first_token": None} if kept else {}  # only of this session's requests
+        cost = self.spec.usd(reply.tokens_in, reply.tokens_out)
+        told = {**asdict(reply), "outcomes": list(reply.outcomes), "cost": cost, **times}
+        extra = {"served": {**{name: told[name] for name in REPORTED}, "kept": kept}, "max_new_tokens": ask.max_tokens}
         if reply.step_map is None:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
@@ -240,7 +228,7 @@ class ServerModel:
             spent: float | None = 0.0  # a request that failed is not known to have cost anything
             try:
                 reply = client.ask(ask)
-                spent = reply.cost(spec)
+                spent = spec.usd(reply.tokens_in, reply.tokens_out)
                 check_answer(reply.text, spec)
                 reply = replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
                 session.store.add(digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent})
@@ -254,25 +242,19 @@ class ServerModel:
 
 def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
     """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
-
     `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
-    answer; the last block may be cut. Raises ValueError for steps that are neither.
-    """
+    answer; the last block may be cut. Raises ValueError for steps that are neither."""
     if any(type(step) is not int or step < 1 for step in reported):
         raise ValueError("its steps are no whole numbers from 1")
     size = block or max(1, len(reported))
-    blocks = [list(reported[start : start + size]) for start in range(0, len(reported), size)]
-    later = [one for one in blocks[1:] if len(one) == size]
+    blocks = [reported[start : start + size] for start in range(0, len(reported), size)]
+    later = [steps for steps in blocks[1:] if len(steps) == size]
     if later and all(min(after) > max(before) for before, after in pairwise(blocks)):
         return tuple(step - 1 for step in reported), max(reported)
-    if any(min(one) != 1 for one in later):
+    if any(min(steps) != 1 for steps in later):
         raise ValueError(f"its steps don't begin at 1 in each block of {size}; declare the server's block length (+b)")
-    steps: list[int] = []
-    forwards = 0
-    for one in blocks:
-        steps += [forwards + step - 1 for step in one]
-        forwards += max(one)
-    return tuple(steps), forwards
+    before = [0, *accumulate(map(max, blocks))]
+    return tuple(before[place // size] + step - 1 for place, step in enumerate(reported)), before[-1]
 
 
 def load_server(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:

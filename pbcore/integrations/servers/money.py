@@ -64,10 +64,8 @@ def estimate(spec: ServerSpec, asks: Iterable[Ask]) -> Estimate:
 def estimate_lines(
     plan: Plan, names: Iterable[CellName], specs: Collection[ServerSpec], kept: Callable[[CellName], Collection[str]]
 ) -> list[str]:
-    """A line per model on what its cells will take, without the answers whose digests `kept` gives.
-
-    Raises InputError if --max-cost is to limit what has no price.
-    """
+    """A line per model on what its cells will take, without the answers whose digests `kept` gives. Raises InputError
+    if --max-cost is to limit what has no price."""
     cells = [(name, set(kept(name))) for name in names]
     found: dict[str, Estimate] = {}
     for spec in specs:
@@ -124,12 +122,9 @@ class Balance:
 
 
 class Budget:
-    """A limit in USD for a run, over all its processes and what earlier ones of it have spent.
-
-    A request reserves what it can cost at most before it is sent, so that the limit holds; where only the reserves of
-    requests under way are in its way, it waits for them. `ledger` is a file shared by workers (None: this process
-    alone).
-    """
+    """A limit in USD for a run, over all its processes and what earlier ones of it have spent. A request reserves what
+    it can cost at most before it is sent, so that the limit holds; where only the reserves of requests under way are in
+    its way, it waits for them. `ledger` is a file shared by workers (None: this process alone)."""
 
     def __init__(self, limit: float, ledger: Path | None = None) -> None:
         from filelock import FileLock
@@ -150,8 +145,7 @@ class Budget:
 
     def reserve(self, amount: float, spec: ServerSpec, stop: threading.Event | None = None) -> bool:
         """Whether the amount is reserved; it is not if `stop` is set while it waits for requests under way. Raises
-        CostLimitError if it exceeds the limit also when these cost nothing.
-        """
+        CostLimitError if it exceeds the limit also when these cost nothing."""
         while not (stop is not None and stop.is_set()):
             with self._held() as balance:
                 if balance.taken + amount <= self.limit + ROUNDING:

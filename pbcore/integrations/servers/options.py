@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.errors import InputError
-from pbcore.grid.option import OptionGroup, Role, option
-from pbcore.grid.values import Kind, levels
+from pbcore.grid.option import Kind, OptionGroup, Role, levels, option
 from pbcore.links import docs
 
 dollars = Kind(

@@ -26,10 +26,8 @@ LEDGER = ".spending"
 
 
 def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
-    """The estimate, then each server asked whether it can answer.
-
-    With --collect-only the estimate alone. Raises pytest.UsageError that names variable, address or model.
-    """
+    """The estimate, then each server asked whether it can answer. With --collect-only the estimate alone. Raises
+    pytest.UsageError that names variable, address or model."""
     from pbcore.integrations.servers.declared import MODELS
 
     unfinished, declared = _unfinished(config, cells), MODELS.specs()

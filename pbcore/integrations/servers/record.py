@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 PERCENTILES = (50, 90, 99)
 ENDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
-_TOLD = ("asked", "model", "finish", "outcomes", "tokens_in", "tokens_out", "cost", "first_token", "seconds")
+# What a sample's record keeps of its reply.
+REPORTED = ("seconds", "first_token", "tokens_in", "tokens_out", "cost", "model", "finish", "outcomes", "asked")
 _Count = Annotated[int, Interval(ge=0, le=10**15)]
 _Amount = Annotated[float, Interval(ge=0, le=1e15)]
 
@@ -33,11 +34,10 @@ class Served:
     of up to `concurrency` requests at once: `asked` were sent, `kept` answers had come in an earlier run, and with
     those the cell has no time. Tokens are the server's counts, `cost` USD by the declared prices, both of all answers;
     `first_token` and `request` are medians over the requests, in seconds, and `first_tokens` and `requests` their
-    percentiles (p50, p90, p99). `finish` has the server's own words for the
-    ends of answers, `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
-    server's own counters rose by in that time. `settings` is how the server says that it decodes, `sent` the fields
-    of the requests that said the sampler, with their values.
-    """
+    percentiles (p50, p90, p99). `finish` has the server's own words for the ends of answers, `outcomes` how many were
+    empty, cut off (`length`), refused or filtered; `counters` what the server's own counters rose by in that time.
+    `settings` is how the server says that it decodes, `sent` the fields of the requests that said the sampler, with
+    their values."""
 
     provider: str
     kind: str
@@ -69,16 +69,14 @@ class Served:
 
 def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
     """The record's part for these samples, whose `served` says what was reported of each; `session` are the fields that
-    are of all requests together.
-    """
+    are of all requests together."""
     rows = [sample.served or {} for sample in samples]
-    known = {name: [row[name] for row in rows if row.get(name) is not None] for name in _TOLD}
-    dates = sorted(known["asked"])
+    known = {name: [row[name] for row in rows if row.get(name) is not None] for name in REPORTED}
     whole = {name: known[name] for name in ("tokens_in", "tokens_out", "cost") if len(known[name]) == len(rows)}
     return Served(
         models=_counts(known["model"]),
-        first_asked=dates[0] if dates else None,
-        last_asked=dates[-1] if dates else None,
+        first_asked=min(known["asked"], default=None),
+        last_asked=max(known["asked"], default=None),
         first_token=float(median(known["first_token"])) if known["first_token"] else None,
         request=float(median(known["seconds"])) if known["seconds"] else None,
         finish=_counts(known["finish"]),
@@ -118,7 +116,8 @@ SECTION = ServerSection()
 
 
 def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
-    servers = sorted({_server(told) for told in cells})
+    kinds = [" ".join(filter(None, (told["kind"], told["version"]))) for told in cells]
+    servers = sorted({f"{told['provider']} ({kind})" for told, kind in zip(cells, kinds, strict=True)})
     ids = sorted({model for told in cells for model in told["models"]})
     dates = sorted({str(told[key])[:10] for told in cells for key in ("first_asked", "last_asked") if told[key]})
     asked, kept = (sum(told[key] for told in cells) for key in ("asked", "kept"))
@@ -134,11 +133,6 @@ def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
         *([f"{_total(cells, 'cost', '.4f')} USD"] if any(told["cost"] is not None for told in cells) else []),
         *[f"{word} {ends[kind]:,}" for kind, word in ENDS.items() if ends[kind]],
     ]
-
-
-def _server(told: Mapping[str, Any]) -> str:
-    version = f" {told['version']}" if told["version"] else ""
-    return f"{told['provider']} ({told['kind']}{version})"
 
 
 def _total(cells: list[Mapping[str, Any]], key: str, form: str = ",") -> str:

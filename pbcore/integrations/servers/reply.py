@@ -19,8 +19,7 @@ from pbcore.tasks.base import Message, Sample
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart; `fields` say the
-    sampler (`sampler_fields`).
-    """
+    sampler (`sampler_fields`)."""
 
     messages: tuple[Message, ...]
     max_tokens: int
@@ -47,10 +46,8 @@ def ask_of(
     spec: ServerSpec, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int = 0
 ) -> Ask:
     """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
-    `place` is that of a prompt which is no sample.
-
-    Raises ModelError for prompts that no server can be asked, InputError for a sampler that doesn't fit that length.
-    """
+    `place` is that of a prompt which is no sample. Raises ModelError for prompts that no server can be asked,
+    InputError for a sampler that doesn't fit that length."""
     limit = spec.max_tokens
     if isinstance(prompt, Sample):
         if prompt.canvas is not None:
@@ -76,8 +73,7 @@ class Reply:
     `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that apply. `seconds` runs
     from the request to the end of the answer, `first_token` to the first piece of text of a streamed one. Tokens are
     the server's counts. `asked` is the time of the request (ISO 8601, UTC). `step_map` has the step of each token as
-    the server counts it, `tokens` their texts or ids.
-    """
+    the server counts it, `tokens` their texts or ids."""
 
     text: str
     seconds: float
@@ -92,19 +88,11 @@ class Reply:
     step_map: tuple[int, ...] | None = None
     tokens: tuple[str | int, ...] | None = None
 
-    def cost(self, spec: ServerSpec) -> float | None:
-        """USD by the server's counts; None without prices or counts."""
-        if self.tokens_in is None or self.tokens_out is None:
-            return None
-        return spec.usd(self.tokens_in, self.tokens_out)
-
 
 class AnswerStore:
-    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only.
-
-    The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut
-    short is left where it is and counts as not answered.
-    """
+    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only. The file is only
+    ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut short is left where
+    it is and counts as not answered."""
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
         self._path, self._write, self._lock = path, write, threading.Lock()
@@ -170,8 +158,7 @@ def steps_of(value: Any) -> tuple[int, ...] | None:
 
 def tokens_of(value: Any) -> tuple[str | int, ...] | None:
     """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as log-probabilities have them;
-    None if there are none. Raises ValueError for any other form.
-    """
+    None if there are none. Raises ValueError for any other form."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -187,8 +174,10 @@ def word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def field_of(body: Any, path: str) -> Any:
+def field_of(body: Any, path: str | None) -> Any:
     """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is none."""
+    if not path:
+        return None
     for part in path.split("."):
         if isinstance(body, list) and part.isdecimal():
             body = dict(enumerate(body)).get(int(part))
@@ -199,21 +188,16 @@ def field_of(body: Any, path: str) -> Any:
 
 def text_of(content: Any) -> str:
     """The text of an answer's `content`: a text, none, or a list of texts and of typed parts (`{"type": "text", …}`; a
-    part of another type, such as thinking, is not the answer). Raises ValueError for any other form.
-    """
+    part of another type, such as thinking, is not the answer). Raises ValueError for any other form."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
         raise ValueError(f"its content is neither a text nor a list, but of type {type(content).__name__}")
-    return "".join(map(_text_of_part, content))
-
-
-def _text_of_part(part: Any) -> str:
-    kind = field_of(part, "type")
-    if kind in ("text", "output_text"):
-        return text_of(field_of(part, "text"))
-    if isinstance(part, str):
-        return part
-    if not isinstance(kind, str):
-        raise ValueError("its content is a list with parts of no type")
-    return ""
+    texts = []
+    for part in content:
+        kind = field_of(part, "type")
+        if not isinstance(part, str) and not isinstance(kind, str):
+            raise ValueError("its content is a list with parts of no type")
+        if isinstance(part, str) or kind in ("text", "output_text"):
+            texts.append(part if isinstance(part, str) else text_of(field_of(part, "text")))
+    return "".join(texts)

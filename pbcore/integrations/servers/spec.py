@@ -1,6 +1,5 @@
 """What a server's model is declared to be, what servers of a kind accept and report beside their answers, and a named
-sampler as fields of the request.
-"""
+sampler as fields of the request."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ class Kind:
     `version_field` say where the server tells its version, relative to the host; `settings_paths` where it tells how it
     decodes, and `settings` which places of that page a record keeps. `counters` maps what a record keeps to counters of
     the Prometheus page `/metrics`. `loads`: the server loads whatever model it is asked for, so that no list of its
-    models is complete.
-    """
+    models is complete."""
 
     sdk: str = "openai"
     base_url: str | None = None
@@ -43,7 +41,7 @@ class Kind:
 _SGLANG = ("/server_info", "/get_server_info")  # the second address is that of versions before it, deprecated since
 KINDS = {
     "openai": Kind(),
-    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com"),
+    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False),
     "vllm": Kind(
         version_paths=("/version",),
         settings_paths=("/server_info?config_format=json",),  # there with VLLM_SERVER_DEV_MODE=1
@@ -91,8 +89,7 @@ class ServerSpec:
     declared to be, or with `sampler_fields` (policy → part of its name → place in the request) the default. `nfe_field`
     is the place in an answer of its number of forwards, e.g. `usage.num_forwards`, `step_map_field` that of the step
     (1-based, in its block) of each token, `tokens_field` that of the tokens' texts or ids; `tokenizer` a folder with
-    the model's.
-    """
+    the model's."""
 
     name: str
     model: str
@@ -131,15 +128,14 @@ class ServerSpec:
     def answer_limit(self, task: str) -> int:
         """The declared limit of an answer to a task (its full name)."""
         category, _, short = task.partition("/")
-        limits = [self.task_max_tokens[name] for name in (task, short, category) if name in self.task_max_tokens]
-        return limits[0] if limits else self.max_tokens
+        limits = self.task_max_tokens
+        return next((limits[name] for name in (task, short, category) if name in limits), self.max_tokens)
 
     def refusal(self, sampler: SamplerName) -> str | None:
         """Why the model can't run a sampler; None if it can."""
         own, sampler = parse(self.sampler), sampler.alone
         if self.sampler_fields:
-            reason = why_not(self.sampler_fields, sampler)
-            if reason is not None:
+            if (reason := why_not(self.sampler_fields, sampler)) is not None:
                 return reason
         elif replace(sampler, temperature=own.temperature) != own:
             return f"{self.name} decodes behind its server; its sampler is {own}"
@@ -147,9 +143,9 @@ class ServerSpec:
             return f"{self.name} takes no temperature; its sampler is {own}"
         return None
 
-    def usd(self, tokens_in: int, tokens_out: int) -> float | None:
-        """What so many tokens cost; None without prices."""
-        if self.prices is None:
+    def usd(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        """What so many tokens cost; None without prices or counts."""
+        if self.prices is None or tokens_in is None or tokens_out is None:
             return None
         return (tokens_in * self.prices.input + tokens_out * self.prices.output) / 1_000_000
 
@@ -161,8 +157,7 @@ _PART = re.compile(r"([a-z_]*)([0-9.]*)")
 
 def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> str | None:
     """Why these fields can't say a sampler; None if they can. Every part of its name has a field, and every field a
-    value in the name.
-    """
+    value in the name."""
     if sampler.policy not in fields:
         return f"its sampler_fields have {', '.join(fields)}, and no {sampler.policy}"
     known, named = fields[sampler.policy], _parts(sampler)
@@ -176,11 +171,9 @@ def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> st
 
 
 def fields_of(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName, tokens: int, model: str) -> dict[str, Any]:
-    """Place in the request → value, for an answer of at most so many tokens.
-
-    Without `+b8` the block is the whole answer; the steps are those of the whole answer: k tokens each, or in every
-    block those of `linear8`. Raises InputError, naming the model, where they don't come out even.
-    """
+    """Place in the request → value, for an answer of at most so many tokens. Without `+b8` the block is the whole
+    answer; the steps are those of the whole answer: k tokens each, or in every block those of `linear8`. Raises
+    InputError, naming the model, where they don't come out even."""
     known, block = fields[sampler.policy], sampler.block or tokens
     values = {**dict.fromkeys(FLAGS, False), **_parts(sampler), BLOCK: block}
     if STEPS in known:
@@ -206,8 +199,7 @@ def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
 
 def _parts(sampler: SamplerName) -> dict[str, Any]:
     """The parts of a name with their values: those of `threshold-0.9+b32+dual` are number 0.9, b 32 and dual true. The
-    temperature has a field of its own in every request, and `+x4` is no part of it.
-    """
+    temperature has a field of its own in every request, and `+x4` is no part of it."""
     parts = {word or NUMBER: _value(text) for word, text in sampler.arguments}
     _, *modifiers = str(sampler).split("+")
     for modifier in modifiers:

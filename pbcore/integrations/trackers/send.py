@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +26,32 @@ def metrics(made: dict[str, Table]) -> dict[str, float]:
     """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, parts
     of a path that stand for a folder (empty, `.`, `..`) are left out, and a name that occurs twice gets a number."""
     named: dict[str, float] = {}
-    for row in _rows(made["cells"], ("id", *METRICS)):
-        plain = "/".join(part for part in _ODD.sub("_", row["id"]).split("/") if part not in ("", ".", ".."))
+    for cell_id, *values in zip(*(made["cells"][name] for name in ("id", *METRICS)), strict=True):
+        plain = "/".join(part for part in _ODD.sub("_", cell_id).split("/") if part not in ("", ".", ".."))
         prefix, number = plain, 1
         while any(f"{prefix}/{metric}" in named for metric in METRICS):
             number += 1
             prefix = f"{plain}_{number}"
-        named |= {f"{prefix}/{name}": float(row[name]) for name in METRICS if row[name] is not None}
+        cell = zip(METRICS, values, strict=True)
+        named |= {f"{prefix}/{name}": float(value) for name, value in cell if value is not None}
     return named
 
 
-def _rows(columns: Mapping[str, list[Any]], names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    return (dict(zip(names, values, strict=True)) for values in zip(*map(columns.__getitem__, names), strict=True))
-
-
-def _facts(run: RunDir) -> dict[str, Any]:
-    """What a run was: the facts of run.json without those of the machine's paths."""
+def _read(path: Path) -> tuple[RunDir, dict[str, Any], dict[str, float], list[list[Any]]]:
+    """A run, the facts of run.json without those of the machine's paths, its metrics, and a row per cell."""
+    run, made = RunDir(path), tables(path)
     facts = run.read_run()
     kept = ("started", "profile", "seeds", "data_seed", "limit", "shard", "settings", "versions", "machine", "parent")
-    return {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
+    facts = {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
+    rows = zip(*(made["cells"][name] for name in COLUMNS), strict=True)
+    return run, facts, metrics(made), [list(row) for row in rows]
+
+
+def _package(name: str, title: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"{title} is not installed: pip install 'pbcore[{name}]'") from None
 
 
 def _attachments(run: RunDir) -> list[Path]:
@@ -55,17 +63,13 @@ def to_wandb(path: Path, project: str) -> str:
     """Sends a run to a project of Weights & Biases: facts as config, metrics as summary, the cells as a table, pages
     and results as an artifact. With WANDB_MODE=offline everything stays below `wandb/`. Returns where it went. Raises
     InputError without wandb."""
-    try:
-        import wandb
-    except ImportError:
-        raise InputError("Weights & Biases is not installed: pip install 'pbcore[wandb]'") from None
-    run, made = RunDir(path), tables(path)
+    wandb = _package("wandb", "Weights & Biases")
+    run, facts, named, rows = _read(path)
     name = run.path.resolve().name
     artifact_name = f"pbcore-{_ODD.sub('_', name).replace('/', '_').replace(' ', '_')}"
     try:
-        with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
-            session.summary.update(metrics(made))
-            rows: list[Iterable[Any]] = [list(row.values()) for row in _rows(made["cells"], COLUMNS)]
+        with wandb.init(project=project, name=name, job_type="pbcore", config=facts) as session:
+            session.summary.update(named)
             session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
             artifact = wandb.Artifact(artifact_name, type="pbcore-run")
             for file in _attachments(run):
@@ -81,20 +85,15 @@ def to_wandb(path: Path, project: str) -> str:
 def to_mlflow(path: Path, uri: str, experiment: str) -> str:
     """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as parameters, metrics, the
     cells as a table, pages and results as artifacts. Returns the run's id. Raises InputError without MLflow."""
-    try:
-        import mlflow
-    except ImportError:
-        raise InputError("MLflow is not installed: pip install 'pbcore[mlflow]'") from None
-    run, made = RunDir(path), tables(path)
-    named = list(metrics(made).items())
-    rows = [list(row.values()) for row in _rows(made["cells"], COLUMNS)]
+    mlflow = _package("mlflow", "MLflow")
+    run, facts, named, rows = _read(path)
     try:
         mlflow.set_tracking_uri(uri)
         mlflow.set_experiment(experiment)
         with mlflow.start_run(run_name=run.path.resolve().name) as session:
-            mlflow.log_params({name: str(value)[:500] for name, value in _facts(run).items()})
+            mlflow.log_params({name: str(value)[:500] for name, value in facts.items()})
             for start in range(0, len(named), 500):  # a request takes at most 1,000
-                mlflow.log_metrics(dict(named[start : start + 500]))
+                mlflow.log_metrics(dict(islice(named.items(), start, start + 500)))
             mlflow.log_dict({"columns": list(COLUMNS), "data": rows}, "cells.json")
             for file in _attachments(run):
                 mlflow.log_artifact(str(file))

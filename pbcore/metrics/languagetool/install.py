@@ -1,8 +1,8 @@
 """Finds LanguageTool, or downloads it: the pinned English server, in the files whose digests jars.txt records.
 
-The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and
-the Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for
-remote rules, databases and shared caches are left out, so the server makes no network connections of its own.
+An English checker needs the server, the English rules, and the Spanish, Catalan and Portuguese ones that the server's
+language identifier loads at its start. The clients for remote rules, databases and shared caches are left out, so the
+server makes no network connections of its own.
 """
 
 import os
@@ -21,6 +21,7 @@ FOLDER_VARIABLE = "LTP_JAR_DIR_PATH"
 JAVA_VARIABLE = "PBCORE_JAVA"
 REPOSITORY_VARIABLE = "PBCORE_MAVEN_REPOSITORY"
 NO_DOWNLOAD_VARIABLE = "PBCORE_NO_DOWNLOAD"
+VARIABLES = (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)  # which server a process has
 
 
 def cache_folder() -> Path:

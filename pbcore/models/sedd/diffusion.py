@@ -68,9 +68,7 @@ class Graph:
         return own * kept + (1 - kept) * (tokens == self.mask_id)[:, None]
 
     def reverse_rate(self, tokens: Tensor, score: Tensor) -> Tensor:
-        """The rate (M, N) at which each token takes the present one's place in reverse time; its own entry is minus the
-        sum of the others.
-        """
+        """The rate (M, N) at which each token takes the present one's place in reverse time; each row's sum is 0."""
         rates = score / self.columns if self.mask_id is None else score * (tokens == self.mask_id)[:, None]
         rates = rates.scatter(-1, tokens[:, None], 0.0)
         return rates.scatter(-1, tokens[:, None], -rates.sum(-1, keepdim=True))
@@ -100,8 +98,7 @@ PREDICTORS = {"analytic": analytic, "euler": euler}
 
 def draw_tokens(probabilities: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (M,) by inverting the distribution function at uniforms (M,), and their probabilities (M,); negative ones
-    count as 0, and the rest is divided by its sum.
-    """
+    count as 0, and the rest is divided by its sum."""
     clamped = probabilities.clamp(min=0)
     cdf = clamped.double().cumsum(-1)  # (M, N)
     total = cdf[:, -1:]

@@ -1,8 +1,7 @@
 """SEDD as a model with its own decoding loop: given tokens are put back before every update, the rest follows the
 reverse process. Checkpoints are in their authors' layout.
 
-R rows, T positions, M open positions, N columns.
-"""
+R rows, T positions, M open positions, N columns."""
 
 import json
 import re
@@ -39,31 +38,26 @@ _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shif
 
 
 class Sedd:
-    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step.
-
-    NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
-    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch.
-    """
+    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps and a denoising one, all
+    counted by NFE. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
+    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch."""
 
     def __init__(
         self, name: str, network: SeddNetwork, tokenizer: Tokenizer, eos_id: int, info: Mapping[str, Any]
     ) -> None:
         config = network.config
-        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
-        self.network, self.tokenizer = network, tokenizer
-        self.hole = OPEN if config.mask_id is None else config.mask_id  # marks an open position of a canvas
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
-        self.device = next(network.parameters()).device
+        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, self._graph.mask_id
+        self.network, self.tokenizer, self.device = network, tokenizer, next(network.parameters()).device
+        self.hole = OPEN if self.mask_id is None else self.mask_id  # marks an open position of a canvas
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises InputError for a sampler other than `analytic-s…` and `euler-s…`."""
         self._steps(sampler)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN. Raises
-        ModelError for ids outside the vocabulary, too long rows, and a missing length.
-        """
+        ModelError for ids outside the vocabulary, too long rows, and a missing length."""
         sizes = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
         return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
 
@@ -86,12 +80,9 @@ class Sedd:
         draw: Draw = uniform,
         noise: Noise | None = None,
     ) -> list[Generation]:
-        """One Generation per row. Given tokens (infilling) stay where they are.
-
-        `draw` gives the random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each
-        position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is another schedule
-        than the checkpoint's.
-        """
+        """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the random numbers (R, T)
+        by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each position of the answer, and the first
+        tokens of a uniform graph those of `START`. `noise` is another schedule than the checkpoint's."""
         steps, noise = self._steps(sampler), noise or self._noise
         sizes = [len(row.prompt_ids) + len(row.canvas) for row in requests]
         columns = torch.arange(max(sizes), device=self.device)  # (T,)
@@ -159,14 +150,12 @@ def times(steps: int) -> list[float]:
 
 
 def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
-    """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
+    """The SEDD model of a registry entry, in float32 by default. Raises ModelError that says what to do."""
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:
         raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
     place = find_device(device)
     kind = find_dtype(dtype or "float32", place)
-    tokenizer: Tokenizer
-    own_eos: int | None
     if entry.dummy:
         config = read_sedd(entry.shape or {}, entry.name)
         torch.manual_seed(0)
@@ -174,16 +163,15 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         for parameter in network.parameters():  # so that no layer is left at 0
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.02)
-        tokenizer, own_eos = HashTokenizer(config.tokens), config.tokens - 1
+        tokenizer: Tokenizer = HashTokenizer(config.tokens, eos_id=config.tokens - 1)
     else:
         folder = locate(entry, options)
-        network = _filled(read_sedd(read_config(folder), str(folder)), folder)
+        network = _filled(read_sedd(entry.config or read_config(folder), str(folder)), folder)
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
             words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
             tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
-        own_eos = tokenizer.eos_id
-    eos_id = next((one for one in (options.eos_id, entry.eos_id, own_eos) if one is not None), None)
+    eos_id = next((one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None)
     if eos_id is None:
         raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")
     network = network.to(device=place, dtype=kind).eval().requires_grad_(False)

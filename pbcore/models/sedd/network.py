@@ -2,8 +2,7 @@
 returns log-scores.
 
 R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask with absorbing noise),
-M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too.
-"""
+M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too."""
 
 import math
 from collections.abc import Mapping
@@ -19,8 +18,6 @@ from pbcore.models.families import SEDD_GRAPHS
 from pbcore.printable import shown
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
-
-
 _ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}
 _KEYS = {  # a field's place in config.json
     "tokens": "tokens",
@@ -39,10 +36,8 @@ _KEYS = {  # a field's place in config.json
 
 @dataclass(frozen=True, slots=True)
 class SeddConfig:
-    """What decoding needs of a checkpoint's config: sizes, graph (the kind of corruption) and noise schedule.
-
-    `length` is the longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only.
-    """
+    """A checkpoint's config: sizes, graph (kind of corruption), noise schedule. `length` is the longest sequence of its
+    training; `sigma_min` and `sigma_max` are of geometric noise only."""
 
     tokens: int
     graph: str
@@ -61,10 +56,6 @@ class SeddConfig:
         """Columns of the score: the tokens, and the mask behind them with the absorbing graph."""
         return self.tokens + (self.graph == "absorb")
 
-    @property
-    def mask_id(self) -> int | None:
-        return self.tokens if self.graph == "absorb" else None
-
 
 def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
     """The config in a config.json. Raises ModelError that names every key that is missing or not allowed."""
@@ -75,18 +66,15 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
         value: Any = raw
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        values[field.name] = value
-        if allowed := _ALLOWED.get(field.name):
-            wanted = None if value in allowed else " or ".join(allowed)
-        elif field.type is bool:
-            wanted = None if type(value) is bool else "true or false"
-        elif field.type is int:
-            wanted = None if type(value) is int and value > 0 else "a positive number"
-        else:
-            values[field.name] = float(value) if type(value) in (int, float) else 0.0
-            wanted = None
-        if wanted:
+        if field.type is float:
+            value = float(value) if type(value) in (int, float) else 0.0
+        elif allowed := _ALLOWED.get(field.name):
+            if value not in allowed:
+                problems.append(f"{key} is {shown(value)}, not {' or '.join(allowed)}")
+        elif type(value) is not field.type or (field.type is int and value < 1):
+            wanted = "true or false" if field.type is bool else "a positive number"
             problems.append(f"{key} is {shown(value)}, not {wanted}")
+        values[field.name] = value
     if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
         low, high = (shown(raw["noise"].get(key)) for key in ("sigma_min", "sigma_max"))
         problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
@@ -120,10 +108,8 @@ class SeddNetwork(nn.Module):
         self.output_layer = _Output(config)
 
     def forward(self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,).
-
-        `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0.
-        """
+        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,). `seen` (R,
+        T) is false at padding, None without any. The entry of the token that stands there is 0."""
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
         hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
@@ -140,14 +126,13 @@ class SeddNetwork(nn.Module):
 
 
 class _SigmaMap(nn.Module):
-    """The noise level as sinusoids, then two linear layers."""
+    """The noise level as sinusoids, then two linear layers: (R,) → (R, E)."""
 
     def __init__(self, condition: int) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(2 * FREQUENCIES, condition), nn.SiLU(), nn.Linear(condition, condition))
 
     def forward(self, sigma: Tensor) -> Tensor:
-        """(R,) → (R, E)."""
         places = torch.arange(FREQUENCIES, dtype=torch.float32, device=sigma.device)
         angles = sigma.float()[:, None] * torch.exp(-math.log(10000) * places / FREQUENCIES)  # (R, 128)
         waves = torch.cat([angles.cos(), angles.sin()], dim=-1)

@@ -6,20 +6,19 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.analysis.compare import CellComparison, Comparison
 from pbcore.analysis.order import short
 from pbcore.printable import counted, fixed, signed
-from pbcore.report.cells import ROWS_NOTE
+from pbcore.report.cells import NONE, ROWS_NOTE
 from pbcore.report.comparison import RATES, joined, mean_text, rates_shown
+from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
-from pbcore.report.page.samples import Answers
-from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
+from pbcore.report.page.tables import MODEL, SAMPLER, Column, decimals, html_table, link, words
 from pbcore.report.page.write import assembled, questions_of
 from pbcore.report.scopes import Row
 from pbcore.results.rundir import RunDir, StoredCell
 
 SIDES = ("A", "B")
-Place = tuple[str, str]  # a side and the id of a cell there
 Entries = Sequence[StoredCell]
 
 
@@ -34,9 +33,9 @@ def comparison_page(comparison: Comparison, head: Entries, base: Entries, runs: 
 def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple[Path, Path]) -> list[Answers]:
     """The compared cells of both runs; the two of a pair name each other and what flipped between them. A cell of B
     that several of A are compared with names the first."""
-    pairs: dict[Place, CellComparison] = {}
+    pairs: dict[tuple[str, str], CellComparison] = {}  # by side and the cell's id there
     for compared in comparison.cells:
-        for place in _places(compared):
+        for place in zip(SIDES, compared.pair.ids, strict=True):
             pairs.setdefault(place, compared)
     given = [(side, entry) for side, entries in zip(SIDES, sides, strict=True) for entry in entries]
     places = [(side, entry) for side, entry in given if (side, entry.cell.id) in pairs]
@@ -45,20 +44,12 @@ def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple
     found = []
     for side, entry in places:
         cell, pair = entry.cell, pairs[side, entry.cell.id]
-        other = next((numbers.get(place) for place in _places(pair) if place[0] != side), None)
-        flips = (_indices(pair.worse), _indices(pair.better))
+        beside = SIDES[side == "A"]
+        other = numbers.get((beside, pair.pair.ids[SIDES.index(beside)]))
+        worse, better = (tuple(dict.fromkeys(flip.index for flip in flips)) for flips in (pair.worse, pair.better))
         name, asked = f"{side}:{cell.id}", kept[side](cell)
-        found.append(Answers(name, cell.model, cell, entry.samples, asked, side, other, *flips))
+        found.append(Answers(name, cell.model, cell, entry.samples, asked, side, other, worse, better))
     return found
-
-
-def _places(cell: CellComparison) -> list[Place]:
-    """The cells of A and B that it compares, of those that there are."""
-    return [(side, name) for side, name in zip(SIDES, (cell.pair.head, cell.pair.base), strict=True) if name]
-
-
-def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(flip.index for flip in flips))
 
 
 def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
@@ -78,51 +69,39 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     ]
     if compared:
         rates = rates_shown(comparison)
-        columns = [*COMPARED, *map(_rate, rates), DIFFERS]
+        columns = [*COMPARED, *map(_rate, rates), words("differs", "other conditions", wide=True)]
         caption = f"A − B in points; each cell opens its answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
         parts.append(html_table(columns, compared, caption, "compared cells"))
     if others:
-        parts.append(html_table(OTHERS, others, "not compared", "cells that were not compared"))
+        columns = [MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True)]
+        parts.append(html_table(columns, others, "not compared", "cells that were not compared"))
     return Markup(f"<section><h2>Differences</h2>{''.join(parts)}</section>")
 
 
 def _row(comparison: Comparison, cell: CellComparison) -> Row:
-    """A row of the table: scores and differences in points."""
-    verdict = "no clear change"
-    if cell.unchanged:
-        verdict = "the same"
-    elif comparison.significant(cell):
-        verdict = "worse" if (cell.change or 0) < 0 else "better"
-    pair = cell.pair
-    row: Row = {"model": _names(*pair.model), "sampler": _names(*pair.sampler), "task": pair.task, "cell": cell}
+    """A row of the table: names as `B's → A's` where they differ, scores and differences in points."""
+    model, sampler = (new if new == old else f"{old} → {new}" for new, old in (cell.pair.model, cell.pair.sampler))
+    row: Row = {"model": model, "sampler": sampler, "task": cell.pair.task, "cell": cell}
     for name in ("base", "head", "change", "low", "high"):
         share = getattr(cell, name)
         row[name] = None if share is None else 100 * share
-    row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better), "verdict": verdict}
+    row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
-    return row | {name: cell.rates.get(name, (None, None)) for name in RATES}
-
-
-def _names(head: str, base: str) -> str:
-    """`B's → A's` where a cell was compared with one of another name."""
-    return head if base == head else f"{base} → {head}"
+    return row | {"verdict": comparison.verdict(cell)}
 
 
 def _change(row: Row) -> str:
-    if row["change"] is None:
-        return NONE
-    interval = "" if row["low"] is None else f" [{signed(row['low'])} to {signed(row['high'])}]"
-    return f"{signed(row['change'])}{interval}".replace("-", "−")
+    return f"{signed(row['change'])} [{signed(row['low'])} to {signed(row['high'])}]".replace("-", "−")
 
 
 def _rate(name: str) -> Column:
     _, head, places = RATES[name]
 
     def shown(row: Row) -> str:
-        before, after = (NONE if value is None else fixed(value, places) for value in row[name])
+        before, after = (NONE if value is None else fixed(value, places) for value in row["cell"].rates[name])
         return before if before == after else f"{before} → {after}"
 
-    return Column(head, shown, lambda row: row[name][1], "B → A, where they differ")
+    return Column(head, shown, lambda row: row["cell"].rates[name][1], "B → A, where they differ")
 
 
 def _flips(row: Row) -> str:
@@ -155,5 +134,3 @@ COMPARED = (
     decimals("base", "B %"),
     decimals("head", "A %"),
 )
-DIFFERS = words("differs", "other conditions", wide=True)
-OTHERS = (MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True))

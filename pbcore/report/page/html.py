@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -40,46 +39,42 @@ def document(
         for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))
     )
     script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
-    policy = [
-        "default-src 'none'",
-        f"script-src '{_digest(script)}'",
-        f"style-src '{_digest(style)}'",
-        "img-src data:",
-        *(["connect-src 'self'"] if remote else []),
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
+    server = "connect-src 'self'; " if remote else ""
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        f"{server}base-uri 'none'; form-action 'none'"
+    )
     return rendered(
         "page.html",
-        policy="; ".join(policy),
+        policy=policy,
         title=title,
         holds="{}/{}".format(*holds),
         sections=sections,
-        **{name: Markup(value) for name, value in (("style", style), ("content", content), ("data", data))},
+        style=Markup(style),
+        content=Markup(content),
+        data=Markup(data),
         script=Markup(script),
     )
 
 
 def rendered(template: str, **values: Any) -> Markup:
     """A template of this package. Texts are foreign: on one line, their hidden signs shown, and escaped."""
-    return Markup(_environment().get_template(template).render(values))
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FunctionLoader(asset),
-        autoescape=True,
-        finalize=lambda value: printable(value, 2000) if type(value) is str else value,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return Markup(_TEMPLATES.get_template(template).render(values))
 
 
 def asset(name: str) -> str:
     """A file of this package."""
     return (files("pbcore.report.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+_TEMPLATES = Environment(
+    loader=FunctionLoader(asset),
+    autoescape=True,
+    finalize=lambda value: printable(value, 2000) if type(value) is str else value,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def embedded(name: str, data: Any) -> str:

@@ -11,9 +11,10 @@ from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
+from pbcore.report.cells import NONE
 from pbcore.report.page import tables
+from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
-from pbcore.report.page.samples import Answers
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
@@ -82,14 +83,13 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> list[tables.Column]:
 def exploration_section(cells: pd.DataFrame) -> Section:
     """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a law to compare with,
     without columns that are empty."""
-    told = cells.to_dict("records") if "decoding" in cells else []
-    own = ("pass_at", "flip_flops", "law")  # a cell with none of them has no row
+    own = {"pass_at", "flip_flops", "law"}  # a cell with none of them has no row
     rows = [
-        _explored(one, one["decoding"])
-        for one in told
-        if isinstance(one["decoding"], Mapping) and any(name in one["decoding"] for name in own)
+        _explored(one, told)
+        for one in cells.to_dict("records")
+        if isinstance(told := one.get("decoding"), Mapping) and own & set(told)
     ]
-    columns = [column for column in _columns(rows) if any(row[column.head] != tables.NONE for row in rows)]
+    columns = [column for column in _columns(rows) if any(row[column.head] != NONE for row in rows)]
     note = (
         "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and the share after which "
         "the same token came back (2602.06161). Texts / seed: different answers to a question over its seeds; pass@k: "
@@ -111,19 +111,15 @@ def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str
         "remasks": _number(told.get("remasks"), ".2f"),
         "same token again": _number(told.get("flip_flops"), ".0%"),
         "texts / seed": _number(told.get("distinct"), ".2f"),
-        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or tables.NONE,
-        "TV of transitions": _beside(law.get("kernel"), law.get("kernel_by_chance"), ".3f"),
-        "TV of places or visits": _beside(law.get("places", law.get("stationary")), law.get("places_by_chance"), ".3f"),
-        "bits (exact)": _beside(law.get("entropy"), law.get("entropy_exact"), ".2f"),
+        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or NONE,
+        "TV of transitions": _number(law.get("kernel"), ".3f", law.get("kernel_by_chance")),
+        "TV of places or visits": _number(law.get("places", law.get("stationary")), ".3f", law.get("places_by_chance")),
+        "bits (exact)": _number(law.get("entropy"), ".2f", law.get("entropy_exact")),
     }
 
 
-def _number(value: float | None, form: str) -> str:
-    return tables.NONE if value is None else format(value, form)
-
-
-def _beside(value: float | None, exact: float | None, form: str) -> str:
-    return _number(value, form) + ("" if exact is None else f" ({exact:{form}})")
+def _number(value: float | None, form: str, exact: float | None = None) -> str:
+    return (NONE if value is None else format(value, form)) + ("" if exact is None else f" ({exact:{form}})")
 
 
 KINDS = {

@@ -1,21 +1,89 @@
-"""Speed–quality plots as plain SVG: score over tokens per step with intervals, a line and a shape per series."""
+"""Speed–quality plots as plain SVG: means over tokens per step with intervals and ceilings, a line and a shape per
+policy family."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pbcore.printable import counted, printable
-from pbcore.report.curves import Dot, Series, fronts
-from pbcore.report.looks import Look
+from pbcore.analysis.order import family
+from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.printable import counted, fixed, printable
+from pbcore.report.cells import interval, silent
+from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
+from pbcore.report.scopes import Scope, average, by_sampler, lines, number
 
+ANY_SPEED = Look(6, 6, 1)
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
 NARROW, WIDE = 460, 920
 SIZE = 4.6  # of a marker
 _RAYS = [(SIZE * (0.6 if i % 2 else 1.5), math.pi * i / 5) for i in range(10)]
 _STAR = f"M{'L'.join(f'{far * math.sin(turn):.1f},{-far * math.cos(turn):.1f}' for far, turn in _RAYS)}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, the cell that it is of,
+    its sampler, and the ceiling in %, if that is below 100."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    text: str
+    cell: str = ""
+    sampler: str = ""
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A curve, or with `level` (score, low, high) the score of a model that reports no tokens per step. One that
+    doesn't lead is shown on demand."""
+
+    name: str
+    model: str
+    look: Look
+    dots: tuple[Dot, ...] = ()
+    level: tuple[float, float | None, float | None] | None = None
+    leads: bool = True
+
+
+def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> list[Series]:
+    """The curves of a scope's means, of which the `most` leading ones are to be seen, and the levels of models that
+    report no tokens per step. `known`: the look of each model's families in all plots of a run."""
+    ids = {(one["model"], one["sampler"]): one["id"] for one in scope.records} if len(scope.tasks) == 1 else {}
+    table, per_row = beside_ceilings(curves(scope.cells), scope.cells), _per_row(scope)
+    leaders = leading(table, most)
+    found = []
+    columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
+    for model, kind, group in lines(table):
+        dots = []
+        for sampler, rate, score, low, high, ceiling in group[columns].itertuples(index=False):
+            told = f"{model} {sampler}: {fixed(score)} %{interval(low, high)} at {fixed(rate, 2)} tokens per step"
+            told += per_row.get((model, sampler), "")
+            told += "" if math.isnan(ceiling) else f", ceiling {fixed(ceiling)} %"
+            lid, cell = ceiling if ceiling < FULL else None, ids.get((model, sampler), "")
+            dots.append(Dot(rate, score, number(low), number(high), told, cell, sampler, lid))
+        leads = (model, kind) in leaders
+        found.append(Series(f"{model} · {kind}", model, known[model, kind], tuple(dots), leads=leads))
+    for name, (score, low, high) in level_lines(silent(scope.cells)).items():
+        model, _, sampler = name.rpartition(" · ")
+        look = known.get((model, family(sampler)), ANY_SPEED)
+        found.append(Series(f"{name} (any speed)", model, look, level=(score, number(low), number(high))))
+    return found
+
+
+def _per_row(scope: Scope) -> dict[tuple[str, str], str]:
+    """(model, sampler) → its mean tokens per row in words, of those whose rows and calls differ."""
+    return {
+        (model, sampler): f", {fixed(mean, 2)} per row"
+        for model, sampler, group in by_sampler(scope.records)
+        if any(None not in (one["rows"], one["nfe"]) and one["rows"] != one["nfe"] for one in group)
+        and (mean := average([one["tokens_per_row"] for one in group], len(group))) is not None
+    }
 
 
 def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
@@ -26,14 +94,19 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
         return Markup()
     low, high = math.floor(math.log2(min(xs, default=1)) + 1e-9), math.ceil(math.log2(max(xs, default=1)) - 1e-9)
     axis = _Axis(low, max(high, low + 1), width)
+    points: dict[str, list[tuple[float, float]]] = {}
+    for one in series:
+        points.setdefault(one.model, []).extend((dot.x, dot.y) for dot in one.dots)
+    fronts = ((model, pareto(of_model)) for model, of_model in points.items())
     bands = [
         f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
-        for model, front in fronts(series)
+        for model, front in fronts
         if len(front) > 1
     ]
-    body = "".join([_axes(axis), *bands, *(_series(i, one, axis) for i, one in enumerate(series))])
+    drawn_series = [_series(i, one, axis) for i, one in enumerate(series)]
     names = ", ".join(printable(one.name, 60) for one in series)
     told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
+    body = f"{_axes(axis)}{''.join(bands)}{''.join(drawn_series)}"
     drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{attribute(told)}">{body}</svg>'
     led, rest = ([_key(i, one) for i, one in enumerate(series) if one.leads is leads] for leads in (True, False))
     more = f'<summary>{counted(len(rest), "more curve")}</summary><ul class="legend">{"".join(rest)}</ul>'
@@ -45,7 +118,7 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
 
 def _key(number: int, one: Series) -> str:
     """The series' entry in the legend."""
-    drawn = f"{_line([(-13, 0), (13, 0)], one.look)}{'' if one.level else marker(one.look, 0, 0)}"
+    drawn = f"{_line([(-13, 0), (13, 0)], one.look.dash)}{'' if one.level else marker(one.look, 0, 0)}"
     sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{one.look.colour}">{drawn}</svg>'
     return f'<li data-model="{attribute(one.model)}" data-line="{number}">{sign} {text(one.name)}</li>'
 
@@ -101,28 +174,28 @@ def _axes(axis: _Axis) -> str:
 
 
 def _series(number: int, one: Series, axis: _Axis) -> str:
-    hidden = "" if one.leads else ' class="rest"'
-    start = f'<g data-model="{attribute(one.model)}" data-line="{number}"{hidden}><g class="s{one.look.colour}">'
     if one.level:
-        score, below, above = one.level
-        area = ""
-        if below is not None and above is not None:
-            area = f'<path class="area" d="M{LEFT},{_y(below)}H{axis.width - RIGHT}V{_y(above)}H{LEFT}Z"/>'
-        line = _line([(LEFT, _y(score)), (axis.width - RIGHT, _y(score))], one.look)
-        return f"{start}{area}{line}</g></g>"
-    dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
-    line = _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look) if len(dots) > 1 else ""
-    lids = [(dot.x, dot.lid) for dot in dots if dot.lid is not None]
-    ceiling = _path("ceiling", lids, axis) if len(lids) > 1 else ""
-    return f"{start}{ceiling}{line}{''.join(_dot(dot, axis, one.look) for dot in dots)}</g></g>"
+        score, low, high = one.level
+        right, area = axis.width - RIGHT, ""
+        if low is not None and high is not None:
+            area = f'<path class="area" d="M{LEFT},{_y(low)}H{right}V{_y(high)}H{LEFT}Z"/>'
+        drawn = area + _line([(LEFT, _y(score)), (right, _y(score))], one.look.dash)
+    else:
+        dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
+        drawn = _path("ceiling", [(dot.x, dot.ceiling) for dot in dots if dot.ceiling is not None], axis)
+        drawn += _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look.dash)
+        drawn += "".join(_dot(dot, axis, one.look) for dot in dots)
+    hidden = "" if one.leads else ' class="rest"'
+    start = f'<g data-model="{attribute(one.model)}" data-line="{number}"{hidden}>'
+    return f'{start}<g class="s{one.look.colour}">{drawn}</g></g>'
 
 
 def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
     marks = ""
     if dot.low is not None and dot.high is not None:
         marks = f'<path class="bar" d="M0,{_y(dot.low)}V{_y(dot.high)}"/>'
-    if dot.lid is not None:
-        marks += f'<path class="lid" d="M-5,{_y(dot.lid)}h10"/>'
+    if dot.ceiling is not None:
+        marks += f'<path class="lid" d="M-5,{_y(dot.ceiling)}h10"/>'
     link = f' data-cell="{attribute(dot.cell)}"' if dot.cell else ""
     link += f' data-sampler="{attribute(dot.sampler)}"' if dot.sampler else ""
     return (
@@ -131,13 +204,15 @@ def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
     )
 
 
-def _path(kind: str, points: Sequence[tuple[float, float]], axis: _Axis, look: Look | None = None) -> str:
-    """A line through (rate, score) that the script can draw again."""
+def _path(kind: str, points: Sequence[tuple[float, float]], axis: _Axis, dash: int = 0) -> str:
+    """A line through (rate, score) that the script can draw again; nothing for a single point."""
+    if len(points) < 2:
+        return ""
     told = " ".join(f"{x:.6g},{_y(y)}" for x, y in points)
-    return _line([(axis.x(x), _y(y)) for x, y in points], look, kind).replace("/>", f' data-p="{told}"/>')
+    return _line([(axis.x(x), _y(y)) for x, y in points], dash, kind, f' data-p="{told}"')
 
 
-def _line(places: Iterable[tuple[float, float]], look: Look | None, kind: str = "line") -> str:
-    dashes = ("", "6 3", "2 3", "8 3 2 3")[look.dash if look else 0]
+def _line(places: Iterable[tuple[float, float]], dash: int, kind: str = "line", facts: str = "") -> str:
+    dashes = ("", "6 3", "2 3", "8 3 2 3")[dash]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}/>'
+    return f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}{facts}/>'

@@ -4,19 +4,19 @@ carry; and in Markdown, from the same columns."""
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
 from tabulate import tabulate
 
 from pbcore.analysis.order import short
-from pbcore.printable import fixed, printable
-from pbcore.report.cells import ROWS_NOTE
+from pbcore.printable import printable
+from pbcore.report.cells import ROWS_NOTE, interval, or_dash
 from pbcore.report.page.html import attribute, rendered, text
-from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, missing, overview
+from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
+from pbcore.report.tables import with_interval
 from pbcore.text import NAME, code, md
-
-NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,8 @@ def decimals(
     key: str, head: str, places: int = 1, about: str = "", optional: bool = False, none: str = "not measured"
 ) -> Column:
     """A column of numbers; `–` for what was not measured, and `none` says why."""
-
-    def shown(row: Row) -> str:
-        return NONE if row[key] is None else fixed(row[key], places)
-
-    return Column(head, shown, lambda row: row[key], about, optional=optional, none=none)
+    value = itemgetter(key)
+    return Column(head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none)
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -68,19 +65,15 @@ def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     return Column(head, lambda row: str(row[key]), None, about, wide)
 
 
-def scored(head: str, about: str = "", none: str = "", places: int = 1) -> Column:
+def scored(head: str, about: str = "", none: str = "") -> Column:
     """A column of scores in %, each with its 95 % interval."""
-
-    def shown(row: Row) -> str:
-        return with_interval(row, places) if row["score"] is not None else NONE
-
-    return Column(head, shown, lambda row: row["score"], about, none=none)
-
-
-def with_interval(row: Row, places: int = 1) -> str:
-    """`87.5 [70–95]`, the score in % alone where its interval isn't known."""
-    ends = "" if row["low"] is None or row["high"] is None else f" [{fixed(row['low'], 0)}–{fixed(row['high'], 0)}]"
-    return fixed(row["score"], places) + ends
+    return Column(
+        head,
+        lambda row: or_dash(row["score"]) + interval(row["low"], row["high"]),
+        itemgetter("score"),
+        about,
+        none=none,
+    )
 
 
 MODEL = words("model", "model")
@@ -192,7 +185,7 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
 
 def matrix(scope: Scope) -> Markup:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per task."""
-    groups = [{record["task"]: record for record in group} for _, _, group in by_sampler(scope.records)]
+    groups = [by_task(group, scope.tasks) for _, _, group in by_sampler(scope.records)]
     rows = [row | {"cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
     mean = scored("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, scope.tasks)]
@@ -201,27 +194,20 @@ def matrix(scope: Scope) -> Markup:
 
 
 def _of_task(task: str) -> Column:
-    def shown(row: Row) -> str:
-        cell = row["cells"].get(task)
-        if cell is None:
-            return "·"
-        if cell["status"] != "ok":
-            return "error"
-        return NONE if cell["score"] is None else with_interval(cell, 0)
-
     def linked(row: Row, inner: str) -> str:
-        cell = row["cells"].get(task)
-        if cell is None:
-            return f'<span title="not run">{inner}</span>'
-        if cell["status"] != "ok":
-            return f'<span title="{attribute(cell["error"])}">{inner}</span>'
-        return link(cell["id"], inner, heat(cell["score"]))
+        cell = row["cells"][task]
+        if cell["status"] == "ok":
+            return link(cell["id"], inner, heat(cell["score"]))
+        return f'<span title="{attribute(cell.get("error", "not run"))}">{inner}</span>'
 
-    def value(row: Row) -> float | None:
-        cell = row["cells"].get(task)
-        return None if cell is None else cell["score"]
-
-    return Column(printable(short(task), 40), shown, value, task, task=task, linked=linked)
+    return Column(
+        printable(short(task), 40),
+        lambda row: with_interval(row["cells"][task]),
+        lambda row: row["cells"][task]["score"],
+        task,
+        task=task,
+        linked=linked,
+    )
 
 
 def heat(score: float | None) -> str:

@@ -11,19 +11,18 @@ import pandas as pd
 from markupsafe import Markup
 
 from pbcore.analysis.factors import factor_changes
+from pbcore.analysis.order import family
 from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.report.cells import ROWS_NOTE, gaps, rows_differ, run_facts
-from pbcore.report.curves import Looks, look_of_all, series
-from pbcore.report.headline import findings, measured
-from pbcore.report.page.data import page_data
+from pbcore.report.cells import ROWS_NOTE, findings, gaps, measured, rows_differ, run_facts
+from pbcore.report.looks import Look, looks
+from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
-from pbcore.report.page.samples import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
-from pbcore.report.page.svg import WIDE, plot
+from pbcore.report.page.svg import WIDE, plot, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
 from pbcore.report.scopes import Scope, overview, policies, scopes
-from pbcore.results.json_values import encodable
+from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
 from pbcore.results.record import CellRecord
@@ -38,9 +37,8 @@ MEANS = "means over each model's own tasks"
 
 
 def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> Path:
-    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before.
-
-    Raises the errors of `results.load`."""
+    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before. Raises
+    the errors of `results.load`."""
     path = Path(run_dir)
     cells, answers = found or read(path)
     return rebuild(cells, [path], path, answers)
@@ -88,10 +86,8 @@ def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
 
 
 def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()) -> list[Answers]:
-    """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
-    `known`: what was read of the one source before.
-
-    In a frame of several runs a model may be named with its run ("tiny of a")."""
+    """The answers of a frame's cells, in its order; in one of several runs a model may be named with its run ("tiny of
+    a"). A cell without a record there (of published tables) is left out. `known`: what was read of the one source."""
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))
@@ -103,15 +99,13 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[Sto
             cell = entry.cell
             names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
-    runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
-    for run, name, model, task, sampler in zip(
-        runs, cells["id"], cells["model"], cells["task"], cells["sampler"], strict=True
-    ):
-        given = next((one for one in (model, model.rpartition(" of ")[0]) if (run, one, task, sampler) in stored), None)
-        if given is not None:
-            entry, questions = stored[run, given, task, sampler]
-            found.append(Answers(name, model, entry.cell, entry.samples, questions))
+    for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
+        models = row["model"], row["model"].rpartition(" of ")[0]
+        places = ((row["run"], model, row["task"], row["sampler"]) for model in models)
+        if place := next((place for place in places if place in stored), None):
+            entry, questions = stored[place]
+            found.append(Answers(row["id"], row["model"], entry.cell, entry.samples, questions))
     return found
 
 
@@ -142,7 +136,27 @@ def page(
 ) -> str:
     """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no
     answers and asks its server for them. `where`: the run, as seen from the page's folder."""
-    content, sections = _content(cells, answers, run)
+    whole, categories = scopes(cells)
+    known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
+    rows = overview(whole)
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
+    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
+    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
+    missing = gaps(cells)
+    content = rendered(
+        "content.html",
+        measured=measured(cells, run),
+        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
+        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
+        overview=means if rows else "",
+        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
+        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
+        further=Markup("".join(section.html() for section in further)),
+        gaps=missing,
+        facts=run_facts(cells, run),
+    )
+    notes = ["not measured, and notes"] if missing else []
+    sections = ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]  # of its navigation
     return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
 
 
@@ -172,32 +186,7 @@ def assembled(
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
 
 
-def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The static page, and the headings that its navigation names."""
-    whole, categories = scopes(cells)
-    known = look_of_all(whole.cells)
-    rows = overview(whole)
-    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
-    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
-    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
-    missing = gaps(cells)
-    content = rendered(
-        "content.html",
-        measured=measured(cells, run),
-        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
-        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
-        overview=means if rows else "",
-        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
-        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
-        further=Markup("".join(section.html() for section in further)),
-        gaps=missing,
-        facts=run_facts(cells, run),
-    )
-    notes = ["not measured, and notes"] if missing else []
-    return content, ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]
-
-
-def _category(scope: Scope, known: Looks, alone: bool) -> dict[str, Any]:
+def _category(scope: Scope, known: Mapping[tuple[str, str], Look], alone: bool) -> dict[str, Any]:
     """What the template shows of a category."""
     speed = "speed at a quality, by policy"
     return {

@@ -1,6 +1,5 @@
 """`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all weights), or resumes an
-interrupted run.
-"""
+interrupted run."""
 
 import argparse
 import time
@@ -9,19 +8,62 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import torch
+import yaml
+from matplotlib.figure import Figure
 
 from pbcore.errors import InputError, PbcoreError
-from pbcore.grid import values
 from pbcore.links import docs
 from pbcore.models import resolve_model
+from pbcore.models.adapter import digest
+from pbcore.models.sedd import model as sedd
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
-from pbcore.train.loop import STATE
-from pbcore.train.lora import files
-from pbcore.train.lora.run import LoraRun, resume, save, start, train
+from pbcore.train.loop import STATE, write_table
+from pbcore.train.lora.run import LoraRun, put, resume, save, start, train
 from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
+from pbcore.train.network import ScoreLoss
+
+WHOLE = """# `{settings.model}` fine-tuned on {settings.task}
+
+Use it by its folder, DIR:
+
+    pytest benches --model {settings.model} --model DIR --task {settings.task}
+
+"""
+ADAPTER = """---
+library_name: peft
+base_model: {settings.model}
+---
+# A LoRA adapter of `{settings.model}` for {settings.task}
+
+Adapter `{digest}`: rank {settings.rank}, α {settings.alpha:g}, on {targets}. Use it as `{settings.model}+DIR`, where DIR is this folder:
+
+    pytest benches --model {settings.model} --model {settings.model}+DIR --task {settings.task}
+
+"""
+CARD = """| step | validation loss | {run.data.task.headline} under `{settings.sampler}` |
+|---:|---:|---:|
+{rows}
+
+The weights are those of step {best[step]:,}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
+the validation examples; step 0 is the model before. Trained on {train:,} examples in {run.step:,} of
+{run.steps:,} steps, {minutes:.1f} minutes on {run.model.device.type} in {run.model.info[dtype]}; `loss.csv` and `loss.png` have every step's loss. The
+loss is the {loss}, with t ~ U(0, 1) for each row.
+
+Settings ({page} explains them):
+
+```yaml
+{values}```
+
+![loss](loss.png)
+"""
+LOSSES = {
+    "lora": "cross-entropy of masked answer tokens (nats)",
+    "full": "score entropy of noisy answer tokens, times σ′(t)·t",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,9 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _settings(options: argparse.Namespace) -> LoraSettings:
-    """The settings that are given; of the others a SEDD model has those of F.4. Raises InputError for settings of an
-    adapter with such a model, which is trained whole.
-    """
+    """The settings given, for a SEDD model over those of F.4. Raises InputError for an adapter's settings with one."""
     given = {field.name: getattr(options, field.name) for field in fields(LoraSettings) if hasattr(options, field.name)}
     given["task"] = next((name for name in all_task_names() if short(name) == options.task), options.task)
     if resolve_model(options.adapt).family == "sedd":
@@ -73,7 +113,7 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     if run.step < run.steps:
         say(f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.accelerator.is_main_process and run.best is not None:
-        files.write(run, run.best, out)
+        _write(run, run.best, out)
         say(f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
         name = f"{settings.model}+{out}" if adapter else out
         say(f"use it: pytest benches --model {settings.model} --model {name}")
@@ -103,46 +143,76 @@ def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
     return report
 
 
+def _write(run: LoraRun, best: dict[str, Any], folder: Path) -> None:
+    """Writes the best adapter (of a model that was trained whole: its checkpoint), its card and its loss."""
+    folder.mkdir(parents=True, exist_ok=True)
+    put(run, best["weights"])
+    if isinstance(run.plain, ScoreLoss):
+        sedd.save(run.plain.network, folder)
+        run.model.tokenizer.save(folder)
+    else:
+        adapter: Any = run.plain.adapted
+        adapter.save_pretrained(folder, save_embedding_layers=False)
+    write_table(run.log, folder)
+    _plot(run, folder / "loss.png")
+    (folder / "README.md").write_text(_card(run, best, folder), encoding="utf-8")
+
+
+def _plot(run: LoraRun, path: Path) -> None:
+    """The loss over steps, its mean over 50 steps, and what the validation examples gave."""
+    figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
+    axes = figure.add_subplot()
+    steps, losses = zip(*((row["step"], row["loss"]) for row in run.log if "loss" in row), strict=True)
+    axes.plot(steps, losses, linewidth=0.5, alpha=0.4, color="C0")
+    means = [fmean(losses[max(0, end - 50) : end]) for end in range(1, len(losses) + 1)]
+    axes.plot(steps, means, color="C0", label="training, mean of 50 steps")
+    judged = [(row["step"], row["validation_loss"], 100 * row["score"]) for row in run.log if "score" in row]
+    steps, losses, percents = zip(*judged, strict=True)
+    axes.plot(steps, losses, "o-", color="C1", label="validation")
+    axes.set(xlabel="step", ylabel=LOSSES[run.settings.method], yscale="log")
+    scores = axes.twinx()
+    scores.plot(steps, percents, "s--", color="C2")
+    scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
+    axes.legend()
+    figure.savefig(path)
+
+
+def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
+    settings = run.settings
+    adapter = settings.method == "lora"
+    judged = [row for row in run.log if "score" in row]
+    return ((ADAPTER if adapter else WHOLE) + CARD).format(
+        run=run,
+        settings=settings,
+        best=best,
+        page=docs("fine-tune.md"),
+        digest=digest(folder) if adapter else "",
+        loss=LOSSES[settings.method],
+        targets=", ".join(settings.targets),
+        rows="\n".join(f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |" for r in judged),
+        scored=min(settings.scored, len(run.data.validation)),
+        validation=len(run.data.validation),
+        train=len(run.data.train),
+        minutes=run.seconds / 60,
+        values=yaml.safe_dump(settings.to_json(), sort_keys=False, width=110),
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog=f"More: {docs('fine-tune.md')}"
     )
-    default = {field.name: field.default for field in fields(LoraSettings)}
-
-    def add(name: str, kind: Callable[[str], object], help: str, metavar: str = "N") -> None:
-        value = default[name.replace("-", "_")]
-        shown = "" if value is None else f" (default: {value})"
-        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown, default=argparse.SUPPRESS)
-
     parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt")
     parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
     parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)")
-    add("rank", int, "rank of the adapter")
-    add("alpha", int, "its scale is α / rank", "A")
-    add("dropout", float, "dropout before the adapter", "P")
-    targets = f"adapted (default: {default['targets']})"
-    parser.add_argument("--targets", nargs="+", metavar="MODULE", help=targets, default=argparse.SUPPRESS)
-    add("train", int, "training examples")
-    add("validation", int, "validation examples")
-    add("epochs", int, "passes over the training examples")
-    add("batch", int, "rows of an optimizer step")
-    add("accumulate", int, "forwards that share a step's rows, for less memory")
-    add("rate", float, "learning rate", "R")
-    add("warmup", float, "share of the steps in which the learning rate grows", "SHARE")
-    add("weight-decay", float, "weight decay of AdamW", "W")
-    add("clip", float, "norm at which gradients are clipped", "NORM")
-    add("balance", float, "a row's tokens weigh its number of masks to the power −B", "B")
-    add("seed", int, "seed of examples, noise, dropout and first weights")
-    add("n", values.lengths, "items of the lists: 15, 3-6 or 5,10,20")
-    add("shots", int, "solved examples before each question; 0, the official way: the last question alone")
-    add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
-    add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
-    again = "compute layers again to save memory"
-    parser.add_argument("--gradient-checkpointing", action="store_true", help=again, default=argparse.SUPPRESS)
-    add("sampler", str, "sampler under which the best adapter is found", "NAME")
-    add("scored", int, "validation examples that are decoded to find it")
-    add("every", int, "steps between two validations (default: an epoch)")
+    for item in fields(LoraSettings):
+        name, words = f"--{item.name.replace('_', '-')}", dict(item.metadata)
+        if item.default is False:
+            parser.add_argument(name, action="store_true", default=argparse.SUPPRESS, **words)
+        elif words:
+            words["help"] += "" if item.default is None else f" (default: {item.default})"
+            parser.add_argument(name, default=argparse.SUPPRESS, **words)
     parser.add_argument("--steps", type=int, metavar="N", help="stop after this step; the same command goes on")
     parser.add_argument("--save-minutes", type=float, default=3.0, metavar="M", help="minutes between two saved states")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

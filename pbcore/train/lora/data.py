@@ -55,9 +55,8 @@ class Examples:
         return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
     def _row(self, index: int, sample: Sample) -> Row:
-        """A sample on the canvas that decoding starts from, read once. Raises ModelError for words that the model
-        lacks, InputError for an answer that doesn't fit.
-        """
+        """A sample on the canvas that decoding starts from, read once. Raises ModelError or InputError if it can't be
+        one."""
         if index not in self._rows:
             prompt, rng = self.model.encode(sample, None, 0).prompt_ids, Random(f"{self.settings.seed}/{index}")
             self._rows[index] = row(sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng)
@@ -72,11 +71,9 @@ class Examples:
 
 def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
     """The examples of a task: its train split, which `load_task` generates, or the rows of the user's own folder or
-    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for.
-
-    Without shots an example is its last question alone, as in the official code. Raises InputError for fewer examples
-    than a batch, and for shots of a task that has none to choose.
-    """
+    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for. Without shots an
+    example is its last question alone, as in the official code. Raises InputError for fewer examples than a batch, and
+    for shots of a task that has none to choose."""
     wanted, shots = settings.train + settings.validation, settings.shots or None
     if settings.data_dir is None and task_spec(settings.task).rows is None:
         task = load_task(settings.task, None, settings.n, wanted, settings.seed, "train", shots)

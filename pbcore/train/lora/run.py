@@ -27,9 +27,7 @@ from pbcore.train.noise import Batch
 @dataclass(slots=True)
 class LoraRun:
     """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
-
-    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper.
-    """
+    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper."""
 
     settings: LoraSettings
     model: Any  # a MaskedModel, or a Sedd that is trained whole
@@ -76,11 +74,8 @@ def start(settings: LoraSettings) -> LoraRun:
 
 def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
     """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
-    on.
-
-    Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
-    modules that the model lacks.
-    """
+    on. Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
+    modules that the model lacks."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -99,10 +94,7 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         )
     module: Any = network.module
     config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=list(settings.targets),
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=list(settings.targets)
     )
     torch.manual_seed(settings.seed)
     try:
@@ -130,8 +122,7 @@ def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
     """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
-    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept.
-    """
+    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept."""
     every = run.settings.every or run.data.steps_per_epoch
     if not run.log:
         run.log.append({"step": 0, **_judged(run), "seconds": 0.0})  # the model itself, to compare with
@@ -150,9 +141,7 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
 
 
 def _step(run: LoraRun, rate: float) -> float:
-    """One optimizer step, shared by processes and forwards; its gradient doesn't depend on how it is shared, up to
-    rounding and dropout. Returns the loss before it.
-    """
+    """One optimizer step, shared by processes and forwards, up to rounding and dropout; returns the loss before it."""
     settings, accelerator = run.settings, run.accelerator
     batch = run.data.batch(run.step)
     run.loss.train()
@@ -191,9 +180,7 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples; processes take turns. After a step the best score's weights are kept,
-    of equal scores those with the lower loss.
-    """
+    """Loss and score of the validation examples; after a step the best weights are kept, by score, then by loss."""
     run.loss.eval()
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.grid.option import lengths
 
 # What may change between two parts of a run, since it decides no weight.
 FREE = ("scored", "device")
@@ -22,6 +23,11 @@ F4: Mapping[str, Any] = {
 }
 
 
+def _option(default: Any, help: str, metavar: str = "N", **words: Any) -> Any:
+    """A setting that the command has as an option, with what argparse is to know of it."""
+    return field(default=default, metadata={"type": type(default), "help": help, "metavar": metavar, **words})
+
+
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
     """The settings of a run; docs/fine-tune.md has a table of them. Raises InputError for values that don't fit.
@@ -30,34 +36,37 @@ class LoraSettings:
     learning rate grows in the share `warmup` of the steps, then falls to 0 by half a cosine. `method` is `lora`, or
     `full` for all weights and none of OF_ADAPTERS. With a `balance` of 1 every row counts alike, with 0 every token.
     Every `every` steps (None: after each epoch) `scored` validation examples are decoded under `sampler`; the weights
-    with the best score are kept. Without `shots` an example is its last question alone, as in the official code.
-    """
+    with the best score are kept. Without `shots` an example is its last question alone, as in the official code."""
 
     model: str
     task: str
-    rank: int = 128
-    alpha: int = 256
-    dropout: float = 0.05
-    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    train: int = 20_000
-    validation: int = 5_000
-    epochs: int = 10
-    batch: int = 32
-    accumulate: int = 1
-    rate: float = 1e-5
-    warmup: float = 0.05
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    balance: float = 1.0
-    seed: int = 0
-    n: tuple[int, ...] | None = None
-    shots: int = 0
-    data_dir: str | None = None
-    dtype: str | None = None
-    gradient_checkpointing: bool = False
-    sampler: str = "confidence-k1"
-    scored: int = 200
-    every: int | None = None
+    rank: int = _option(128, "rank of the adapter")
+    alpha: int = _option(256, "its scale is α / rank", "A")
+    dropout: float = _option(0.05, "dropout before the adapter", "P")
+    targets: tuple[str, ...] = _option(("q_proj", "k_proj", "v_proj"), "adapted", "MODULE", type=str, nargs="+")
+    train: int = _option(20_000, "training examples")
+    validation: int = _option(5_000, "validation examples")
+    epochs: int = _option(10, "passes over the training examples")
+    batch: int = _option(32, "rows of an optimizer step")
+    accumulate: int = _option(1, "forwards that share a step's rows, for less memory")
+    rate: float = _option(1e-5, "learning rate", "R")
+    warmup: float = _option(0.05, "share of the steps in which the learning rate grows", "SHARE")
+    weight_decay: float = _option(0.0, "weight decay of AdamW", "W")
+    clip: float = _option(1.0, "norm at which gradients are clipped", "NORM")
+    balance: float = _option(1.0, "a row's tokens weigh its number of masks to the power −B", "B")
+    seed: int = _option(0, "seed of examples, noise, dropout and first weights")
+    n: tuple[int, ...] | None = _option(None, "items of the lists: 15, 3-6 or 5,10,20", type=lengths)
+    shots: int = _option(0, "solved examples before each question; 0, the official way: the last question alone")
+    data_dir: str | None = _option(
+        None, "folder with the official train split, in the layout of the official samples", "DIR", type=str
+    )
+    dtype: str | None = _option(
+        None, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE", type=str
+    )
+    gradient_checkpointing: bool = field(default=False, metadata={"help": "compute layers again to save memory"})
+    sampler: str = _option("confidence-k1", "sampler under which the best adapter is found", "NAME")
+    scored: int = _option(200, "validation examples that are decoded to find it")
+    every: int | None = _option(None, "steps between two validations (default: an epoch)", type=int)
     method: str = "lora"
     device: str = "cpu"
 
@@ -68,8 +77,7 @@ class LoraSettings:
 
         wrong = odd("rank train validation epochs batch accumulate scored", lambda count: count >= 1, "at least 1")
         wrong += odd("shots", lambda count: count >= 0, "at least 0")
-        if self.every is not None:
-            wrong += odd("every", lambda count: count >= 1, "at least 1")
+        wrong += odd("every", lambda count: count is None or count >= 1, "at least 1")
         wrong += odd("alpha rate clip", lambda value: value > 0, "above 0")
         wrong += odd("dropout warmup", lambda share: 0 <= share < 1, "0 to 1")
         if wrong:

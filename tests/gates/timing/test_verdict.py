@@ -11,7 +11,7 @@ MACHINE = {"cpu": "x", "cpus": 2}
 
 class TestJudgeTiming:
     def verdict(self, head: list[float], base: list[float], **options: object) -> tuple[bool, bool]:
-        found = judge_timing(head, base, 0.1, **({"head_machine": MACHINE, "base_machine": MACHINE} | options))  # type: ignore[arg-type]
+        found = judge_timing(head, base, 0.1, **({"machines": (MACHINE, MACHINE)} | options))  # type: ignore[arg-type]
         return found.judged, found.ok
 
     def test_only_a_clear_gap_fails(self) -> None:
@@ -25,14 +25,14 @@ class TestJudgeTiming:
     @pytest.mark.parametrize(
         ("options", "why"),
         [
-            ({"base_machine": {"cpu": "y", "cpus": 2}}, "different machines: cpu"),
+            ({"machines": (MACHINE, {"cpu": "y", "cpus": 2})}, "different machines: cpu"),
             ({"shared": True}, "shared"),
-            ({"head_machine": {}}, "has no record of the machine"),
+            ({"machines": ({}, MACHINE)}, "has no record of the machine"),
         ],
     )
     def test_says_why_it_did_not_judge(self, options: dict[str, object], why: str) -> None:
         """Other machines and shared devices are not judged, with the reason."""
-        given_options = {"head_machine": MACHINE, "base_machine": MACHINE} | options
+        given_options = {"machines": (MACHINE, MACHINE)} | options
         found = judge_timing([9.0] * 3, [1.0] * 3, 0.1, **given_options)  # type: ignore[arg-type]
         assert not found.judged
         assert found.ok
@@ -40,7 +40,7 @@ class TestJudgeTiming:
 
     def test_the_margin_itself_is_no_failure(self) -> None:
         """A fastest round that takes exactly the slowest base round and the margin passes; the medians are shown."""
-        found = judge_timing([1.5, 2.0, 1.5], [0.5, 1.0, 1.0], 0.5, head_machine=MACHINE, base_machine=MACHINE)
+        found = judge_timing([1.5, 2.0, 1.5], [0.5, 1.0, 1.0], 0.5, machines=(MACHINE, MACHINE))
         assert (found.ok, found.ratio) == (True, 1.5)
         assert found.reason.startswith("median 1 s → 1.5 s (+50.0 %), fastest head round 1.5 s, slowest base round 1 s")
 
@@ -54,15 +54,15 @@ class TestJudgeTiming:
         assert self.verdict([9.0] * 2, [1.0] * 3) == (False, True)
         assert self.verdict([9.0] * 3, [1.0] * 2) == (False, True)
         with pytest.raises(ValueError, match="margin"):
-            judge_timing([1.0] * 3, [1.0] * 3, -1, head_machine=MACHINE, base_machine=MACHINE)
+            judge_timing([1.0] * 3, [1.0] * 3, -1, machines=(MACHINE, MACHINE))
 
     def test_no_margin_is_a_margin(self) -> None:
         """Then any clear gap fails, with the margin in words; a verdict that isn't judged has no ratio."""
-        found = judge_timing([1.1] * 3, [1.0] * 3, 0.0, head_machine=MACHINE, base_machine=MACHINE)
+        found = judge_timing([1.1] * 3, [1.0] * 3, 0.0, machines=(MACHINE, MACHINE))
         assert (found.judged, found.ok) == (True, False)
         assert found.reason.startswith("slower by more than 0 %: median 1 s → 1.1 s (+10.0 %)")
         assert found.ratio == pytest.approx(1.1)
-        assert judge_timing([], [], 0.0, head_machine=MACHINE, base_machine=MACHINE).ratio is None
+        assert judge_timing([], [], 0.0, machines=(MACHINE, MACHINE)).ratio is None
 
     @pytest.mark.parametrize(
         ("head", "base", "why"),
@@ -77,7 +77,7 @@ class TestJudgeTiming:
         self, head: dict[str, object], base: dict[str, object], why: str
     ) -> None:
         """By the alphabet; a fact that one side lacks differs."""
-        found = judge_timing([1.0] * 3, [1.0] * 3, 0.1, head_machine=head, base_machine=base)
+        found = judge_timing([1.0] * 3, [1.0] * 3, 0.1, machines=(head, base))
         assert (found.judged, found.reason) == (False, f"timing not judged: {why}")
 
     @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ class TestJudgeTiming:
     )
     def test_rounds_that_cannot_be_judged(self, head: list[float], base: list[float], why: str) -> None:
         """What is missing, and what to do about it."""
-        found = judge_timing(head, base, 0.1, head_machine=MACHINE, base_machine=MACHINE)
+        found = judge_timing(head, base, 0.1, machines=(MACHINE, MACHINE))
         assert (found.judged, found.ok, found.reason) == (False, True, f"timing not judged: {why}")

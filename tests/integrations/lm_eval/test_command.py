@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pbcore import results
 from pbcore.cli import main
+from pbcore.integrations.lm_eval.records import CACHED
 from tests.integrations.lm_eval.harness import copy_task, needs_harness
 
 needs_harness()
@@ -69,6 +71,23 @@ def test_its_files_can_be_imported_again(
     assert main(["lm-eval", "import", str(run / "lm_eval"), "again"]) == 0
     assert results.load_cells("again") == results.load_cells(run)
     assert "tiny/lm_eval/toy_copy/threshold-0.9" in capsys.readouterr().out
+
+
+def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(ran: Path, tmp_path: Path) -> None:
+    """One cached answer among four: scores stay, what its forwards would say is not measured, with the reason."""
+    [run] = (ran / "reports").iterdir()
+    shutil.copytree(run / "lm_eval", tmp_path / "lm_eval")
+    file = next((tmp_path / "lm_eval").rglob("results_*.json"))
+    written = json.loads(file.read_text())
+    requests = written["config"]["pbcore"]["tasks"]["toy_copy"]["requests"]
+    assert requests.pop()["doc"] == 3
+    file.write_text(json.dumps(written))
+    assert main(["lm-eval", "import", str(tmp_path / "lm_eval"), str(tmp_path / "again")]) == 0
+    [all_asked], [cell] = results.load_cells(run), results.load_cells(tmp_path / "again")
+    assert cell.scores == all_asked.scores
+    assert (cell.nfe_mean, cell.seconds, cell.tokens_per_step) == (None, None, None)
+    assert cell.absent == {**all_asked.absent, "nfe": CACHED, "seconds": CACHED}
+    assert all_asked.absent.keys().isdisjoint({"nfe", "seconds"})
 
 
 def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,13 +92,17 @@ class TestRows:
         assert "resumed: 2 cells kept, 1 measured" in said
 
     def test_x_stops_after_the_cells_that_run(self, cells: Project, two: Nodes) -> None:
-        """A cell that breaks ends the run with exit code 1; what was running is kept."""
-        floor = ("--floor", "breaking/* accuracy>=0")  # so that -x judges cells and not samples
-        code, said = cells.run("--model", "breaking", *TEN, "-x", *floor, "--ray", two.address)
+        """The first cell that breaks ends the run with exit code 1, whichever worker is there first; what had begun is
+        kept."""
+        floor = ("--floor", "broken/* accuracy>=0")  # so that -x judges cells and not samples
+        code, said = cells.run("--model", "broken", *TEN, "-x", *floor, "--out", "out", "--ray", two.address)
         assert code == 1, said
         assert "stopping after" in said
         assert "of 10 cells" in said
-        assert len(cells.begun()) < 10
+        begun = {cell.split("/")[1] for _, cell in cells.begun()}
+        assert 0 < len(begun) < 10
+        kept = pbcore.results.load(cells.path / "out")["task"]
+        assert {task.removeprefix("waiting_line/") for task in kept} == begun
 
 
 class TestDeaths:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +13,11 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
 from pbcore.grid.validate_settings import check
-from pbcore.integrations.ray import connect, options, pool, worker
+from pbcore.integrations.ray import connect, options, pool, session, worker
+from pbcore.plugin import rundir
 from tests.plugin.conftest import SMALL, Run
 from tests.plugin.fakes import A, B, C, Config, node_id
+from tests.results import factory
 
 
 def node(number: int, **resources: float) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class TestNodes:
 
     def test_local_versions_are_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A head without a GPU has torch's +cpu."""
-        monkeypatch.setattr("pbcore.results.facts.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"})
+        monkeypatch.setattr("pbcore.results.resume.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"})
         known = connect.facts()
         assert (known["torch"], known["python"], known["pbcore"]) == ("2.13.0", "3.13.1", "not installed")
         assert len(known["pbcore's source"]) >= 16
@@ -161,6 +166,101 @@ class TestCrowded:
         config: Any = None
         own, *rest = (pool.Remote(f"ray{i}", config, None, config, node) for i, node in enumerate(["a", *others]))
         assert pool.crowded(own, [own, *rest], room) is expected
+
+
+class TestFinished:
+    """What comes back with a cell, told to pytest on the controller."""
+
+    @pytest.fixture
+    def config(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+        monkeypatch.setattr(session, "the_ray", lambda: None)
+        config = Config(tmp_path, ray="auto", out=tmp_path / "out")
+        self.warnings: list[Any] = []
+        config.hook = SimpleNamespace(
+            pytest_runtest_logreport=lambda report: config.reports.append(report),
+            pytest_runtest_logfinish=lambda nodeid, location: None,
+            pytest_report_from_serializable=lambda config, data: SimpleNamespace(**data),
+            pytest_warning_recorded=SimpleNamespace(call_historic=lambda kwargs: self.warnings.append(kwargs)),
+        )
+        return config
+
+    def finish(self, config: Any, record: str | None, *caught: warnings.WarningMessage) -> list[Any]:
+        """The reports of a cell that a worker has run."""
+        phases = ("setup", "call", "teardown")
+        reports = [{"when": when, "outcome": "passed", "longrepr": None, "user_properties": []} for when in phases]
+        done = worker.Done(reports, record, [])
+        place = SimpleNamespace(_done=done)
+        for one in caught:
+            worker.Worker.pytest_warning_recorded(place, one, "runtest", "id", None)  # type: ignore[arg-type]
+        cluster = session.Cluster(config)
+        cluster._open[node_id(A)] = SimpleNamespace(location=("", 0, ""))  # type: ignore[assignment]
+        who = pool.Remote("ray0", None, None, config, "a", running=node_id(A))  # type: ignore[arg-type]
+        cluster._finished(who, done, more=False)
+        assert not cluster._open
+        assert all(report.node is who for report in config.reports)
+        return config.reports
+
+    def test_reports_come_as_they_are(self, config: Any) -> None:
+        """Where the record is written, or there is none."""
+        for report in self.finish(config, None):
+            assert (report.outcome, report.longrepr, report.user_properties) == ("passed", None, [])
+
+    def test_a_record_that_cannot_be_written_fails_the_call(self, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The call alone, whose report says why, also as a property; setup and teardown have passed."""
+        text = rundir.run_dir(config).write_cell(*factory.cell()).read_text()
+
+        def full(*facts: Any) -> None:
+            raise OSError("no space left")
+
+        monkeypatch.setattr("pbcore.results.rundir.RunDir.write_cell", full)
+        setup, call, teardown = self.finish(config, text)
+        why = "OSError: no space left"
+        assert (call.outcome, call.longrepr, call.user_properties) == ("failed", why, [("pbcore_unwritten", why)])
+        for report in (setup, teardown):
+            assert (report.outcome, report.longrepr, report.user_properties) == ("passed", None, [])
+
+    def test_warnings_come_as_they_are(self, config: Any) -> None:
+        """With class, text and place."""
+        self.finish(config, None, warnings.WarningMessage(DeprecationWarning("old"), DeprecationWarning, "f.py", 3))
+        [told] = self.warnings
+        found = told.pop("warning_message")
+        assert told == {"when": "runtest", "nodeid": "id", "location": None}
+        assert (str(found.message), found.category, found.filename, found.lineno) == (
+            "old",
+            DeprecationWarning,
+            "f.py",
+            3,
+        )
+
+    @pytest.mark.parametrize(
+        ("module", "name"), [("no_such_package.warnings", "OddWarning"), ("pbcore.errors", "OddWarning")]
+    )
+    def test_a_warning_of_a_class_that_is_not_here(self, config: Any, module: str, name: str) -> None:
+        """It is still a warning, and its text names the class."""
+        odd = type(name, (Warning,), {"__module__": module})
+        self.finish(config, None, warnings.WarningMessage(odd("it drips"), odd, "f.py", 3))
+        found = self.warnings[0]["warning_message"]
+        assert (str(found.message), found.category, found.filename, found.lineno) == (
+            f"{module}.{name}: it drips",
+            UserWarning,
+            "f.py",
+            3,
+        )
+
+    def test_a_warning_that_cannot_be_made_again(self, config: Any) -> None:
+        """Its class checks what it is given."""
+        self.finish(config, None, warnings.WarningMessage(Strict("x", 1), Strict, "f.py", 3))
+        text = str(self.warnings[0]["warning_message"].message)
+        assert text == f"{Strict.__module__}.Strict: x"
+
+
+class Strict(Warning):
+    """One whose text isn't what it is made of."""
+
+    def __init__(self, *words: Any) -> None:
+        if len(words) < 2:
+            raise ValueError("two words")
+        super().__init__(words[0])
 
 
 class TestArguments:

@@ -12,7 +12,7 @@ import pytest
 from pbcore.integrations.servers import engines
 from pbcore.integrations.servers.keys import NO_KEY, failure, imported, key_of, masked
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
+from pbcore.integrations.servers.reply import Ask, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.fake import FakeServer, serving
@@ -47,12 +47,11 @@ class TestMoney:
 
     def test_an_answers_cost(self) -> None:
         """By both counts; without one of them or without prices it is not known."""
-        reply = Reply("x", 1.0, "now", tokens_in=1_000_000, tokens_out=100_000)
-        assert reply.cost(PRICED) == 3.0
-        assert reply.cost(SPEC) is None
-        assert replace(reply, tokens_in=None).cost(PRICED) is None
-        assert replace(reply, tokens_out=None).cost(PRICED) is None
-        assert replace(reply, tokens_in=0, tokens_out=0).cost(PRICED) == 0.0
+        assert PRICED.usd(1_000_000, 100_000) == 3.0
+        assert SPEC.usd(1_000_000, 100_000) is None
+        assert PRICED.usd(None, 100_000) is None
+        assert PRICED.usd(1_000_000, None) is None
+        assert PRICED.usd(0, 0) == 0.0
 
     def test_at_most(self) -> None:
         """Each message has its part of the template; what has no price reserves nothing."""

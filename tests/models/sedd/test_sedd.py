@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
-from pbcore.grid.capabilities import no_infilling, own_samplers, why_not
+from pbcore.grid.capabilities import Capabilities
 from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
@@ -264,7 +264,8 @@ class TestNoise:
 class TestGrid:
     def test_its_own_samplers_stand_for_a_profile(self) -> None:
         """SEDD runs steps of its analytic predictor; samplers of the loop are left out, infilling is not."""
-        assert own_samplers("sedd-small")[0] == "analytic-s32"
-        assert why_not("sedd-small", "waiting_line/copy", "euler-s8") is None
-        assert "analytic-s32" in (why_not("sedd-small", "waiting_line/copy", "confidence-k2") or "")
-        assert no_infilling("sedd-small", lambda: pytest.fail("its tasks need not be loaded")) is None
+        sedd = Capabilities("sedd-small")
+        assert sedd.own_samplers[0] == "analytic-s32"
+        assert sedd.why_not("waiting_line/copy", parse("euler-s8")) is None
+        assert "analytic-s32" in (sedd.why_not("waiting_line/copy", parse("confidence-k2")) or "")
+        assert sedd.no_infilling(lambda: pytest.fail("its tasks need not be loaded")) is None

@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.curves import Dot, Series
 from pbcore.report.looks import MARKERS, Look
-from pbcore.report.page.svg import BOTTOM, HEIGHT, TOP, WIDE, marker, plot
+from pbcore.report.page.svg import BOTTOM, HEIGHT, TOP, WIDE, Dot, Series, marker, plot
 from tests.results.damage import ODD_TEXTS
 
 LOOK = Look(0, 0)

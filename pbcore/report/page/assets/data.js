@@ -1,4 +1,4 @@
-// The page's data, packed by pbcore.report.page.samples: answers are read when their cell is opened.
+// The page's data, packed by pbcore.report.page.data: answers are read when their cell is opened.
 
 const page = JSON.parse(byId("page").textContent);
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,4 +1,4 @@
-"""pbcore.report.page.samples: answers as compact JSON, and the choice of those that a page has room for."""
+"""pbcore.report.page.data: answers as compact JSON, and the choice of those that a page has room for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.report.page.html import as_json
-from pbcore.report.page.samples import (
+from pbcore.report.page.data import (
     DIGITS,
     LONGEST,
     Answers,
@@ -19,6 +18,7 @@ from pbcore.report.page.samples import (
     packed,
     token_digits,
 )
+from pbcore.report.page.html import as_json
 from pbcore.results import CellRecord, SampleRecord
 from tests.report.page.films import STEPS, WORDS, filmed
 from tests.results import factory

@@ -1,0 +1,224 @@
+"""Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits
+that parallel decoding lost, and published scores."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from pbcore.analysis.against import Beside, against, shared_differences
+from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.printable import counted, fixed, printable, signed
+from pbcore.report.cells import NONE, or_dash, real
+from pbcore.results.check import LoadError
+from pbcore.results.published import figures, read
+from pbcore.results.questions import redrawn
+from pbcore.results.table_row import THEORY
+from pbcore.tasks.base import Task
+from pbcore.tasks.naming import category
+from pbcore.text import NAME, ascii_text, code, md, name
+
+NOTE = (
+    "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
+    "samples under the same sampler: what it lacks to 100 is lost by parallel decoding, and the gap is the model's "
+    "own. ~: by decoding the ideal model, with sampling error; others are exact. Rows without a ceiling below 100 are "
+    "left out."
+)
+BITS = (
+    "L_T of the partition that each decoding took, in bits (ParallelBench, Theorem 1), a mean over answers; then "
+    "tokens per step. Rows that lost nothing are left out."
+)
+HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
+TITLE = "Beside published figures"
+
+
+def ceiling_section(cells: pd.DataFrame) -> str:
+    """The part of report.md with both tables; empty where no record has a ceiling or bits."""
+    parts = []
+    for title, note, rows in _tables(cells):
+        head, *words = [[md(word, NAME) for word in row] for row in rows]
+        table = tabulate(words, head, tablefmt="github", disable_numparse=True)
+        parts.append(f"## {md(title)}\n\n{table}\n\n{note}\n")
+    return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
+
+
+def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
+    """The same for a terminal. `ascii` for outputs without other signs."""
+    plain = ascii_text if ascii else str
+    parts = []
+    for title, note, rows in _tables(cells):
+        head, *words = [[plain(name(word)) for word in row] for row in rows]
+        table = tabulate(words, head, tablefmt="simple", disable_numparse=True)
+        parts.append(f"{plain(name(title))}\n{table}\n  {plain(note)}")
+    return "\n\n".join(parts + [plain(line) for line in _within(cells) if parts])
+
+
+def _within(cells: pd.DataFrame) -> list[str]:
+    """How many cells of `ideal` have their ceiling within their interval; empty without such cells."""
+    known = cells[(cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()]
+    if known.empty:
+        return []
+    inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
+    return [
+        f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within the 95 % interval "
+        "of their score; about one in twenty of those below 100 should not."
+    ]
+
+
+def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells with the ceilings that their records lack, for generated samples: these are drawn again, and used if
+    they are those of the record."""
+    from pbcore.ceilings.ceiling import Ceilings  # imports torch: only for runs that lack their ceilings
+
+    ceilings = Ceilings()
+    tasks: dict[tuple[Any, ...], Task | None] = {}
+    columns: dict[str, Any] = {
+        name: list(cells[name]) if name in cells else [None] * len(cells) for name in (*THEORY, "ceiling_kind")
+    }
+    for i, row in enumerate(cells.to_dict("records")):
+        if row["status"] != "ok" or row.get("headline") != "accuracy" or not pd.isna(columns["ceiling"][i]):
+            continue
+        key = row["task"], row["n"], row["length"], row["data_hash"]
+        if key not in tasks:
+            tasks[key] = _task(row)
+        task, info = tasks[key], row.get("model_info")
+        block = info.get("block") if isinstance(info, dict) else None
+        known = None if task is None else ceilings.of(task, row["sampler"], block)
+        if known is not None:
+            values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
+            for name, value in zip((*THEORY[:4], "ceiling_kind"), values, strict=True):
+                columns[name][i] = value
+    return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
+
+
+def _task(row: dict[Any, Any]) -> Task | None:
+    """The task with the samples of a record; None if they can't be drawn again."""
+    options = row.get("options")
+    known = options if isinstance(options, dict) else {}
+    return redrawn(row["task"], str(row["length"]), int(row["n"]), known, row["data_hash"])
+
+
+def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
+    """(title, note, head and rows) per category that has something to show: a row per model and sampler, a column per
+    task."""
+    if "ceiling" not in cells:
+        return []
+    ran = real(cells[cells["status"] == "ok"])
+    models = list(dict.fromkeys(ran["model"]))
+    found = []
+    for kind in dict.fromkeys(map(category, sorted_tasks(ran["task"]))):
+        group = ran[ran["category"] == kind]
+        for title, note, entry, some in (
+            (f"Ceilings: {kind}", NOTE, _against, group[group["ceiling"] < 1 - 5e-4]),
+            (f"Bits lost: {kind}", BITS, _bits, group[group["bits_lost"] > 5e-4]),
+        ):
+            if some.empty:
+                continue
+            tasks, pairs = sorted_tasks(some["task"]), set(zip(some["model"], some["sampler"], strict=True))
+            texts = {(row["model"], row["sampler"], row["task"]): entry(row) for row in group.to_dict("records")}
+            order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
+            rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
+            found.append((title, note, [["model", "sampler", *map(short, tasks)], *rows]))
+    return found
+
+
+def _against(row: dict[Any, Any]) -> str:
+    if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
+        return NONE
+    sign = "~" if row.get("ceiling_kind") == "sampled" else ""
+    return f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])}, {fixed(100 * row['gap'], 0)}"
+
+
+def _bits(row: dict[Any, Any]) -> str:
+    if pd.isna(row["bits_lost"]):
+        return NONE
+    return f"{fixed(row['bits_lost'], 2)}, {or_dash(row['tokens_per_step'])}"
+
+
+def beside_published(
+    cells: pd.DataFrame, files: Sequence[Path] = (), same: Mapping[str, str] | None = None
+) -> tuple[list[Beside], str]:
+    """The rows beside the package's figures, or those of `files` (paths that `results.published.read` knows), and a
+    text for the case that none matches, with the names on both sides. Raises LoadError for a file of another kind."""
+    from pbcore.models.registry import sources
+
+    tables = []
+    for file in files:
+        table = read(file)
+        if table is None:
+            raise LoadError(f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run folder")
+        tables.append(table)
+    published = pd.concat(tables, ignore_index=True) if tables else figures()
+    rows = against(cells, published, sources(), same)
+    return rows, "" if rows else _unmatched(cells, published)
+
+
+def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
+    lines = ["no cell has a published figure of the same model, task and sampler"]
+    for whose, table in (("here", cells), ("published", published)):
+        for what in ("model", "sampler"):
+            names = list(dict.fromkeys(table[what]))
+            more = f" … ({len(names)})" if len(names) > 12 else ""
+            lines.append(f"  {whose}, {what}s: {', '.join(name(one) for one in names[:12])}{more}")
+    lines.append(
+        "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
+    )
+    return "\n".join(lines)
+
+
+def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
+    """A table per source, model and sampler; then, per source, what differs and in how many rows."""
+    if not rows:
+        return f"{TITLE}: {unmatched}"
+    parts = []
+    for source, of in groupby(rows, key=lambda row: row.source):
+        parts.append(f"{TITLE}: {printable(source)} (scores in %, our 95 % interval; * published figure outside it)")
+        for (model, theirs, sampler), lines in groupby(
+            of, key=lambda row: (row.model, row.published_model, row.sampler)
+        ):
+            parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
+            parts.append(tabulate(map(_cells, lines), HEADERS, tablefmt="plain", disable_numparse=True))
+        parts += [f"  {note}" for note in _notes(rows, source)]
+    return "\n".join(parts)
+
+
+def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
+    """The same as a section of report.md."""
+    if not rows:
+        return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
+    parts = [f"## {TITLE}\n"]
+    for source, of in groupby(rows, key=lambda row: row.source):
+        heads = f"| model | sampler | {' | '.join(HEADERS)} |"
+        parts += [f"### {md(source)}\n", heads, "|---|---|---|---|" + "---:|" * 6]
+        for row in of:
+            names = [md(row.model, NAME), code(row.sampler, NAME, cell=True)]
+            parts.append(f"| {' | '.join([*names, *map(md, _cells(row))])} |")
+        note = "Scores in %; the interval is ours alone; \\* the published figure lies outside it. Differences:"
+        parts += ["", note, "", *(f"- {md(note)}" for note in _notes(rows, source)), ""]
+    return "\n".join(parts)
+
+
+def _cells(row: Beside) -> list[str]:
+    return [
+        short(row.task),
+        row.metric,
+        fixed(100 * row.ours),
+        f"[{fixed(100 * row.low, 0)}–{fixed(100 * row.high, 0)}]",
+        f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
+        signed(100 * row.difference),
+        or_dash(row.tokens_per_step),
+        or_dash(row.their_tokens_per_step),
+    ]
+
+
+def _notes(rows: Sequence[Beside], source: str) -> list[str]:
+    """What differs between the rows of one source and ours, and in how many rows."""
+    total = sum(row.source == source for row in rows)
+    notes = shared_differences(rows).get(source, {})
+    return [
+        f"{printable(note, 300)} ({'all rows' if count == total else counted(count, 'row')})"
+        for note, count in notes.items()
+    ]
