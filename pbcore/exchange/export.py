@@ -97,8 +97,9 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
-    text, written, made = pyarrow.string(), [], tables(run)
+    made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
+    text, written = pyarrow.string(), []
     types = {  # of columns whose values may all be empty; others have the type of their values
         **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
         "tokens": pyarrow.list_(text),

@@ -21,8 +21,13 @@ from pbcore.tasks.files import read_json_lines, wrong
 
 TOLERANCE = 1e-6
 # A metric's published name → ours.
-METRICS = {name: name for name in ("inclusion", "rougeL", "inv_bleu", "grammar", "bertscore")}
-METRICS["rougeL"] = "rouge_l_unstemmed"
+METRICS = {
+    "inclusion": "inclusion",
+    "rougeL": "rouge_l_unstemmed",
+    "inv_bleu": "inv_bleu",
+    "grammar": "grammar",
+    "bertscore": "bertscore",
+}
 # What a task's name holds → its scorer.
 SCORERS = {"words_to_sentence": WORDS_TO_SENTENCE, "summariz": SUMMARIZATION, "paraphras": PARAPHRASING}
 

@@ -152,7 +152,7 @@ class ListScorer:
         return (*always, "accuracy_as_asked") if self.as_prompted else always
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return JudgedScorer(self._judge).score(predictions, samples, metrics)
+        return JudgedScorer(self._judge, self.metrics).score(predictions, samples, metrics)
 
     def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
@@ -205,4 +205,4 @@ register_scorer("list_permutation", ListScorer(permutation))
 register_scorer("list_insert_random", ListScorer(inserted))
 register_scorer("list_remove_random", ListScorer(removed))
 register_scorer("list_replace_random", ListScorer(replaced))
-register_scorer("questions", JudgedScorer(judge_several, "accuracy", "accuracy_all"))
+register_scorer("questions", JudgedScorer(judge_several, ("accuracy", "accuracy_all")))

@@ -98,7 +98,7 @@ def judge_walk(text: str, sample: Sample) -> Judged:
 
 register_scorer(
     "latin_square",
-    JudgedScorer(judge_square, "accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked"),
+    JudgedScorer(judge_square, ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")),
 )
-register_scorer("sudoku", JudgedScorer(judge_sudoku, "accuracy", "accuracy_strict", "accuracy_any_layout"))
-register_scorer("walk", JudgedScorer(judge_walk, "accuracy", "edges"))
+register_scorer("sudoku", JudgedScorer(judge_sudoku, ("accuracy", "accuracy_strict", "accuracy_any_layout")))
+register_scorer("walk", JudgedScorer(judge_walk, ("accuracy", "edges")))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pbcore.metrics.languagetool import Unavailable as Unavailable
+from pbcore.errors import PbcoreError
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
@@ -22,6 +22,10 @@ NEEDED = {
     "weights": ("*.safetensors", "pytorch_model*.bin"),
     "a tokenizer": ("tokenizer.json", "vocab.json", "vocab.txt", "*.model"),
 }
+
+
+class Unavailable(PbcoreError, RuntimeError):
+    """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,15 @@ _KIND_BY_CATEGORY = {
     "TYPOGRAPHY": "punctuation",
     "CASING": "casing",
 }
-_KINDS = (*_KIND_BY_RULE.values(), "broken verb group", *_KIND_BY_CATEGORY.values(), "other grammar")  # worst first
+_KINDS = (  # of several errors, an answer's failure is the first of these
+    "repeated word",
+    "a/an disagreement",
+    "broken verb group",
+    "misspelling",
+    "punctuation",
+    "casing",
+    "other grammar",
+)
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -127,7 +135,7 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
     try:
         values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
-    except Unavailable as error:
+    except semantic.Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
         return

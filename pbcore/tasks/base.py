@@ -46,9 +46,12 @@ class Task:
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
     ) -> list[Scored]:
         """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
-        odd = [text for text in predictions if not isinstance(text, str)]
-        if odd or isinstance(predictions, str):
-            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {[*odd, predictions][0]!r}")
+        if isinstance(predictions, str):
+            odd: list[object] = [predictions]
+        else:
+            odd = [text for text in predictions if not isinstance(text, str)]
+        if odd:
+            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {odd[0]!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
             raise InputError(f"{self.name}: samples must be Samples (task.samples), not {str(samples)[:80]}")
         if len(predictions) != len(samples):

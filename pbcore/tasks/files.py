@@ -55,10 +55,12 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         if line.strip(" \t\r"):
             try:
                 value = json.loads(line)
-            except (RecursionError, ValueError) as error:
-                deep = isinstance(error, RecursionError)
-                problem = "JSON is nested too deeply; give one flat" if deep else f"not valid JSON ({error}); give one"
-                raise UnreadableFile(f"{path}, line {number}: {problem} object per line") from None
+            except RecursionError:
+                problem = "JSON is nested too deeply; give one flat object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
+            except ValueError as error:
+                problem = f"not valid JSON ({error}); give one object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
             yield number, value
 
 

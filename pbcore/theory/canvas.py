@@ -38,8 +38,12 @@ class AnswerDistribution(Protocol):
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
-    pieces: list[list[str | None]] = [[None, *tokens(piece)] for piece in canvas.split(MASK)]
-    return [token for piece in pieces for token in piece][1:]
+    result: list[str | None] = []
+    for number, piece in enumerate(canvas.split(MASK)):
+        if number:
+            result.append(None)
+        result += tokens(piece)
+    return result
 
 
 def check_room(needed: int, length: int) -> None:

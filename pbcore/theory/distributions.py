@@ -28,11 +28,17 @@ from pbcore.theory.canvas import (
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
-    **dict.fromkeys(("list_match", "list_sort", "sudoku")),
+    "list_match": None,
+    "list_sort": None,
+    "sudoku": None,
     "list_shuffle": "shuffle_changed",
     "list_permutation": "shuffle",
-    **{f"list_{operation}": operation for operation in ("insert_random", "remove_random", "replace_random")},
-    **{name: name for name in ("latin_square", "questions", "walk")},
+    "list_insert_random": "insert_random",
+    "list_remove_random": "remove_random",
+    "list_replace_random": "replace_random",
+    "latin_square": "latin_square",
+    "questions": "questions",
+    "walk": "walk",
 }
 
 

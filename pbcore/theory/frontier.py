@@ -30,8 +30,14 @@ Hull = tuple[Corner, ...]
 TINY = 1e-12
 
 # The most items (the side of a square) for which the frontier is computed.
-MOST = dict.fromkeys(("shuffle", "replace_random"), 40) | dict.fromkeys(("insert_random", "remove_random"), 12)
-MOST |= {"shuffle_changed": 4, "latin_square": 3}
+MOST = {
+    "shuffle": 40,
+    "replace_random": 40,
+    "insert_random": 12,
+    "remove_random": 12,
+    "shuffle_changed": 4,
+    "latin_square": 3,
+}
 # Any answer can be turned into any other by exchanging positions and renaming tokens.
 ALIKE = ("shuffle", "replace_random", "latin_square")
 RIGHT: Hull = ((0.0, 1.0),)

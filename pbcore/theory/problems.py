@@ -147,11 +147,12 @@ class ListedProblem:
     def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
-        groups = [list(of.items()) for of in classes.values()]
         if isinstance(counts, int):
-            groups, counts = [[item for group in groups for item in group]], (counts,)
-        for group, count in zip(groups, counts, strict=True):
-            reached = self._drawn(reached, state, group, count, temperature)
+            everything = [item for of in classes.values() for item in of.items()]
+            reached = self._drawn(reached, state, everything, counts, temperature)
+        else:
+            for of, count in zip(classes.values(), counts, strict=True):
+                reached = self._drawn(reached, state, list(of.items()), count, temperature)
         if not self._few:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import e, inf, log2
 
 from tabulate import tabulate
@@ -83,9 +82,15 @@ def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2,
     n over `lengths`; (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy
     decoding, 1/m and (m − 1)/m, where the result depends on noise."""
+    panels = {
+        "a": ("shuffle", "+t1.0"),
+        "b": ("shuffle", ""),
+        "c": ("replace_random", "+t1.0"),
+        "d": ("replace_random", ""),
+    }
     wanted = [
         (panel, op, length, f"random-k{k}{heat}")
-        for panel, (op, heat) in zip("abcd", product(("shuffle", "replace_random"), ("+t1.0", "")), strict=True)
+        for panel, (op, heat) in panels.items()
         for length in lengths
         for k in sorted({1, 2, length})
     ]
