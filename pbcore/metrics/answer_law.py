@@ -16,7 +16,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.puzzles import kernel, walked
 from pbcore.tasks.registry import task_spec
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
-from pbcore.theory.distributions import SCORERS, law_entropy, stationary
+from pbcore.theory.chains import law_entropy, stationary
+from pbcore.theory.distributions import SCORERS
 
 Law = NDArray[np.float64]
 

@@ -49,8 +49,9 @@ def positions(op: str, n: int) -> int:
 
 
 def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
-    """The answers of an operation that has several; `word` is the new item. Raises TooManyAnswers for shuffles of more
-    than 8 items, InputError for an operation with a single answer."""
+    """The answers of an operation that has several; `word` is the new item. `shuffle_changed` leaves out the list
+    itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError for an operation with a single answer.
+    """
     given, n = list(items), len(items)
     new = [] if word is None else [word]
     if op in ("shuffle", "shuffle_changed"):
@@ -80,7 +81,8 @@ def answer_table(op: str, n: int) -> Table:
 
 @lru_cache(maxsize=8)
 def latin_squares(n: int) -> Table:
-    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers above."""
+    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers for larger
+    n."""
     if count_latin_squares(n) > MOST_ANSWERS:
         raise TooManyAnswers(
             f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS} are listed (side 4)"

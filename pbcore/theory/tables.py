@@ -19,7 +19,8 @@ SIDES = (0.6, 0.97)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n: `limit` C(Y|X) for n → ∞, losses in bits, greedy accuracies by k and by γ."""
+    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ
+    (`threshold`)."""
 
     op: str
     n: int
@@ -44,7 +45,8 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Equality:
     """Accuracy of greedy `replace_random` at γ = (n − 1)/n, every position's confidence. `exceed`: a confidence must
-    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise."""
+    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise,
+    which puts each position above or below γ."""
 
     exceed: float
     reach: float
@@ -52,7 +54,8 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: two items are tied at ½."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: with two items both tokens
+    have probability ½."""
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
@@ -60,7 +63,8 @@ def equality(n: int) -> Equality:
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation; `pairs_bound` is L_T in pairs. Raises InputError for n < 2."""
+    """Table 1 for lists of n: a row per operation; `pairs_bound` is L_T for two tokens a step. Raises InputError
+    for n < 2."""
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
