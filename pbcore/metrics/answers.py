@@ -39,7 +39,8 @@ def lenient_list(text: str) -> list[str]:
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, over several lines too, with all blanks stripped from the items, and empty items dropped."""
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
+    also reads lists over several lines."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -61,7 +62,8 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells that are the symbols as a set: one may repeat, as officially."""
+    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
+    includes a row that repeats a symbol in an extra cell."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 

@@ -139,9 +139,11 @@ def layout_fault(items: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class ListScorer:
     """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
+
     `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
     `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
-    compares the list, read as for `accuracy`, with the answer that the prompt requests."""
+    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
+    `accuracy` in one respect."""
 
     expect: Callable[[Sample], Expected]
     as_prompted: Callable[[Sample], list[str]] | None = None

@@ -90,7 +90,7 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable."""
+    """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't be used."""
     return find(*_settings())
 
 
@@ -99,7 +99,8 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`, a local folder or a downloaded model. Raises Unavailable if it isn't here or lacks a part."""
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
+    scoring needs; makes no network access."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download

@@ -1,6 +1,8 @@
-"""Scorers of the text tasks: grammar, each task's own metrics (ROUGE by rouge-score, BLEU by sacrebleu), composites:
-`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
-measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
+"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
+
+ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
+alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
+so are the composites that need it.
 """
 
 import re
@@ -108,7 +110,8 @@ def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one that the paper's Appendix H names, or a broader one."""
+    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
+    broader one."""
     broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
@@ -171,7 +174,8 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official settings: 13a tokens, 4-grams, no smoothing, no effective order."""
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
+    order. It is 0 when the two texts share no run of four tokens."""
     # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 

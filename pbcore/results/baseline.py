@@ -115,7 +115,8 @@ def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapp
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError for a failed cell and for none: later runs would pass."""
+    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the baseline
+    lacks would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -125,8 +126,8 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises LoadError that names the file if it is missing, empty,
-    damaged or of another schema, or a run without a finished cell; the errors of `load_stored`."""
+    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, if it is missing,
+    empty, damaged or of another schema, and for a run without a finished cell; the errors of `load_stored`."""
     source = Path(path)
     if source.is_dir():
         return run_rows(load_stored(source, refuse), source)

@@ -89,7 +89,8 @@ def figures() -> pd.DataFrame:
 
 def sampler_name(method: str, param: str) -> str:
     """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`,
-    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names."""
+    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names,
+    joined with the parameter so that it can be part of a node id."""
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":
@@ -143,7 +144,7 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, with one setting per model, called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task. They have one setting per model: sampler `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

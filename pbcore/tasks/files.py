@@ -26,7 +26,8 @@ def wrong(name: str, given: Any, allowed: str) -> InputError:
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`: not empty), in a range, or one of several names."""
+    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
+    several names."""
     if isinstance(allowed, range):
         right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
     elif isinstance(allowed, type):
@@ -65,7 +66,8 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile, also beyond the limits above."""
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
+    and texts nested or aliased beyond the limits above."""
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)

@@ -215,8 +215,7 @@ def _dialogue(number: int) -> Written:
 
 
 def _paraphrase(number: int) -> Written:
-    """A sentence and its paraphrases: one meaning, several frames (voice, clause order) and synonyms; None unless all
-    wordings, at least three, differ."""
+    """A sentence in several frames and with synonyms; None unless all wordings, at least three, differ."""
     rng = Random(f"paraphrase/{number}")
     name = rng.choice(sorted(data()["paraphrases"]))
     frame = data()["paraphrases"][name]

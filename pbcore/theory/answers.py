@@ -81,8 +81,7 @@ def answer_table(op: str, n: int) -> Table:
 
 @lru_cache(maxsize=8)
 def latin_squares(n: int) -> Table:
-    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers for larger
-    n."""
+    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers above."""
     if count_latin_squares(n) > MOST_ANSWERS:
         raise TooManyAnswers(
             f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS} are listed (side 4)"

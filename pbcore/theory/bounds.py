@@ -170,8 +170,7 @@ def _replace_entropy(n: int, size: int) -> float:
 
 
 def changed_entropy(n: int, size: int) -> float:
-    """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has
-    one fewer."""
+    """In bits: each ordered choice of `size` items has (n − size)! completions, the list's own beginning one fewer."""
     answers, completions = factorial(n) - 1, factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)

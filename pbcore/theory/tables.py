@@ -54,8 +54,7 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: with two items both tokens
-    have probability ½."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3, where all is tied at ½."""
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
@@ -63,8 +62,8 @@ def equality(n: int) -> Equality:
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation; `pairs_bound` is L_T for two tokens a step. Raises InputError
-    for n < 2."""
+    """Table 1 for lists of n, a row per operation; `pairs_bound` is L_T for two tokens a step. Raises InputError for
+    n < 2."""
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
