@@ -3,7 +3,7 @@ and pages.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
 from statistics import fmean
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pbcore.analysis.paired import compare, holm, interval, two_sided
-from pbcore.analysis.pairs import Pair, pair_cells
+from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
@@ -22,18 +22,6 @@ from pbcore.results.table_row import rate
 RATES = (
     *("nfe", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
     *("samples_per_second", "tokens_per_second"),
-)
-SETTINGS = (
-    "seeds",
-    "task",
-    "model",
-    "sampler",
-    "dtype",
-    "length",
-    "headline",
-    "official_text",
-    "whole_cot",
-    "data_hash",
 )
 NOTED = {  # settings that may differ between compared cells → their names in tables
     **{name: name for name in ("seeds", "dtype", "length")},
@@ -190,15 +178,6 @@ def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]
     sides = ([head for _, head, _ in pairs], [base for _, _, base in pairs])
     after, before = (float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides)
     return Overall(len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values()))))
-
-
-def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:
-    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`, then `model revision`
-    and what else identifies a model, None where unknown."""
-    rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
-    known = sorted(head.model_identity.keys() | base.model_identity.keys())
-    rows += [(f"model {name}", head.model_identity.get(name), base.model_identity.get(name)) for name in known]
-    return (row for row in rows if row[1] != row[2])
 
 
 def _compared(pair: Pair) -> CellComparison:

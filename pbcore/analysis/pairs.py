@@ -1,9 +1,10 @@
-"""Pairs the cells of two runs: by id, or by the names that the user gives."""
+"""Pairs the cells of two runs: by id, or by the names that the user gives; and which of their settings differ."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, canonical
@@ -12,6 +13,18 @@ from pbcore.results.baseline import BaselineCell
 from pbcore.results.record import id_order
 from pbcore.tasks.naming import short
 
+SETTINGS = (
+    "seeds",
+    "task",
+    "model",
+    "sampler",
+    "dtype",
+    "length",
+    "headline",
+    "official_text",
+    "whole_cot",
+    "data_hash",
+)
 LISTED = 12  # names in an error
 Rows = Mapping[str, BaselineCell]
 
@@ -74,21 +87,23 @@ def pair_cells(
         return by_id, (0, 0), []
     if levelled := next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None):
         raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")
+    both = models and samplers
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
     news = {
         (row.model, row.task, row.sampler): row
         for row in head.values()
-        if (not models or row.model in models) and (not samplers or row.sampler in samplers)
+        if row.model in models and row.sampler in samplers
     }
     olds = {(row.model, row.task, row.sampler): row for row in base.values()}
     pairs, missing = [], []
     for (model, task, sampler), row in news.items():
-        there = models.get(model, model), task, samplers.get(sampler, sampler)
-        pairs.append(Pair(row, olds.get(there), task, (model, there[0]), (sampler, there[2])))
+        old_model, old_sampler = models[model], samplers[sampler]
+        partner = olds.get((old_model, task, old_sampler))
+        pairs.append(Pair(row, partner, task, (model, old_model), (sampler, old_sampler)))
     for (model, task, sampler), row in olds.items():
-        own = [new for new, old in models.items() if old == model] if models else [model]
-        others = [new for new, old in samplers.items() if old == sampler] if samplers else [sampler]
+        own = [new for new, old in models.items() if old == model]
+        others = [new for new, old in samplers.items() if old == sampler]
         lacked = [(one, other) for one in own for other in others if (one, task, other) not in news]
         missing += [Pair(None, row, task, (one, model), (other, sampler)) for one, other in lacked]
     if not any(pair.base for pair in pairs):
@@ -102,19 +117,28 @@ def pair_cells(
     dropped = [
         pair
         for pair in missing
-        if head.keys() != base.keys()
-        and (not pair.renamed or (models and samplers) or (pair.model[0], pair.sampler[0]) in ran)
+        if head.keys() != base.keys() and (not pair.renamed or both or (pair.model[0], pair.sampler[0]) in ran)
     ]
     lacking = sorted({pair.wanted for pair in missing} - {pair.wanted for pair in dropped}, key=id_order)
     return sorted([*pairs, *dropped], key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name)), left_out, lacking
 
 
+def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`, then `model revision`
+    and what else identifies a model, None where unknown."""
+    rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
+    known = sorted(head.model_identity.keys() | base.model_identity.keys())
+    rows += [(f"model {name}", head.model_identity.get(name), base.model_identity.get(name)) for name in known]
+    return (row for row in rows if row[1] != row[2])
+
+
 def _resolved(
     kind: str, names: Mapping[str, str], head: Collection[BaselineCell], base: Collection[BaselineCell]
 ) -> dict[str, str]:
-    """The names as A and B spell them. Raises InputError for unknown ones, with close matches and what there is."""
+    """The names as A and B spell them; without any, each stands for itself. Raises InputError for unknown ones, with
+    close matches and what there is."""
     known = [list(dict.fromkeys(getattr(row, kind) for row in rows)) for rows in (head, base)]
-    found: dict[str, str] = {}
+    found: dict[str, str] = {} if names else {name: name for name in (*known[0], *known[1])}
     for new, old in names.items():
         name = _spelled(kind, new, known[0], "A")
         if name in found:

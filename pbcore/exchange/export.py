@@ -81,7 +81,7 @@ def _csv(columns: Table) -> str:
     for row in (columns, *zip(*columns.values(), strict=True)):
         fields = [dump_json(value) if isinstance(value, list) else value for value in row]
         writer.writerow([defused(field) if isinstance(field, str) else field for field in fields])
-    return encodable(stream.getvalue())
+    return str(encodable(stream.getvalue()))
 
 
 def defused(text: str) -> str:

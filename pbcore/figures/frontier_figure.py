@@ -192,9 +192,8 @@ def room_text(rows: Sequence[Row]) -> str:
 
 
 def frontier_drawing(rows: Sequence[Row]) -> Drawing:
-    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
-
-    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
+    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers. A
+    thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
     heats = len({row["regret in bits"] is None for row in rows})
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)

@@ -45,7 +45,6 @@ def panel(
     seed: int = 0,
 ) -> Drawing:
     """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and blocks of `blocks`.
-
     Lines are the ideal model's closed forms, points what `model` reaches. Raises InputError for block lengths that
     divide none of the lengths."""
     op, heat = PANELS[name]
@@ -72,9 +71,8 @@ def threshold_panel(
     gammas: Sequence[float] = GAMMAS,
     seed: int = 0,
 ) -> Drawing:
-    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n.
-
-    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold."""
+    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n. The default γ keep off
+    1/m and (m − 1)/m, where a confidence equals the threshold."""
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:

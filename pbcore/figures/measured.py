@@ -36,10 +36,9 @@ class Questions:
 
 
 def questions(op: str, n: int, count: int, different: bool = False) -> Questions:
-    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked.
-
-    `different` lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for
-    operations without infilling questions, for squares beyond side 3, and where there aren't as many different ones."""
+    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked. `different`
+    lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for operations
+    without infilling questions, for squares beyond side 3, and where there aren't as many different ones."""
     check_operation(op, n)
     name = f"list_ops/{op}"
     if name in all_task_names():
@@ -92,9 +91,8 @@ class Measured:
 
 
 def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Measured:
-    """Decodes all questions with one sampler. Raises the errors of `decode`.
-
-    Random numbers follow from the seed, the operation, n and the sampler, so that points don't share them."""
+    """Decodes all questions with one sampler. Raises the errors of `decode`. Random numbers follow from the seed, the
+    operation, n and the sampler, so that points don't share them."""
     own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
     out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
     right, count = sum(asked.right(number, one.text) for number, one in enumerate(out)), len(out)

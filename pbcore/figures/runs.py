@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.ticker import FuncFormatter
 
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
@@ -34,9 +33,7 @@ Cells = Sequence[StoredCell]
 
 
 def read(paths: Iterable[Path]) -> list[StoredCell]:
-    """The scored cells of run directories, dummies left out.
-
-    Raises InputError if there are none, and for a cell that occurs twice."""
+    """The scored cells of run directories, dummies left out. Raises InputError if there are none."""
     cells = [one for path in paths for one in load_stored(path) if one.cell.status == "ok" and headline(one.cell)]
     real = [one for one in cells if not one.cell.conditions.dummy]
     if not real:
@@ -103,9 +100,8 @@ def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
 
 
 def oracle_mean(cells: Cells) -> Row | None:
-    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per step.
-
-    None without two thresholds that every task has."""
+    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per step. None without two
+    thresholds that every task has."""
     by_task: defaultdict[str, dict[str, StoredCell]] = defaultdict(dict)
     for one in cells:
         name = parse(one.cell.sampler)
@@ -130,10 +126,8 @@ def _rows(table: pd.DataFrame) -> list[Row]:
 
 def over_questions(cells: Cells) -> Drawing:
     """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal speed-up k, since the
-    questions are independent (DAPD, arXiv 2603.12996, asks five at once).
-
-    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without cells for k = 1 and
-    another k."""
+    questions are independent (DAPD, arXiv 2603.12996, asks five at once). `speed-up` is k × the forwards of one
+    question over those of all k. Raises InputError without cells for k = 1 and another k."""
     found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
     for one in cells:
         cell, score, named = one.cell, headline(one.cell), SEVERAL.match(one.cell.task)
@@ -156,16 +150,14 @@ def over_questions(cells: Cells) -> Drawing:
     figure, [axes] = panels(1, len(operations), -(-len(names) // 4), x, "tokens per step")
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
-            line = curves.get((operation, model, sampler), {})
-            steps = [row["tokens per step"] for row in line.values()]
-            if line:
-                look = numbered(number)
+            if line := curves.get((operation, model, sampler)):
+                look, steps = numbered(number), [row["tokens per step"] for row in line.values()]
                 axis.plot(list(line), steps, label=f"{model} {sampler}", **look, markersize=4, linewidth=1.1)
                 axis.plot(list(line), [steps[0] * k for k in line], ":", color=look["color"], linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         for side in (axis.xaxis, axis.yaxis):
-            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            side.set_major_formatter("{x:g}")
         finish(axis, label(operation))
     legend(figure, 4, 7.5)
     rows = [row for of in curves.values() for row in of.values()]

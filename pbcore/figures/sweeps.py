@@ -54,9 +54,8 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
 
 
 def figure6(cells: Cells) -> Drawing:
-    """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks gain at k = 2.
-
-    Each is a mean over the models and those of the four top-k policies that were run over k, and over blocks."""
+    """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks gain at k = 2. Each is
+    a mean over the models and those of the four top-k policies that were run over k, and over blocks."""
     found = _places(cells)
     rows: list[Row] = [
         {
@@ -88,10 +87,9 @@ def figure6(cells: Cells) -> Drawing:
 
 
 def over_length(cells: Cells) -> Drawing:
-    """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler.
-
-    Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two
-    runs have at the same length."""
+    """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler. Tasks
+    with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two runs
+    have at the same length."""
     rows = [
         _row(one.cell, score, **{"canvas length": length})
         for one in cells
@@ -110,7 +108,6 @@ def over_length(cells: Cells) -> Drawing:
 
 def canvas_length(cell: CellRecord) -> int | None:
     """The tokens that a cell's answers had room for: those of --max-new-tokens, else the task's own for the longest n.
-
     None for a pre-filled canvas, and for a task that isn't known here."""
     if cell.task not in all_task_names():
         return None
@@ -133,9 +130,8 @@ def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
 
 
 def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
-    """The headline score for each n among a cell's samples, which are those of the task as generated again.
-
-    Raises InputError if the task's samples are others now."""
+    """The headline score for each n among a cell's samples, which are those of the task as generated again. Raises
+    InputError if the task's samples are others now."""
     cell, score = stored.cell, headline(stored.cell)
     lengths = lengths_of(cell.length)
     if score is None or not lengths:
@@ -189,12 +185,11 @@ def _curves(
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
         look.setdefault(curve, style.numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
     columns = min(MOST_COLUMNS, len(panels))
-    keys = max(1, 2 * columns)
-    figure, grid = style.panels(-(-len(panels) // columns), columns, -(-len(look) // keys), x, "score (%)")
-    axes = [axis for line in grid for axis in line]
-    for axis in axes[len(panels) :]:
+    rows_of_keys = -(-len(look) // (2 * columns))
+    figure, _ = style.panels(-(-len(panels) // columns), columns, rows_of_keys, x, "score (%)")
+    for axis in figure.axes[len(panels) :]:
         axis.set_visible(False)
-    for axis, (panel, curves) in zip(axes, panels.items(), strict=False):
+    for axis, (panel, curves) in zip(figure.axes, panels.items(), strict=False):
         for curve in (one for one in look if one in curves):
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
@@ -204,7 +199,7 @@ def _curves(
             axis.set_xscale("log", base=2)
         style.plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
         style.finish(axis, style.label(f"{title}: {panel}"))
-    style.legend(figure, keys, 7.5)
+    style.legend(figure, 2 * columns, 7.5)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 

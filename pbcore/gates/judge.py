@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pbcore.analysis.compare import differing
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
-from pbcore.analysis.pairs import Pair, pair_cells, some
+from pbcore.analysis.pairs import Pair, differing, pair_cells, some
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse

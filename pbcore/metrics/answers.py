@@ -58,7 +58,7 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of cells between commas whose set is the symbols': as in the official benchmark, one may repeat."""
+    """The lines of comma-separated cells that are the symbols as a set: one may repeat, as officially."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 

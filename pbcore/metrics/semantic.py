@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool import Unavailable as Unavailable
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"

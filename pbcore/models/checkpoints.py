@@ -130,7 +130,8 @@ def quantization(name: str | None, dtype: torch.dtype) -> Any:
     library, _, kind = (name or "").partition("-")
     if library == "bitsandbytes":
         bits: Any = {"load_in_4bit": kind == "4bit", "load_in_8bit": kind == "8bit"}
-        return BitsAndBytesConfig(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+        make: Any = BitsAndBytesConfig
+        return make(**bits, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
     if library == "torchao":
         return TorchAoConfig(f"{kind}_weight_only")
     return QuantoConfig(weights=kind) if library else None

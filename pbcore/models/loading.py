@@ -188,7 +188,7 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(more.get("layers") or getattr(config.get_text_config(), "num_hidden_layers", 0)),
+        "layers": int(more.get("layers", 0) or getattr(config.get_text_config(), "num_hidden_layers", 0)),
         "remote_code": False,
     } | more
 

@@ -53,7 +53,7 @@ class MaskedModel(Predictor):
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
         messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`."""
-        sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
+        sizes: dict[str, Any] = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
             raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")

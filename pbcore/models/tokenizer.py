@@ -197,16 +197,16 @@ def read_tokenizer(
 ) -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
     the one that transformers makes. `ending` stands behind chats without template. Raises ModelError for bad files."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
+    import transformers
 
-    kind: Any = AutoTokenizer
-    if not auto:
-        if (folder / "tokenizer.json").is_file():
-            kind = PreTrainedTokenizerFast
-        elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            kind = Qwen2Tokenizer
-        else:
-            return NoTokenizer(name)
+    if auto:
+        kind: Any = transformers.AutoTokenizer
+    elif (folder / "tokenizer.json").is_file():
+        kind = transformers.PreTrainedTokenizerFast
+    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        kind = transformers.Qwen2Tokenizer
+    else:
+        return NoTokenizer(name)
     try:
         words = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:

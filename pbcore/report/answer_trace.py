@@ -26,9 +26,8 @@ def wrong(headline: str, score: float) -> bool:
 
 
 def story(model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str) -> Iterator[str]:
-    """The screen for one wrong answer; its first line stands alone in pytest's short summary.
-
-    `command` runs the sample again."""
+    """The screen for one wrong answer; its first line stands alone in pytest's short summary. `command` runs the sample
+    again."""
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):

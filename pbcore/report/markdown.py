@@ -39,9 +39,8 @@ from pbcore.text import NAME, code, md
 
 
 def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
-
-    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
+    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first. An
+    unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
     `results.load`."""
     path = Path(run_dir)
     return write_markdown(*(found or read(path)), [path], path)
@@ -70,16 +69,14 @@ def report_text(
     (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts."""
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
-    tables = [
-        _section(md(table.title.replace(" [95 % interval]", "")), markdown(table)) for table in trade_off_tables(cells)
-    ]
+    titles = ((md(table.title.replace(" [95 % interval]", "")), table) for table in trade_off_tables(cells))
     curves = _images(plot for plot in plots if plot != MEANS)
     parts = [
         f"# {md(name)}\n",
         "\n\n".join(told) + "\n",
         _images(plot for plot in plots if plot == MEANS),
         _means(cells),
-        *(table.removesuffix("\n") for table in tables),
+        *(f"## {title}\n\n{markdown(table)}" for title, table in titles),
         _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
         factor_section(changes).markdown(),
         exploration_section(cells).markdown(),

@@ -94,8 +94,8 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     for _, own in table.groupby("model", sort=False):
         front = pareto(zip(own["tokens_per_step"], own["score"], strict=True))
         axis.plot(*zip(*front, strict=True), color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
-    every = lines(table)
-    for model, kind, line in every:
+    curved = lines(table)
+    for model, kind, line in curved:
         if (model, kind) in leaders:
             name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
             _curve(axis, line, known[model, kind], markersize=5.5, linewidth=1.5, label=style.label(name))
@@ -107,7 +107,7 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
     notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < FULL).any() else []
-    notes += [f"{len(every) - len(leaders)} more curves in the table"] if len(every) > len(leaders) else []
+    notes += [f"{len(curved) - len(leaders)} more curves in the table"] if len(curved) > len(leaders) else []
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -121,17 +121,16 @@ def figure(
     families: Collection[str] = (),
 ) -> Figure:
     """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
-    figures of a run, in which each then has one look.
-
-    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
+    figures of a run, in which each then has one look. Models that report no tokens per step are horizontal lines with
+    their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES
-    drawn_lines = [
+    by_family = [
         {str(kind): line for kind, line in (_best(table) if best else table).groupby("family")} for table in tables
     ]
     levels = [level_lines(cells) for _, cells in flat]
-    here = sorted({kind for one in drawn_lines for kind in one}, key=natural)
+    here = sorted({kind for one in by_family for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
     without = dict.fromkeys(name for one in levels for name in one)
     shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
@@ -142,7 +141,7 @@ def figure(
     drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
     shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
-    for axis, (name, cells), one, level in zip(shown, flat, drawn_lines, levels, strict=True):
+    for axis, (name, cells), one, level in zip(shown, flat, by_family, levels, strict=True):
         for number, (kind, line) in enumerate(one.items()):
             weight = 1 + 0.9 * (len(one) - 1 - number) / max(1, len(one) - 1)  # coinciding curves stay visible
             _curve(axis, line, known["", kind], alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
@@ -155,11 +154,10 @@ def figure(
         for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
             gap.set_visible(False)
             axis.tick_params(labelbottom=True)
-    for kind in here:
-        axes[0][0].plot([], [], **style.drawn_as(known["", kind]), markersize=4, linewidth=1.4, label=kind)
-    for key, (colour, dash) in shades.items():
-        axes[0][0].plot([], [], color=colour, linestyle=dash, linewidth=1.1, label=key)
-    style.legend(drawn, -(-(len(here) + len(shades)) // keys))
+    looked = {kind: {**style.drawn_as(known["", kind]), "markersize": 4, "linewidth": 1.4} for kind in here}
+    looked |= {key: {"color": colour, "linestyle": dash, "linewidth": 1.1} for key, (colour, dash) in shades.items()}
+    entries = [(axes[0][0].plot([], [], **look)[0], name) for name, look in looked.items()]
+    style.legend(drawn, -(-len(entries) // keys), entries=entries)
     return drawn
 
 
@@ -175,7 +173,6 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     for number, model in enumerate(models):
         look = style.numbered(number % len(COLOURS))
         looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
-        axes[0].plot([], [], **looked[model], label=f"{model} (server)" if model in behind else model)
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model in (one for one in models if one in set(table["model"])):
@@ -187,7 +184,9 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    style.legend(drawn, min(4, len(models)))
+    names = {model: f"{model} (server)" if model in behind else model for model in models}
+    entries = [(axes[0].plot([], [], **looked[model])[0], name) for model, name in names.items()]
+    style.legend(drawn, min(4, len(models)), entries=entries)
     return drawn
 
 

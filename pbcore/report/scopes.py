@@ -94,9 +94,7 @@ def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
 def overview(scope: Scope) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is missing and why. A mean
     is None unless every task of the model has a value."""
-    wanted: dict[str, set[str]] = {}
-    for record in scope.records:
-        wanted.setdefault(record["model"], set()).add(record["task"])
+    wanted = scope.cells.groupby("model")["task"].agg(set).to_dict()
     rows = []
     for model, sampler, group in by_sampler(scope.records):
         ran = [record for record in group if record["status"] == "ok"]

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from pbcore.printable import printable
@@ -48,12 +48,13 @@ def panels(
     return figure, [list(row) for row in axes]
 
 
-def legend(figure: Figure, columns: int, size: float = 8) -> None:
-    """One legend below of what has a label in the figure's panels, with each name once."""
+def legend(figure: Figure, columns: int, size: float = 8, entries: Sequence[tuple[Artist, str]] = ()) -> None:
+    """One legend below of these handles with their names, or else of what has a label in the figure's panels; each name
+    once."""
+    labelled = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
     found: dict[str, Artist] = {}
-    for axis in figure.axes:
-        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(label(name), handle)
+    for handle, name in entries or labelled:
+        found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
         figure.legend(*keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False)
@@ -90,7 +91,7 @@ def percent(axis: Axes) -> None:
 def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
     """Plain numbers at these places, or at 1, 2 and 5 of each decade."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if places is None else FixedLocator(places))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
 
 

@@ -1,6 +1,7 @@
 """The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens
 per step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -39,19 +40,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates of HEADS that it
-    shows, per row only where some cell forwarded more rows than its calls."""
+    """One category's trade-off table with the footnotes that explain its marks. `rates`: those of HEADS that it shows,
+    per row only where some cell forwarded more rows than its calls."""
 
     title: str
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    kinds: tuple[str, ...]
-
-    @property
-    def heads(self) -> list[str]:
-        """Of the columns of rates."""
-        return [HEADS[kind] for kind in self.kinds]
+    rates: Mapping[str, str]
 
 
 def mark(cell: Row, places: int = 0) -> str:
@@ -67,20 +63,17 @@ def with_interval(cell: Row, places: int = 0) -> str:
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
-    """A table per category from a frame of `results.load`.
-
-    Dummy models (random weights, for speed only) are left out."""
+    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left
+    out."""
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
-    `ascii` for outputs without other signs.
-
-    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
-    forwards what-if rows, a third its tokens per row."""
+    `ascii` for outputs without other signs. A sampler's line has its scores. If its tokens per step differ between
+    tasks, a second line shows them; where it forwards what-if rows, a third its tokens per row."""
     plain = ascii_text if ascii else str
-    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.heads)]
+    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.rates.values())]
     rows = [
         (line, plain(label), [plain(text) for text in texts])
         for line in table.lines
@@ -131,13 +124,13 @@ def parts_within(widths: list[int], room: int) -> list[list[int]]:
 def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
     """A line's label and texts for the terminal, and further rows with the rates of tasks where they differ."""
     scores = [*map(with_interval, line.cells), mark(line.mean, 1)]
-    rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.kinds)])]
+    rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.rates)])]
     shown: list[list[float | None]] = []
-    for kind in table.kinds:
+    for kind in table.rates:
         rates = [cell[kind] for cell in line.cells]
         if not line.uniform and rates not in shown:
             texts = ["" if rate is None else or_dash(rate) for rate in rates]
-            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *[""] * (1 + len(table.kinds))]))
+            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *[""] * (1 + len(table.rates))]))
             shown.append(rates)
     return rows
 
@@ -148,8 +141,8 @@ def markdown(table: Table) -> str:
     tasks = [md(short(task), NAME) for task in table.tasks]
     heads, rows = [*tasks, "mean"], [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
     if all(line.uniform for line in table.lines):
-        heads += table.heads
-        rows = [[*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.kinds)] for line in table.lines]
+        heads += table.rates.values()
+        rows = [[*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.rates)] for line in table.lines]
     bounds = [[interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines]
     intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, tasks, bounds), "", "</details>"]
     notes = [f"{md(note, 400)}  " for note in table.notes]
@@ -180,11 +173,10 @@ def _table(scope: Scope) -> Table:
         row = tuple(by_task(group, tasks).values())
         means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
         lines.append(Line(model, sampler, row, {"status": "ok", "low": None, "high": None} | means))
-    kinds = tuple(HEADS)[: 1 + rows_differ(cells)]
-    rates = f"tokens per step{' / per row' if len(kinds) > 1 else ''}"
-    samples = samples_a_cell(cells)
-    title = f"{name(scope.title)}: score in % [95 % interval], then {rates}{samples and f' ({samples})'}"
-    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), kinds)
+    rates = HEADS if rows_differ(cells) else {"tokens_per_step": HEADS["tokens_per_step"]}
+    told, samples = f"tokens per step{' / per row' if len(rates) > 1 else ''}", samples_a_cell(cells)
+    title = f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
+    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:

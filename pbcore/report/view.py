@@ -83,10 +83,9 @@ def _tell_size(runs: Sequence[Path]) -> None:
 
 
 def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
-    """A server of one page for these runs, on this machine alone; the page asks it for the answers of a cell.
-
-    A run's own report.html is served as it is, if it names all cells of the run. Raises the errors of `results.load`,
-    and InputError for a port that can't be had."""
+    """A server of one page for these runs, on this machine alone; the page asks it for the answers of a cell. A run's
+    own report.html is served as it is, if it names all cells of the run. Raises the errors of `results.load`, and
+    InputError for a port that can't be had."""
     page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
     try:
         server = ThreadingHTTPServer((HOST, port), partial(Handler, page, cell))

@@ -27,8 +27,9 @@ from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, Count, Share, by_index
+from pbcore.results.record import Amount, Count, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
+from pbcore.theory.accuracy import Share
 
 SCHEMA = 1  # of baseline files; records have their own
 MOST = 1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
@@ -114,7 +115,7 @@ def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapp
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError for a failed cell, and for none: both would go unjudged."""
+    """Writes a baseline file atomically. Raises InputError for a failed cell and for none: later runs would pass."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:

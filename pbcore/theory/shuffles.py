@@ -16,7 +16,7 @@ TIED = 1_000_000  # an excluded order among so many shifts a probability by less
 
 
 def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
-    """`parts` (L,) numbers the part of each masked position from 0. Raises NotExact for shuffles in part given."""
+    """A distribution's problem, its positions in `parts` (L,) from 0. Raises NotExact for shuffles given in part."""
     masked = targets(distribution)
     sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
     if isinstance(distribution, Shuffled):

@@ -169,6 +169,7 @@ class TestTools:
         assert load_stored(made.path) == load_stored(parent.path)
         assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
 
+    @pytest.mark.slow
     def test_without_torch(self, tmp_path: Path) -> None:
         """No model and no torch is needed."""
         run_of(tmp_path / "old")

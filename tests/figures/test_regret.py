@@ -74,6 +74,7 @@ class TestRegret:
         assert above([one(0.9)]) == [one(0.9)]
         assert above([one(0.8, spread=0.1), one(0.9, "confidence-k2+t1.0"), one(0.9, "wino-0.6", seen=0.5)]) == []
 
+    @pytest.mark.slow
     def test_ideal_stays_below_its_frontier(self) -> None:
         """Samplers with and without sight of the tokens, on small lists; none is above, one by one has no regret."""
         found = regrets(

@@ -71,6 +71,7 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
         monkeypatch.delenv(name, raising=False)  # there pytest repeats whole messages in its short summary
     for name in ("GITHUB_STEP_SUMMARY", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)  # a run inside must not take itself for a worker of the run outside
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # files of a run change within the second that it goes by
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second

@@ -11,6 +11,7 @@ from tests.plugin.conftest import ROOT, Run
 
 
 class TestGateTime:
+    @pytest.mark.slow
     def test_code_that_sleeps_while_decoding_fails(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:

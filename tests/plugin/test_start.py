@@ -26,10 +26,11 @@ def imported(code: str) -> list[str]:
         ("from pbcore.cli import main; main(['samplers'])", []),
         ("import pbcore.report; from pbcore.analysis import oracle, order; import pbcore.gates.floors", []),
         ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", ["pandas"]),
+        ("import pbcore.gates.run_verdict, pbcore.report.rerun", ["scipy"]),
     ],
 )
 def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:
-    """Samplers are listed without torch; curves alone take pandas."""
+    """Samplers are listed without torch; curves alone take pandas, which a gated run doesn't need before its end."""
     assert imported(code) == heavy
 
 

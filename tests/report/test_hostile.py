@@ -59,7 +59,9 @@ def rows(page: str) -> set[int]:
 
 
 class TestPages:
-    @pytest.mark.parametrize("text", [BAD, "x" * 10**6, "|" * 500, "`" * 500])
+    @pytest.mark.parametrize(
+        "text", [BAD, *(pytest.param(one, marks=pytest.mark.slow) for one in ("x" * 10**6, "|" * 500, "`" * 500))]
+    )
     def test_a_run_of_bad_names(self, tmp_path: Path, text: str) -> None:
         """report.md keeps its tables' columns and every text on its line; figures are drawn; the summary is short."""
         entries = named(text)

@@ -143,6 +143,7 @@ class TestBuildCell:
         assert set(numbers.values()) == {0}
         assert (bare.nfe_mean, bare.seconds, bare.tokens_per_step) == (None, None, None)
 
+    @pytest.mark.slow
     def test_needs_no_torch(self) -> None:
         """Results, analysis and report load without torch."""
         code = "import sys, pbcore.analysis, pbcore.report.commands; sys.exit('torch' in sys.modules)"

@@ -1,17 +1,23 @@
-"""Bits lost by recorded steps, against the general bound and closed forms."""
+"""Bits lost by recorded steps, against the general bound and closed forms; mutual information against enumeration."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbcore.decoding.table import listed_rows
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, answers_entropy, partition_bound, step_bound
 from pbcore.theory.answers import answer_table
-from pbcore.theory.lost import bits_lost, rows_lost
+from pbcore.theory.canvas import MASKED
+from pbcore.theory.lost import bits_lost, mutual_information, rows_lost
+
+TASKS = ["waiting_line/shuffle", "waiting_line/insert_random", "list_ops/shuffle", "list_ops/replace_random"]
 
 
 def grouped(when: list[int]) -> list[list[int]]:
@@ -85,3 +91,27 @@ class TestSteps:
     def test_steps_shorter_than_the_canvas_are_refused(self) -> None:
         with pytest.raises(ValueError, match="1 steps for a canvas of 2"):
             bits_lost(answer_distribution(own(["New York"], 2)), [0])
+
+
+def entropy(columns: list[tuple[int, ...]]) -> float:
+    counts = np.array([columns.count(one) for one in set(columns)]) / len(columns)
+    return float(-(counts * np.log(counts)).sum())
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(name=st.sampled_from(TASKS), n=st.integers(2, 5), seed=st.integers(0, 50), share=st.floats(0, 1))
+def test_equals_enumeration(name: str, n: int, seed: int, share: float) -> None:
+    """H(a) + H(b) − H(a, b) over the answers that agree with what is revealed of one of them."""
+    sample = load_task(name, n=n, limit=1, seed=seed).samples[0]
+    distribution = answer_distribution(sample)
+    rows, _ = listed_rows(distribution)
+    generator = np.random.default_rng(seed)
+    reveal = generator.random(distribution.length) < share
+    canvas = np.where(reveal, rows[generator.integers(len(rows))], distribution.canvas)
+    agree = rows[(rows[:, canvas != MASKED] == canvas[canvas != MASKED]).all(-1)]
+    got = mutual_information(distribution, canvas)
+    for i, j in product(range(distribution.length), repeat=2):
+        one, two = [(int(x),) for x in agree[:, i]], [(int(x),) for x in agree[:, j]]
+        both = [(*x, *y) for x, y in zip(one, two, strict=True)]
+        expected = entropy(one) + entropy(two) - entropy(both) if i != j else 0.0
+        assert got[i, j] == pytest.approx(expected, abs=1e-12)

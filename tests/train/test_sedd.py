@@ -47,7 +47,7 @@ def test_rows_of_infilling_hold_the_answer_and_its_holes() -> None:
 
 
 class TestCommand:
-    @pytest.mark.parametrize("graph", ["absorb", "uniform"])
+    @pytest.mark.parametrize("graph", ["absorb", pytest.param("uniform", marks=pytest.mark.slow)])
     def test_a_run_interrupted_is_the_run_itself(self, tmp_path: Path, graph: str) -> None:
         """Two steps, then the rest: the same checkpoint bit for bit; it loads and its card has the scores."""
         recipe = tmp_path / "recipe.yaml"
@@ -75,7 +75,7 @@ class TestCommand:
             Recipe(**{**known, "phases": (), **change})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["tiny-sedd", "tiny-sedd-uniform"])
+@pytest.mark.parametrize("name", ["tiny-sedd", pytest.param("tiny-sedd-uniform", marks=pytest.mark.slow)])
 def test_fewer_steps_break_what_depends(name: str) -> None:
     """The paper's F.4: with absorbing and with uniform noise shuffles fall with fewer steps."""
     model, task = load_model(name), load_task(TASK, limit=40)

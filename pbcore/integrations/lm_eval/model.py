@@ -160,13 +160,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 decoded = self._own(model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs])
             for i, (_, answer), bound, (tokens, nfe) in zip(places, pairs, found, decoded, strict=True):
                 results[i] = bound.value, tokens == answer
-                told.add(
-                    requests[i],
-                    turn,
-                    nfe=bound.forwards + nfe,
-                    log_likelihood=bound.value,
-                    standard_error=bound.error,
-                )
+                likelihood = {"log_likelihood": bound.value, "standard_error": bound.error}
+                told.add(requests[i], turn, nfe=bound.forwards + nfe, **likelihood)
         return results
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:

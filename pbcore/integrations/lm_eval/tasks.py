@@ -16,7 +16,7 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.names import SamplerName
 from pbcore.printable import first_line, shown
-from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.registry import add_specs
 from pbcore.tasks.scoring import SCORERS, Scored
 from pbcore.tasks.spec import TaskSpec
@@ -252,16 +252,8 @@ def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:
     samples = []
     for instance in task.instances:
         prompt, kwargs = instance.arguments[:2]
-        samples.append(
-            Sample(
-                name,
-                int(instance.doc_id),
-                ({"role": "user", "content": prompt},),
-                {"generation_kwargs": kwargs},
-                str(task.doc_to_target(instance.doc)),
-                asked(kwargs, None, MAX_GEN_TOKS).length,
-                source=KIND,
-                limited=True,
-            )
-        )
+        question: tuple[Message, ...] = ({"role": "user", "content": prompt},)
+        target, room = str(task.doc_to_target(instance.doc)), asked(kwargs, None, MAX_GEN_TOKS).length
+        given = {"generation_kwargs": kwargs}
+        samples.append(Sample(name, int(instance.doc_id), question, given, target, room, source=KIND, limited=True))
     return samples

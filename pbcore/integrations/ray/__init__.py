@@ -4,5 +4,5 @@ actor with a pytest session of its own, and the controller's loop hands it cells
 from pbcore.extensions import Integration
 
 INTEGRATION = Integration(
-    plugins=("pbcore.integrations.ray.connect",), options="pbcore.integrations.ray.options:RayOptions"
+    plugins=("pbcore.integrations.ray.plugin",), options="pbcore.integrations.ray.options:RayOptions"
 )

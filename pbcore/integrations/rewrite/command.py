@@ -240,11 +240,9 @@ def run(args: argparse.Namespace) -> int:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `import`."""
-    parser = subparsers.add_parser(
-        "import", help="make a run directory of run folders of the benchmark's 2026 rewrite, with samples"
-    )
+    about = "make a run directory of run folders of the benchmark's 2026 rewrite, with samples"
+    out = "the new run directory (default: reports/<date-time>)"
+    parser = subparsers.add_parser("import", help=about)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="run folder, or a folder above several")
-    parser.add_argument(
-        "-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: reports/<date-time>)"
-    )
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=out)
     parser.set_defaults(run=run)

@@ -110,11 +110,10 @@ class Trackers:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         wandb = "project of Weights & Biases (pbcore[wandb]); WANDB_MODE=offline sends nothing"
         mlflow = "MLflow's tracking server or store, e.g. http://host:5000 (pbcore[mlflow])"
+        experiment = "MLflow's experiment (default: pbcore)"
         parser.add_argument("--wandb", metavar="PROJECT", help=wandb)
         parser.add_argument("--mlflow", metavar="URI", help=mlflow)
-        parser.add_argument(
-            "--experiment", default="pbcore", metavar="NAME", help="MLflow's experiment (default: pbcore)"
-        )
+        parser.add_argument("--experiment", default="pbcore", metavar="NAME", help=experiment)
 
     def asked(self, args: argparse.Namespace) -> bool:
         return bool(args.wandb or args.mlflow)

@@ -58,7 +58,7 @@ class Sedd:
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN. Raises
         ModelError for ids outside the vocabulary, too long rows, and a missing length."""
-        sizes = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
+        sizes: dict[str, Any] = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
         return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
 
     def _steps(self, sampler: SamplerName) -> int:

@@ -44,7 +44,7 @@ def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple
     found = []
     for side, entry in places:
         cell, pair = entry.cell, pairs[side, entry.cell.id]
-        beside = SIDES[side == "A"]
+        beside = "B" if side == "A" else "A"
         other = numbers.get((beside, pair.pair.ids[SIDES.index(beside)]))
         worse, better = (tuple(dict.fromkeys(flip.index for flip in flips)) for flips in (pair.worse, pair.better))
         name, asked = f"{side}:{cell.id}", kept[side](cell)

@@ -240,7 +240,6 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
 
 def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1 without questions.
-
     Cells of a task share a pool if their questions agree wherever they have the same index."""
     pools: list[dict[int, Question]] = []
     of_task: defaultdict[str, list[int]] = defaultdict(list)

@@ -103,10 +103,10 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
         for model, front in fronts
         if len(front) > 1
     ]
-    drawn_series = [_series(i, one, axis) for i, one in enumerate(series)]
+    groups = [_series(i, one, axis) for i, one in enumerate(series)]
     names = ", ".join(printable(one.name, 60) for one in series)
     told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
-    body = f"{_axes(axis)}{''.join(bands)}{''.join(drawn_series)}"
+    body = f"{_axes(axis)}{''.join(bands)}{''.join(groups)}"
     drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{attribute(told)}">{body}</svg>'
     led, rest = ([_key(i, one) for i, one in enumerate(series) if one.leads is leads] for leads in (True, False))
     more = f'<summary>{counted(len(rest), "more curve")}</summary><ul class="legend">{"".join(rest)}</ul>'

@@ -34,16 +34,12 @@ class Column:
     code: bool = False  # a name that people type
     linked: Callable[[Row, str], str] = lambda row, inner: inner  # puts a row's HTML into a link
 
-    @property
-    def numeric(self) -> bool:
-        return self.value is not None
-
     def html(self, row: Row) -> str:
         """A row's entry; the interval behind a number is apart."""
         inner = text(self.text(row), NAME if self.code else 400)
         if self.code:
             inner = f"<code>{inner}</code>"
-        elif self.numeric:
+        elif self.value is not None:
             inner = re.sub(r" (\[.*\])$", r' <span class="ci">\1</span>', inner)
         return self.linked(row, inner)
 
@@ -76,6 +72,7 @@ def scored(head: str, about: str = "", none: str = "") -> Column:
     )
 
 
+FILTERED = ("model", "task", "sampler")  # by which the page filters rows
 MODEL = words("model", "model")
 SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
 _SILENT = "not reported by the model's server, or the cell has no forwards"
@@ -157,7 +154,10 @@ def html_table(
     return rendered(
         "table.html",
         columns=shown,
-        rows=[(_keys(row), [_cell(column, row) for column in shown]) for row in rows],
+        rows=[
+            ({f"data-{name}": str(row[name]) for name in FILTERED if name in row}, [_cell(one, row) for one in shown])
+            for row in rows
+        ],
         caption=caption,
         label=label or caption,
         style=style,
@@ -170,10 +170,6 @@ def _cell(column: Column, row: Row) -> tuple[str, Markup]:
     """A cell's value to sort by, empty where it was not measured, and its HTML."""
     value = None if column.value is None else column.value(row)
     return "" if value is None else f"{value:.6g}", Markup(column.html(row))
-
-
-def _keys(row: Row) -> dict[str, str]:
-    return {f"data-{name}": str(row[name]) for name in ("model", "task", "sampler") if name in row}
 
 
 def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:

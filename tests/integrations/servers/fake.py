@@ -92,6 +92,7 @@ def serving(script: Script = lambda number, body: Act(), **options: Any) -> Iter
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        under_way = 0  # of this connection's requests
 
         def log_message(self, *words: Any) -> None:
             """Says nothing."""
@@ -124,13 +125,19 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             with server.lock:
                 number = len(server.asked)
                 server.asked.append(Asked(self.path, dict(self.headers.items()), body))
+                self.under_way = 1
                 server.at_once += 1
                 server.most_at_once = max(server.most_at_once, server.at_once)
             try:
                 self._play(server.script(number, body), body)
             finally:
-                with server.lock:
-                    server.at_once -= 1
+                self._ends()
+
+        def _ends(self) -> None:
+            """Before an answer's last bytes, with which the client may ask again."""
+            with server.lock:
+                server.at_once -= self.under_way
+                self.under_way = 0
 
         def _play(self, act: Act, body: dict[str, Any]) -> None:
             if act.status != 200 or act.raw is not None:
@@ -160,6 +167,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 if place == act.cut:
                     break
                 time.sleep(act.pause)
+                if place == len(pieces) - 1:
+                    self._ends()
                 self.wfile.write(piece.encode())
                 self.wfile.flush()
             self.close_connection = True
@@ -178,6 +187,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             for name, value in dict(headers).items():
                 self.send_header(name, value)
             self.end_headers()
+            self._ends()
             self.wfile.write(data)
 
         def handle(self) -> None:

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
+import yaml
 
 import pbcore
 from pbcore.integrations.servers.spec import KINDS
 from tests.integrations.lm_eval.harness import needs_harness, write_task
 from tests.integrations.lm_eval.test_run import SCORED, SUMS
-from tests.integrations.servers.fake import FakeServer
-from tests.integrations.servers.served import MINE, declare, stored
+from tests.integrations.servers.fake import FakeServer, serving
+from tests.integrations.servers.served import MINE, declare, right, stored
 from tests.plugin.conftest import Run
-
-EVERY_KIND = [(kind, *asked) for kind in sorted(KINDS) for asked in (("", 1024), ("--max-new-tokens 16", 16))]
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "sent"), [*EVERY_KIND, ("vllm", "--max-new-tokens 2000", 2000), ("vllm", "--cot", 1024)]
+    ("kinds", "asked", "sent"),
+    [
+        (sorted(KINDS), "", 1024),
+        (sorted(KINDS), "--max-new-tokens 16", 16),
+        (["vllm"], "--max-new-tokens 2000", 2000),
+        (["vllm"], "--cot", 1024),
+    ],
 )
 def test_servers_are_sent_the_length_that_is_asked_for(
-    kind: str, asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer, monkeypatch: Any
+    kinds: list[str], asked: str, sent: int, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the record and the estimate say what was sent; without the option it is the declared limit."""
     monkeypatch.setenv("A_KEY", "0123456789")
-    declare(project, server, kind=kind, **({"key": "A_KEY"} if kind == "anthropic" else {}))
-    output = run(f"{MINE} --task copy --limit 2 --out out {asked}")
-    assert {one.body["max_tokens"] for one in server.asked} == {sent}
-    row = pbcore.results.load(project.path / "out").iloc[0]
-    assert row["decoding"]["max_new_tokens"] == {str(sent): 2}
-    output.stdout.fnmatch_lines([f"*at most {2 * sent:,} answer tokens*"])
+    entries = {}
+    with ExitStack() as stack:
+        servers = {kind: stack.enter_context(serving(right)) for kind in kinds}
+        for kind, server in servers.items():
+            declare(project, server, kind=kind, **({"key": "A_KEY"} if kind == "anthropic" else {}))
+            entries[f"mine-{kind}"] = yaml.safe_load((project.path / "models.yaml").read_text())["mine"]
+        (project.path / "models.yaml").write_text(yaml.safe_dump(entries))
+        models = " ".join(f"--model {name}" for name in entries)
+        output = run(f"--models models.yaml {models} --task copy --limit 2 --out out {asked}")
+    rows = pbcore.results.load(project.path / "out").set_index("model")["decoding"]
+    assert len(rows) == len(kinds)
+    for kind, server in servers.items():
+        assert [one.body["max_tokens"] for one in server.asked] == [sent, sent], kind
+        assert rows[f"mine-{kind}"]["max_new_tokens"] == {str(sent): 2}
+        output.stdout.fnmatch_lines_random([f"*mine-{kind}: *at most {2 * sent:,} answer tokens*"])
 
 
 @pytest.mark.parametrize(("asked", "sent"), [("--max-new-tokens 16", 16), ("--cot", 256), ("", 128)])

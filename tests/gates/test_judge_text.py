@@ -1,4 +1,4 @@
-"""pbcore.gates.judge: a verdict on one screen, and all of it in Markdown."""
+"""The text of a verdict: on one screen, and all of it in Markdown."""
 
 from __future__ import annotations
 
