@@ -98,8 +98,8 @@ def _select(
     size: int,
     confidences: bool = True,
 ) -> list[tuple[int, ...]]:
-    """The numbers revealed of the settled positions, then of each group, in each trial: the way (−1, 0, 1) in which
-    noise moves each position's numbers, or but for its `confidences`."""
+    """For each trial, the numbers revealed: of the settled positions, then of each group. A trial (T, positions) says
+    which way (−1, 0, 1) noise moves each position's numbers, without `confidences` all but these."""
     known = (1.0, 1.0, log(1 + 1e-10))
     of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)

@@ -62,7 +62,8 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
-    """Ends rows whose first stop token has no mask before it, if the course stops there; `before` (R, L): the step."""
+    """Ends rows whose first stop token has no mask before it, if the course stops there. `before` (R, L) is the canvas
+    before the step, to see whether a stop token was just revealed."""
     if job.traits.course.stop not in ("token", "revealed"):
         return
     stop = _stops(job, rows)  # (R, L)

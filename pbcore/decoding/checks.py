@@ -154,7 +154,8 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
-    """Raises DecodingError for written tokens ((R, C) bool) that aren't any, and for moves that `chooses` rules out."""
+    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) isn't one, or if it declares
+    `chooses` and takes tokens back or writes others than predicted."""
     if move.token is not None:
         bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
         if bool(bad.any()):
@@ -197,8 +198,8 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
 
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError for what-if rows that can't lead to `canvas` (R, L), that after the
-    move."""
+    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one with tokens that
+    don't stand in its `canvas` (R, L) after the move."""
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)

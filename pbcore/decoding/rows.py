@@ -197,7 +197,8 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins parts of a batch, in its order; of the policy's states those over the whole answer, else their `fill`."""
+    """Joins parts of a batch, in its order; of the policy's states those over the whole answer, `fill` where one lacks
+    it."""
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     models = {name: one for part in parts for name, one in part.states.items() if one.over == "answer"}

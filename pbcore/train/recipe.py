@@ -54,7 +54,7 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
-        """The shares of the phase's tasks, of `names` (default: the paper's). Raises InputError for other weights'
+        """The tasks of this phase with their shares, of `names` (default: the paper's). Raises InputError for other
         names."""
         given, names = self.weights or {}, task_names() if names is None else names
         _known("tasks", given, names)
