@@ -76,16 +76,14 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is there by now stays: where the garbage collector was off until here it skips that, unless something is
-    skipped already, as where a test runs pytest."""
+    """The garbage collector, if it has been off, runs again. In a process of pytest's own, which ends with the run, it
+    skips what is there by now; a program that calls pytest, such as a test, keeps its own objects looked after."""
     config = session.config
     try:
         return (yield)
     finally:
-        if config.stash.get(COLLECTOR_OFF, False) and not gc.get_freeze_count():
+        if config.stash.get(COLLECTOR_OFF, False) and list(config.invocation_params.args) == sys.argv[1:]:
             gc.freeze()
-            if list(config.invocation_params.args) != sys.argv[1:]:
-                config.add_cleanup(gc.unfreeze)  # a program that called pytest goes on after the run
         collector_on(config)
 
 
