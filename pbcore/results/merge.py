@@ -41,7 +41,7 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
         _check_shards(parts)
     chosen: dict[str, StoredCell] = {}
     conflicts: list[str] = []
-    data: dict[str, tuple[str, str]] = {}  # task → digest of its samples, the run that has it first
+    data: dict[tuple[str, int | str], tuple[str, str]] = {}  # whose samples → their digest, the run that has it first
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
@@ -56,6 +56,12 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
         raise MergeConflict(
             f"the runs differ in {counted(len(conflicts), 'cell')}; merge runs of the same code, data and "
             f"models:\n  {listed}"
+        )
+    bare = [id for id, entry in chosen.items() if entry.cell.n_samples and not entry.samples]
+    if bare:
+        raise LoadError(
+            f"no answers to {printable(bare[0])} ({counted(len(bare), 'such cell')}): a run without cells/ "
+            "needs samples.jsonl beside results.json"
         )
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]
@@ -90,12 +96,15 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
                 )
 
 
-def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) -> None:
-    digest = entry.cell.conditions.data_hash
-    known, first = data.setdefault(entry.cell.task, (digest, path)) if digest else (digest, path)
+def _check_data(entry: StoredCell, path: str, data: dict[tuple[str, int | str], tuple[str, str]]) -> None:
+    """Raises MergeConflict if another cell has other samples. A profile may give models limits of their own, so cells of
+    a task are compared where they have as many samples; a cell without any, with those of its model."""
+    cell, digest = entry.cell, entry.cell.conditions.data_hash
+    own = cell.task, cell.n_samples or cell.model
+    known, first = data.setdefault(own, (digest, path)) if digest else (digest, path)
     if known != digest:
         raise MergeConflict(
-            f"{printable(entry.cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and "
+            f"{printable(cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and "
             f"{shown(known)}); {ADVICE}"
         )
 

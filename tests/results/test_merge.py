@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pbcore.results import RunDir, create, error_cell
+from pbcore.results.check import LoadError
 from pbcore.results.merge import MergeConflict, merge
 from pbcore.results.rundir import RunDirError, StoredCell
 from tests.results import factory
@@ -87,6 +88,27 @@ class TestRunsThatBelongTogether:
         (second / "samples.jsonl").unlink()
         with_less = merge([second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o").read_cells()
         assert with_less == expected[1:]
+        with pytest.raises(LoadError, match=r"no answers to .*random-k2 \(1 such cell\): .* needs samples.jsonl"):
+            merge([first, second], tmp_path / "p")
+        assert not (tmp_path / "p").exists()
+
+    @pytest.mark.parametrize("failed", [False, True])
+    def test_models_may_have_limits_of_their_own(self, tmp_path: Path, failed: bool) -> None:
+        """As in the default run: only cells of a task with as many samples must have the same ones."""
+        first, (fewer, samples) = factory.cell(n=4), factory.cell(model="other", n=2)
+        fewer = replace(fewer, conditions=replace(fewer.conditions, data_hash="fewer"))
+        entries = [first, (fewer, samples)]
+        if failed:
+            entries = [(replace(error_cell(cell, "broken"), n_samples=0), []) for cell, _ in entries]
+        run = factory.write(create(tmp_path, "a"), entries)
+        assert len(merge([run.path], tmp_path / "m").read_cells()) == 2
+
+    def test_models_with_the_same_limit_have_the_same_samples(self, tmp_path: Path) -> None:
+        second, samples = factory.cell(model="other", n=4)
+        second = replace(second, conditions=replace(second.conditions, data_hash="others"))
+        run = factory.write(create(tmp_path, "a"), [factory.cell(n=4), (second, samples)])
+        with pytest.raises(MergeConflict, match="waiting_line/shuffle has other samples"):
+            merge([run.path], tmp_path / "m")
 
     def test_missing_shards_are_named(self, tmp_path: Path) -> None:
         """1/3 and 3/3 without 2/3, also when they were merged before; allowed on demand."""
