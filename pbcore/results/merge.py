@@ -97,8 +97,8 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 
 def _check_data(entry: StoredCell, path: str, data: dict[tuple[str, int | str], tuple[str, str]]) -> None:
-    """Raises MergeConflict if another cell has other samples. A profile may give models limits of their own, so cells of
-    a task are compared where they have as many samples; a cell without any, with those of its model."""
+    """Raises MergeConflict if another cell has other samples. A profile may give models limits of their own, so cells
+    of a task are compared where they have as many samples; a cell without any, with those of its model."""
     cell, digest = entry.cell, entry.cell.conditions.data_hash
     own = cell.task, cell.n_samples or cell.model
     known, first = data.setdefault(own, (digest, path)) if digest else (digest, path)
