@@ -1,9 +1,10 @@
-"""What every hook needs to know of a run, made once, in pytest's stash: settings, plan, and which nodes are cells, or
-which arguments, as in `pytest ideal/shuffle/confidence-k2`; and how torch's threads wait.
+"""What every hook needs to know of a run: settings and plan, made once, in pytest's stash; which nodes are cells, and
+which arguments, as in `pytest ideal/shuffle/confidence-k2`; the conditions of a cell, among them how torch's threads
+wait.
 
-That is chosen before torch is imported, since OpenMP reads it once. OpenMP's threads spin while they wait. On an idle
-machine that is fastest. Beside other busy processes a spinning thread keeps the core that the thread it waits for
-needs, and two threads become many times slower than one."""
+How they wait is chosen before torch is imported, since OpenMP reads it once. OpenMP's threads spin while they wait,
+which is fastest on an idle machine. Beside other busy processes a spinning thread keeps the core that the thread it
+waits for needs, and two threads become many times slower than one."""
 
 from __future__ import annotations
 
