@@ -148,26 +148,26 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
     # The graph: each row's columns with fractional entries, each column's rows. Columns count from the end, so below 0.
-    near = defaultdict[int, set[int]](set)
+    neighbours = defaultdict[int, set[int]](set)
     for i, shares in enumerate(x):
         if shares.max() < 1 - EPSILON:
             for j in ((shares > EPSILON).nonzero()[0] - len(columns)).tolist():
-                near[i].add(j)
-                near[j].add(i)
+                neighbours[i].add(j)
+                neighbours[j].add(i)
     for start in range(len(x)):
-        while near[start]:
-            edges, cycle = _walk(start, min(near[start]), near)
+        while neighbours[start]:
+            edges, cycle = _walk(start, min(neighbours[start]), neighbours)
             if not cycle:  # a dead end, a column, since a row has none or several: from there to the other end
                 row, column = edges[-1]
-                edges, _ = _walk(column, row, near)
-            _round(x, edges, near, rng)
+                edges, _ = _walk(column, row, neighbours)
+            _round(x, edges, neighbours, rng)
     result = np.empty(len(x), dtype=np.int64)
     result[rows] = columns[x.argmax(-1)]
     return result
 
 
-def _walk(start: int, onward: int, near: Mapping[int, set[int]]) -> tuple[list[Edge], bool]:
-    """The edges from `start` on until there is no other, or a row or column comes again, and whether that is so."""
+def _walk(start: int, onward: int, neighbours: Mapping[int, set[int]]) -> tuple[list[Edge], bool]:
+    """The edges from `start` through `onward` to a dead end, and False; or those of the cycle met first, and True."""
     edges: list[Edge] = []
     seen = {start: 0}
     while True:
@@ -175,13 +175,13 @@ def _walk(start: int, onward: int, near: Mapping[int, set[int]]) -> tuple[list[E
         if onward in seen:
             return edges[seen[onward] :], True
         seen[onward] = len(edges)
-        further = near[onward] - {start}
+        further = neighbours[onward] - {start}
         if not further:
             return edges, False
         start, onward = onward, min(further)
 
 
-def _round(x: Matrix, edges: list[Edge], near: Mapping[int, set[int]], rng: np.random.Generator) -> None:
+def _round(x: Matrix, edges: list[Edge], neighbours: Mapping[int, set[int]], rng: np.random.Generator) -> None:
     """Moves the entries of a path or cycle, every second one up and the others down, or the other way round."""
     ups, downs = edges[0::2], edges[1::2]
     more = min(min(1 - x[e] for e in ups), min(x[e] for e in downs))
@@ -191,7 +191,7 @@ def _round(x: Matrix, edges: list[Edge], near: Mapping[int, set[int]], rng: np.r
         for row, column in part:
             x[row, column] += change
             if not EPSILON < x[row, column] < 1 - EPSILON:
-                near[row].discard(column)
-                near[column].discard(row)
-            if len(near[row]) == 1:  # what errors of floating point left of a row
-                near[near[row].pop()].discard(row)
+                neighbours[row].discard(column)
+                neighbours[column].discard(row)
+            if len(neighbours[row]) == 1:  # what errors of floating point left of a row
+                neighbours[neighbours[row].pop()].discard(row)

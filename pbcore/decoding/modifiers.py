@@ -157,7 +157,8 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
     steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
     if name.remask == "rcr":
         return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
-    declared, extra = traits(policy), name.remask_rounds + (0 if name.remask_variant else steps)
+    extra = name.remask_rounds + (0 if name.remask_variant else steps)
+    declared = traits(policy)
     declared = Traits(
         cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
     )
