@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from pbcore.errors import InputError
@@ -52,7 +52,7 @@ class Registry(Generic[T]):
     @cached_property
     def _installed(self) -> dict[str, T]:
         """The objects of entry points; found once, since installed packages don't change while a process runs."""
-        points = [point for point in _entry_points().select(group=self.group) if point.name not in self._registered]
+        points = [point for point in entry_points(group=self.group) if point.name not in self._registered]
         installed = {point.name: self.load(point) for point in points}
         for name, value in installed.items():
             self.check(name, value)
@@ -67,12 +67,6 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.all()
-
-
-@cache
-def _entry_points() -> EntryPoints:
-    """Those of all installed packages, whose files are read for them."""
-    return entry_points()
 
 
 def hint(name: object, known: Mapping[str, Any] | list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
@@ -18,10 +18,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Entry points of the group `test.things`, name → object reference; a test adds its own."""
     points: dict[str, str] = {}
 
-    def entry_points() -> EntryPoints:
-        return EntryPoints(EntryPoint(name, value, "test.things") for name, value in points.items())
+    def entry_points(group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, value, group) for name, value in points.items()] if group == "test.things" else []
 
-    monkeypatch.setattr(module, "_entry_points", entry_points)
+    monkeypatch.setattr(module, "entry_points", entry_points)
     return points
 
 

@@ -91,7 +91,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if that can't be done."""
+    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if it can't."""
     if args.frequencies:
         return _count(args)
     if args.model or args.output:

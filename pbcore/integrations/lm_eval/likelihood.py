@@ -44,7 +44,7 @@ def bounds(
     patterns = [_patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)]
     rows = [(pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked]
     batches = [_log_probabilities(model, rows[start : start + size]).cpu() for start in range(0, len(rows), size)]
-    values = torch.cat(batches).split([len(masked) for masked, _, _ in patterns]) if batches else ()
+    values = torch.split(torch.cat(batches), [len(masked) for masked, _, _ in patterns]) if batches else ()
     found = []
     for own, (masked, weight, exact) in zip(values, patterns, strict=True):
         terms = masked.shape[1] / masked.sum(-1).double() * own  # (D,)

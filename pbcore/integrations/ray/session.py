@@ -268,7 +268,8 @@ class Cluster:
 def warning_of(data: dict[str, Any]) -> WarningMessage:
     """The warning of a worker; a UserWarning that names the class where that can't be had here."""
     try:
-        return unserialize_warning_message(data)
+        warning: WarningMessage = unserialize_warning_message(data)
+        return warning
     except Exception:  # noqa: BLE001  importing another's module, or making its warning, can raise anything
         text = f"{data['category_module']}.{data['category_class_name']}: {data['message_str']}"
         return WarningMessage(UserWarning(text), UserWarning, data["filename"], data["lineno"])

@@ -7,6 +7,7 @@ are comparable only with answers to the same questions. A folder is `<model>/<me
 
 import re
 import string
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
     """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
     other wordings. They are used for diagnoses of wrong answers, not for scores."""
     match = _pattern(spec.prompt).fullmatch(question.strip())
-    read = {"index": int, "size": int, "sudoku": lambda text: text.replace("_", "0")}
+    read: dict[str, Callable[[str], Any]] = {"index": int, "size": int, "sudoku": lambda text: text.replace("_", "0")}
     return {name: read.get(name, str)(value) for name, value in match.groupdict().items()} if match else {}
 
 
