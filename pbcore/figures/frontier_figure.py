@@ -60,11 +60,13 @@ def regrets(
 
 
 def regret(op: str, n: int, sampler: str, measured: Measured, order: float, seen: float, fewest: float) -> Row:
-    """One sampler on one task, as a line of the CSV. `order` and `seen`: the frontier's accuracy at its mean number of
-    steps, for samplers that choose positions first and for those that see the tokens first. `fewest`: the mean steps in
-    which the former reach its accuracy. The regret is what it lacks to the former: in percentage points, and as log₂ of
-    the ratio of the two accuracies, excess bits at τ = 1 if all answers are equally likely (None for greedy decoding,
-    whose loss is infinite)."""
+    """One sampler on one task, as a line of the CSV.
+
+    `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers that choose positions first
+    and for those that see the tokens first. `fewest`: the mean steps in which the former reach its accuracy. The line's
+    `chooses` says which frontier binds the sampler (`BOUND`), if any. Its regret is what it lacks to the frontier of
+    samplers that choose positions first: in percentage points, and as log₂ of the ratio of the two accuracies, which is
+    excess bits at τ = 1 if all answers are equally likely; None for greedy decoding, whose loss is infinite."""
     bits = None
     if not parse(sampler).greedy:
         bits = round(log2(order / measured.accuracy), 9) + 0.0 if measured.accuracy else inf
@@ -94,13 +96,17 @@ def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Task and temperature in words → its rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        heat = "greedy" if row["regret in bits"] is None else "τ = 1"
+        heat = "greedy" if _greedy(row) else "τ = 1"
         groups.setdefault(f"{row['operation']}, n = {row['n']}, {heat}", []).append(row)
     return groups
 
 
+def _greedy(row: Row) -> bool:
+    return parse(row["sampler"]).greedy
+
+
 def _hull(row: Row, seen: bool) -> frontier.Hull:
-    return frontier.accuracy_hull(row["operation"], row["n"], greedy=row["regret in bits"] is None, seen=seen)
+    return frontier.accuracy_hull(row["operation"], row["n"], greedy=_greedy(row), seen=seen)
 
 
 def tasks(n: int) -> list[tuple[str, int]]:
@@ -161,9 +167,10 @@ def regret_text(rows: Sequence[Row]) -> str:
             accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
             line = [row["sampler"], row["chooses"], row["steps"], accuracy, f"{low:.1f}–{high:.1f}", order, seen]
             lines.append([*line, row["fewest steps"], row["regret in points"], row["regret in bits"]])
-        columns = len(head) + (1 if group[0]["regret in bits"] is None else 2)
-        lines, heads = [line[:columns] for line in lines], [*head, "regret", "bits"][:columns]
-        table = tabulate(lines, heads, floatfmt=formats, colalign=("left", "left", *["right"] * (columns - 2)))
+        heads = [*head, "regret"] if _greedy(group[0]) else [*head, "regret", "bits"]
+        sides = ("left", "left", *["right"] * (len(heads) - 2))
+        lines = [line[: len(heads)] for line in lines]
+        table = tabulate(lines, heads, floatfmt=formats, colalign=sides)
         parts.append(f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}")
     over = above(rows)
     parts.append(
@@ -192,9 +199,10 @@ def room_text(rows: Sequence[Row]) -> str:
 
 
 def frontier_drawing(rows: Sequence[Row]) -> Drawing:
-    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers. A
-    thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
-    heats = len({row["regret in bits"] is None for row in rows})
+    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
+
+    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
+    heats = len(set(map(_greedy, rows)))
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
     x, y = "mean steps", "accuracy of ideal (%)"

@@ -36,9 +36,10 @@ class Questions:
 
 
 def questions(op: str, n: int, count: int, different: bool = False) -> Questions:
-    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked. `different`
-    lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for operations
-    without infilling questions, for squares beyond side 3, and where there aren't as many different ones."""
+    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked.
+
+    `different` lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for
+    operations without infilling questions, for squares beyond side 3, and where there aren't as many different ones."""
     check_operation(op, n)
     name = f"list_ops/{op}"
     if name in all_task_names():

@@ -115,9 +115,13 @@ def oracle_mean(cells: Cells) -> Row | None:
         oracle({sampler: by_task[task][sampler].samples for sampler in common}, by_task[task][common[0]].cell.headline)
         for task in tasks
     ]
-    columns = {"tokens_per_step": "tokens_per_step", "score": "score", "steps": "nfe"}
-    means = {column: sum(getattr(star, of) for star in stars) / len(stars) for column, of in columns.items()}
-    return {"family": "oracle", "sampler": " or ".join(common), **means}
+    return {
+        "family": "oracle",
+        "sampler": " or ".join(common),
+        "tokens_per_step": sum(star.tokens_per_step for star in stars) / len(stars),
+        "score": sum(star.score for star in stars) / len(stars),
+        "steps": sum(star.nfe for star in stars) / len(stars),
+    }
 
 
 def _rows(table: pd.DataFrame) -> list[Row]:
@@ -126,8 +130,10 @@ def _rows(table: pd.DataFrame) -> list[Row]:
 
 def over_questions(cells: Cells) -> Drawing:
     """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal speed-up k, since the
-    questions are independent (DAPD, arXiv 2603.12996, asks five at once). `speed-up` is k × the forwards of one
-    question over those of all k. Raises InputError without cells for k = 1 and another k."""
+    questions are independent (DAPD, arXiv 2603.12996, asks five at once).
+
+    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without cells for k = 1 and
+    another k."""
     found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
     for one in cells:
         cell, score, named = one.cell, headline(one.cell), SEVERAL.match(one.cell.task)

@@ -146,17 +146,20 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     ran = real(cells)
     if ran.empty:
         return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
-    *models, last = (one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5))
-    models = [", ".join(models), last.removeprefix("… and ")] if models else [last]
+    *first, last = (one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5))
+    models = f"{', '.join(first)} and {last.removeprefix('… and ')}" if first else last
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
     samples = samples_a_cell(ran)
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in tasks.items())
     parts = [
-        f"{' and '.join(models)} on {counted(tasks.total(), 'task')} ({kinds}) with "
+        f"{models} on {counted(tasks.total(), 'task')} ({kinds}) with "
         f"{counted(ran['sampler'].nunique(), 'sampler')}{samples and f', {samples}'}"
     ]
-    known = [ran[column].dropna() for column in ("device", "dtype") if column in ran]
-    parts.append(", ".join(one for values in known for one in sorted({name(str(value)) for value in values} - {""})))
+    settings: list[str] = []
+    for column in ("device", "dtype"):
+        values = ran[column].dropna() if column in ran else ()
+        settings += sorted({name(str(value)) for value in values} - {""})
+    parts.append(", ".join(settings))
     with suppress(ValueError):
         day = datetime.fromisoformat(str(facts.get("started")))
         parts.append(f"{day.day} {day:%B %Y}")

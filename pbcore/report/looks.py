@@ -25,7 +25,7 @@ POLICIES = (
     *("axon", "less", "s2d2"),
 )
 _ALL = len(COLOURS) * len(MARKERS)
-FULL = 99.95  # a ceiling from here on is one of 100 %, which no plot shows
+FULL = 99.95  # a ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
     findings,
-    interval,
     measured,
     not_measured,
     prompts_note,
@@ -39,8 +38,9 @@ from pbcore.text import NAME, code, md
 
 
 def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first. An
-    unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
+    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
+
+    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
     `results.load`."""
     path = Path(run_dir)
     return write_markdown(*(found or read(path)), [path], path)
@@ -149,7 +149,7 @@ def _means(cells: pd.DataFrame) -> str:
             "model": row["model"],
             "sampler": row["sampler"],
             "mean score %": number(row["score"], 1),
-            "95 % interval": interval(row["low"], row["high"]).strip(" []") or None,
+            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
             "tokens/step": number(row["tokens_per_step"], 2),
             "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],

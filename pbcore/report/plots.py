@@ -49,15 +49,15 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
 def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
     """File name → figure of score over tokens per step; none unless a model has a scored cell with tokens per step."""
     scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    levels = silent(scored)
+    any_speed = silent(scored)
     scored = scored[scored["tokens_per_step"] > 0]
     if scored.empty:
         return {}
 
-    def panel(title: str, part: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    def with_levels(part: pd.DataFrame) -> pd.DataFrame:
         """These cells, and those of models without tokens per step for the same tasks."""
-        same = levels[levels["task"].isin(set(part["task"]))]
-        return style.label(title), part if same.empty else pd.concat([part, same])
+        same = any_speed[any_speed["task"].isin(set(part["task"]))]
+        return part if same.empty else pd.concat([part, same])
 
     models = list(dict.fromkeys(scored["model"]))
     categories = list(dict.fromkeys(map(category, sorted_tasks(scored["task"]))))
@@ -67,17 +67,20 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
         for model in models
     }
     families = {name for part in parts.values() for name in curves(part)["family"]}
-    _, whole = panel("", scored)
+    whole = with_levels(scored)
     drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
-        grid = [[panel(f"{model} · {kind}", parts[kind, model]) for kind in categories] for model in models]
+        grid = [
+            [(style.label(f"{model} · {kind}"), with_levels(parts[kind, model])) for kind in categories]
+            for model in models
+        ]
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
         tasks = sorted_tasks(part["task"])
         if len(tasks) > 1:
-            each = [panel(task.split("/", 1)[-1], part[part["task"] == task]) for task in tasks]
+            each = [(style.label(task.split("/", 1)[-1]), with_levels(part[part["task"] == task])) for task in tasks]
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             drawn[name] = figure(_rows(each), "score (%)", style.label(f"{model}: {kind}"), families)
     return drawn
@@ -121,8 +124,9 @@ def figure(
     families: Collection[str] = (),
 ) -> Figure:
     """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
-    figures of a run, in which each then has one look. Models that report no tokens per step are horizontal lines with
-    their interval: their quality, at any speed."""
+    figures of a run, in which each then has one look.
+
+    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES

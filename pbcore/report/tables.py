@@ -19,8 +19,8 @@ HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sampler of one model: a row of its scope per task (`absent` where it was not run), and the plain means over
-    all tasks (None unless every task has a value)."""
+    """One sampler of one model: a row of its scope per task (scores and interval in %; status `absent` where it was not
+    run), and the plain means over all tasks (None unless every task has a value)."""
 
     model: str
     sampler: str
@@ -70,8 +70,10 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
-    `ascii` for outputs without other signs. A sampler's line has its scores. If its tokens per step differ between
-    tasks, a second line shows them; where it forwards what-if rows, a third its tokens per row."""
+    `ascii` for outputs without other signs.
+
+    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
+    forwards what-if rows, a third its tokens per row."""
     plain = ascii_text if ascii else str
     header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.rates.values())]
     rows = [
@@ -139,7 +141,8 @@ def markdown(table: Table) -> str:
     """The table in Markdown with its footnotes under it, and its intervals in a second, folded one. If every row has
     one rate for all its tasks, the rate gets its own column; else entries are `100 at 4.4`."""
     tasks = [md(short(task), NAME) for task in table.tasks]
-    heads, rows = [*tasks, "mean"], [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
+    heads = [*tasks, "mean"]
+    rows = [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
     if all(line.uniform for line in table.lines):
         heads += table.rates.values()
         rows = [[*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.rates)] for line in table.lines]
@@ -174,7 +177,8 @@ def _table(scope: Scope) -> Table:
         means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
         lines.append(Line(model, sampler, row, {"status": "ok", "low": None, "high": None} | means))
     rates = HEADS if rows_differ(cells) else {"tokens_per_step": HEADS["tokens_per_step"]}
-    told, samples = f"tokens per step{' / per row' if len(rates) > 1 else ''}", samples_a_cell(cells)
+    told = f"tokens per step{' / per row' if len(rates) > 1 else ''}"
+    samples = samples_a_cell(cells)
     title = f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
 

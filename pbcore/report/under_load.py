@@ -35,8 +35,8 @@ class Roof:
 
     def most(self, at_once: np.ndarray) -> np.ndarray:
         """The most answers per second (B,) at so many at a time (B,)."""
-        with np.errstate(divide="ignore"):
-            return np.minimum(at_once / self.fixed, np.float64(1) / self.each)
+        slope = at_once / self.fixed if self.fixed > 0 else np.full(len(at_once), np.inf)
+        return np.minimum(slope, 1 / self.each if self.each > 0 else np.inf)
 
 
 def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:

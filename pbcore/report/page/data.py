@@ -119,8 +119,8 @@ def _two(number: int) -> str:
 
 
 def _matches(cell: CellRecord, found: Iterable[Any], text: str) -> list[list[Any]]:
-    """Grammar matches as (first character, length, rule, message), by the characters of the whole text. Checked was
-    the stripped text, or the final answer of one with steps."""
+    """Grammar matches as (first character, length, rule, message), by the characters of the whole text.
+    LanguageTool was given the stripped text, or of one with steps its final answer: its offsets start there."""
     options = cell.conditions.options
     marked = options.get("cot") and options.get("cot_answer") != "whole"
     offset = text.rfind((final_answer(text) or "" if marked else text).strip())

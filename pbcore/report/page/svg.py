@@ -55,8 +55,8 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     """The curves of a scope's means, of which the `most` leading ones are to be seen, and the levels of models that
     report no tokens per step. `known`: the look of each model's families in all plots of a run."""
     ids = {(one["model"], one["sampler"]): one["id"] for one in scope.records} if len(scope.tasks) == 1 else {}
-    table, per_row = beside_ceilings(curves(scope.cells), scope.cells), _per_row(scope)
-    leaders = leading(table, most)
+    table = beside_ceilings(curves(scope.cells), scope.cells)
+    leaders, per_row = leading(table, most), _per_row(scope)
     found = []
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
     for model, kind, group in lines(table):
@@ -65,7 +65,8 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
             told = f"{model} {sampler}: {fixed(score)} %{interval(low, high)} at {fixed(rate, 2)} tokens per step"
             told += per_row.get((model, sampler), "")
             told += "" if math.isnan(ceiling) else f", ceiling {fixed(ceiling)} %"
-            lid, cell = ceiling if ceiling < FULL else None, ids.get((model, sampler), "")
+            lid = ceiling if ceiling < FULL else None
+            cell = ids.get((model, sampler), "")
             dots.append(Dot(rate, score, number(low), number(high), told, cell, sampler, lid))
         leads = (model, kind) in leaders
         found.append(Series(f"{model} · {kind}", model, known[model, kind], tuple(dots), leads=leads))

@@ -86,8 +86,9 @@ def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
 
 
 def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()) -> list[Answers]:
-    """The answers of a frame's cells, in its order; in one of several runs a model may be named with its run ("tiny of
-    a"). A cell without a record there (of published tables) is left out. `known`: what was read of the one source."""
+    """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
+    `known`: what was read of the one source before. In a frame of several runs a model may be named with its run ("tiny
+    of a")."""
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))

@@ -131,6 +131,13 @@ class TestStatic:
         html = write_page(factory.write(create(tmp_path, "a"), [entry]).path).read_text(encoding="utf-8")
         assert "RuntimeError: out of memory" in " ".join(Reader(html).text)
 
+    def test_a_failed_cell_sorts_without_its_score(self, tmp_path: Path) -> None:
+        """Its entry says `error`, and by that it stands, though its record holds a score."""
+        cell, samples = factory.cell(right=0.8)
+        made = factory.write(create(tmp_path, "a"), [(replace(cell, status="error", error="killed"), samples)])
+        html = write_page(made.path).read_text(encoding="utf-8")
+        assert re.findall(r'data-v="([^"]*)" data-task="waiting_line/shuffle"', html) == [""]
+
     def test_dummies_are_left_out(self, tmp_path: Path) -> None:
         """Random weights have no scores in the tables."""
         entries = [factory.cell(n=3), factory.cell("dummy", n=3, dummy=True)]
@@ -206,7 +213,7 @@ class TestWhenWritten:
         made = run(tmp_path)
         assert main(["report", str(made.path), "-o", str(tmp_path / "out")]) == 0
         html = (tmp_path / "out" / "report.html").read_text()
-        assert html.replace('"where":"../a"', '"where":"."') == write_page(made.path).read_text()
+        assert html.replace('"where":"../a"', '"where":"."') == write_page(made.path).read_text(encoding="utf-8")
 
     def test_runs_side_by_side(self, tmp_path: Path) -> None:
         """Cells that two runs share stand under both names, each with its own answers."""
