@@ -18,12 +18,13 @@ HOME = "pbcore.integrations"
 class Integration:
     """What one integration adds. Objects are named `module:object`, so that reading the declaration is cheap."""
 
-    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # → module with its add_parser, line of help
-    plugins: tuple[str, ...] = ()  # modules, plugins of pytest
-    options: str | None = None  # of a run: a class derived from `grid.option.OptionGroup`
-    models: str | None = None  # `entries()`, name → `models.entry.ModelEntry`, and `add_file(path, taken)`
-    tasks: str | None = None  # those asked and scored in another way (`tasks.spec.TaskSource`)
-    folders: str | None = None  # of questions in another layout (`tasks.spec.Folders`)
+    # Command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`.
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()  # pytest plugins, modules
+    options: str | None = None  # a dataclass of options of a run (`grid.option.OptionGroup`)
+    models: str | None = None  # models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`
+    tasks: str | None = None  # tasks that are asked and scored in another way (`tasks.spec.TaskSource`)
+    folders: str | None = None  # folders of questions in another layout (`tasks.spec.Folders`)
     exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
     report: str | None = None  # what reports say of these parts (`report.cells.Section`)

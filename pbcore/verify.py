@@ -61,8 +61,10 @@ def verify(data_dir: str | Path) -> list[Checked]:
     return [_check(task_spec(name), n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
 
-def _place(name: str) -> list[str]:
-    return str(task_spec(name).official).split("/")
+def _place(name: str) -> tuple[str, str]:
+    """Folder and name of a task's official file, without what its size adds."""
+    group, _, file = str(task_spec(name).official).partition("/")
+    return group, file
 
 
 def _other_sizes(name: str, folder: Path) -> list[int]:
@@ -95,12 +97,14 @@ def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, checked: Checked)
         checked.notes.append(f"no {group}/task_config.yaml: prompt not compared")
         return
     try:
-        if read_yaml(read_text(config), str(config))[f"{group}/{file}"]["prompt"] != spec.prompt_of(n):
-            checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
+        prompt = read_yaml(read_text(config), str(config))[f"{group}/{file}"]["prompt"]
     except UnreadableFile as error:
         checked.errors.append(str(error))
     except (KeyError, TypeError) as error:
         checked.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
+    else:
+        if prompt != spec.prompt_of(n):
+            checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
 
 
 def _check_labels(task: Task, folder: Path, checked: Checked) -> None:

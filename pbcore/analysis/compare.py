@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -251,7 +250,7 @@ def _told(value: Any) -> str:
 
 def _mean(row: BaselineCell | None) -> float | None:
     values = row.scores.get(row.headline) if row else None
-    return fmean(values) if values else None
+    return sum(values) / len(values) if values else None
 
 
 def _rate(row: BaselineCell | None, name: str) -> float | None:

@@ -1,6 +1,7 @@
-"""What theory says of a cell: its ceiling, and the bits that its decodings lost. The ceiling is the expected accuracy
-of the ideal model on the cell's samples under its sampler. What a model loses against it is the model's own; what it
-lacks to 1 is lost by parallel decoding."""
+"""What theory says of a cell: its ceiling, and the bits that its decodings lost.
+
+The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's sampler. What a model
+loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding."""
 
 import math
 from collections import Counter
@@ -198,8 +199,8 @@ class Ceilings:
 
 def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:
     """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples and their steps.
-    None where one isn't known: without recorded steps, for samplers that mask or replace tokens again, and for answers
-    that can't be listed (`answers_of`)."""
+    None where it isn't known of every answer: without recorded steps, for samplers that mask or replace tokens again,
+    for tasks whose answers can't be listed, and where a tokenizer's answers are too many (`answers_of`)."""
     if not _partitions(parse(sampler)):
         return None
     known: dict[int, AnswerDistribution] = {}

@@ -1,5 +1,7 @@
-"""How many positions of each group a sampler reveals in a step, found out by calling its policy on a step whose
-positions have the exact probabilities; noise only decides between equals. R rows (trials), C candidates."""
+"""How many positions of each group a sampler reveals in a step, found out by calling its policy.
+
+The policy sees a step whose positions have the exact probabilities; noise only decides between equals. R rows (trials),
+C candidates, G groups."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
@@ -68,8 +70,8 @@ def _outcomes(
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
-    """The probability that noise raises the confidence of a group's position. Raises NotExact unless it is ½ or 1,
-    alone."""
+    """The probability that noise raises the confidence of a group's position, independently of the others. Raises
+    NotExact where another group is tied with it, or where the number isn't ½ or 1."""
     own = _numbers(groups[place])
     for i, group in enumerate(groups):
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
@@ -98,8 +100,9 @@ def _select(
     size: int,
     confidences: bool = True,
 ) -> list[tuple[int, ...]]:
-    """For each trial, the numbers revealed: of the settled positions, then of each group. A trial (T, positions) says
-    which way (−1, 0, 1) noise moves each position's numbers, without `confidences` all but these."""
+    """For each trial, the numbers revealed: of the settled positions, then of each group. `trials` (R, positions of all
+    groups) say which way noise moves a position's numbers: down (−1), not (0) or up (1). Without `confidences` these
+    stay."""
     known = (1.0, 1.0, log(1 + 1e-10))
     of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)

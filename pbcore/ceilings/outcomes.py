@@ -1,6 +1,9 @@
-"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw. At each step
-each row is decoded once for every way in which its tokens can be drawn and its ties can fall; rows that come to the
-same canvas and state go on as one. R rows, L canvas positions, C slots of the active block, V tokens."""
+"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw.
+
+At each step each row is decoded once for every way in which its tokens can be drawn and its ties can fall. Rows that
+come to the same canvas and the same state of the policy go on as one.
+
+R rows, L canvas positions, C slots of the active block, V tokens."""
 
 import math
 from collections import defaultdict
@@ -40,8 +43,8 @@ Tokens = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely in the data, `bits`
-    is E[L_T], the mean bound of the partitions that were taken (None for samplers that mask or replace tokens again),
-    and `steps` the mean number of steps."""
+    is E[L_T], the mean bound of the partitions that were taken, in bits (None for samplers that mask or replace tokens
+    again), and `steps` the mean number of steps."""
 
     chances: dict[Tokens, float]
     answers: frozenset[Tokens]
@@ -69,6 +72,7 @@ class Outcomes:
 
 def outcomes(distribution: AnswerDistribution, sampler: str | SamplerName) -> Outcomes:
     """The distribution of the answers of the ideal model under a sampler, exactly, for few answers and positions.
+
     Tokens are drawn as the temperature says; greedy ties between tokens, and ties between positions, fall each way
     equally often. Where a confidence equals a threshold it counts as reaching it. Raises InputError for too many ways,
     and for samplers that the ideal model can't run or that draw tokens anew."""

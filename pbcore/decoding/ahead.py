@@ -1,10 +1,12 @@
 """`+aheadN`: any sampler's own answers in fewer calls, by forwards of the canvases that it will probably come to.
 
-The forward that a step needs takes guesses of the next canvases along, N canvases in all: moves of the policy itself on
-the forward of the canvas with the most of the present tokens and no others. As long as the next canvas is among those
-forwarded, its step runs no forward. Every step reads the forward of just its own canvas, so answers are the sampler's
-own, and it never takes more calls. R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N
-known positions, T tokens of each, V tokens."""
+The forward that a step needs takes guesses of the next canvases along, N canvases in all. A guess is the policy's own
+move on the closest forward known so far: that of the canvas with the most of the present tokens and no others. As long
+as the next canvas is among those forwarded, its step runs no forward. Every step reads the forward of just its own
+canvas, so answers are the sampler's own, and it never takes more calls.
+
+R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N known positions, T tokens of each, V
+tokens."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -72,7 +74,8 @@ def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor)
 
 def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Forwards]]:
     """One forward of the canvases of the rows `missing`, each followed by its guesses: the forwards of each row."""
-    guesses, known = [_Guess(row, 1.0, rows.canvas[row], 0) for row in missing], _known(job, rows, missing, want)
+    guesses = [_Guess(row, 1.0, rows.canvas[row], 0) for row in missing]
+    known = _known(job, rows, missing, want)
     if known is not None:
         guesses = sorted([*guesses, *_guesses(job, rows, known)], key=lambda guess: guess.row)
     row, depth = torch.tensor([(guess.row, guess.depth) for guess in guesses], device=want.device).T  # (W,) each

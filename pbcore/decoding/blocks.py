@@ -15,7 +15,8 @@ from pbcore.names import SamplerName
 
 
 def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
-    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises InputError."""
+    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises InputError for
+    fewer requested tokens than `course` needs."""
     length, prompt = len(request.canvas), len(request.prompt_ids)
     if course.fill == "length" or any(token != mask_id for token in request.canvas):
         return request

@@ -20,7 +20,8 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs."""
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
+    frequencies."""
     for why in why_not_ahead(traits, name):
         raise SamplerNameError(f"sampler {name}: {why}")
     why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
@@ -154,8 +155,8 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
-    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) isn't one, or if it declares
-    `chooses` and takes tokens back or writes others than predicted."""
+    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
+    vocabulary, or if the policy declares `chooses` and takes tokens back or writes others than predicted."""
     if move.token is not None:
         bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
         if bool(bad.any()):

@@ -1,7 +1,10 @@
-"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left. A
-policy may ask for further forwards, of what-if rows, before it moves. R rows, L canvas positions, A target positions
-(masked at the start), C slots of the active block, M candidates, V tokens. Rows are independent: each has its own
-block, step count and random draws, and leaves the batch when it is done. So a result never depends on the batch."""
+"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
+
+A policy may ask for further forwards, of what-if rows, before it moves. Rows are independent: each has its own block,
+step count and random draws, and leaves the batch when it is done. So a result never depends on the batch.
+
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
+tokens."""
 
 import copy
 import warnings
@@ -36,10 +39,11 @@ def denoise(
     at_once: int | None = None,
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order. A `store` answers for the canvases that it knows, if it
-    can serve the sampler; the other rows share forwards of `at_once` rows (default: all). Raises DecodingError for
-    unusable logits (another shape, dtype or device, NaN, +inf) and for a policy that breaks its protocol or reveals
-    nothing though it declares no `cap`; ValueError for a block length that doesn't divide a row's targets, and for a
-    cache, review or frequency table that the model lacks."""
+    can serve the sampler; the other rows share forwards of `at_once` rows (default: all).
+
+    Raises DecodingError for unusable logits (another shape, dtype or device, NaN, +inf) and for a policy that breaks
+    its protocol or reveals nothing though it declares no `cap`; ValueError for a block length that doesn't divide a
+    row's number of target positions, and for a cache, review or frequency table that the model lacks."""
     model, declared = complete(model), traits(policy)
     check_needs(model, declared, name)
     requested = [len(request.canvas) for request in requests]

@@ -1,5 +1,6 @@
-"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about. R
-rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
+"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about.
+
+R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ class Job:
 
 
 def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
-    """The policy's Step: a forward of all rows but those whose canvas was forwarded before, by what-if or ahead."""
+    """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by what-if or ahead."""
     step = step_of(job, rows, rows.earlier(job.name.ahead))
     revealed = step.inside & (step.token != job.model.mask_id)
     query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
@@ -68,8 +69,9 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
 
 
 def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The slots (R, C) that the policy gets: index among the target positions, index in the canvas, whether the row has
-    it, and whether it is a candidate: masked, and in the first part of the block that has masks."""
+    """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of all blocks up to
+    it: index among the target positions, index in the canvas, whether the row has it, and whether it is a candidate:
+    masked, and in the first part of the block that has masks."""
     size, part, reaches_back = job.size, job.traits.part, job.traits.reach == "prefix"
     block = rows.unit // size  # (R, A)
     start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
@@ -129,9 +131,10 @@ def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
 
 
 def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
-    """Excludes the mask token from logits (M, V), in place; the probability (R, C) that it had, if the policy needs
-    that."""
-    mask_id, had = job.model.mask_id, None
+    """Excludes the mask token from the logits (M, V) of `slots` (R, C), in place; returns the probability (R, C) that
+    it had, if the policy needs that, else None."""
+    mask_id = job.model.mask_id
+    had = None
     if "mask" in job.traits.needs:
         had = scattered(slots, torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]))
     logits[:, mask_id] = -torch.inf

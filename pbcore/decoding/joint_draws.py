@@ -1,7 +1,10 @@
-"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say. N_t = Σᵢ pᵢ(t)
-over the positions is the exact expected number of tokens t among them, however they depend on each other. Tokens chosen
-independently keep it only on average: where a shuffle has every item once, they repeat some and lose others. S
-positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens."""
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
+
+N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each other
+(linearity of expectation). Tokens chosen independently keep it only on average: where a shuffle has every item once,
+they repeat some and lose others.
+
+S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -139,11 +142,13 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     each column comes as often as its sum says, rounded down or up.
 
     The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made longer, every
-    second one is raised by as much as the others are lowered, or the other way round, until one is 0 or 1, by a draw
-    that moves no expectation. Rows and columns come in random order, so that equal ones are treated alike."""
+    second entry is raised by as much as the others are lowered, or the other way round, until one is 0 or 1; of the two
+    ways one is drawn so that no expectation moves. Rows and columns are visited in random order, so where all columns
+    are alike no choice is preferred."""
     rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
-    near = defaultdict[int, set[int]](set)  # row → its columns with fractional entries, counted from the end; and back
+    # The graph: each row's columns with fractional entries, each column's rows. Columns count from the end, so below 0.
+    near = defaultdict[int, set[int]](set)
     for i, shares in enumerate(x):
         if shares.max() < 1 - EPSILON:
             for j in ((shares > EPSILON).nonzero()[0] - len(columns)).tolist():

@@ -1,7 +1,8 @@
 """Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
 choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order. `+rcr` and `+remdmN`
-follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where they differ. R rows, C
-slots."""
+follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where that code differs from it.
+
+R rows, C slots."""
 
 from dataclasses import dataclass, replace
 
@@ -55,7 +56,7 @@ class Rcr:
         return Move(step.masked & keep, filled & ~step.masked & ~keep)
 
     def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
-        """The best of the slots `filled` (R, C): those committed so far and the step's k or scheduled more."""
+        """The best of the slots `filled` (R, C), as many as are committed plus the step's k or scheduled count."""
         count = (filled & ~step.masked).sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
         return filled & (step.rank(confidences, filled) < count[:, None])
 
@@ -165,8 +166,11 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A policy whose tokens are chosen together (`name.together`), all candidates' where it checks drafts by what-if
-    rows, and whose unsure positions keep a distance (`name.gap`), which leaves out some of those that it reveals."""
+    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a distance
+    (`name.gap`).
+
+    Of the positions that the policy reveals, the gap first leaves out some; the others get their tokens together. A
+    policy that asks about its drafts by what-if rows drafts tokens chosen together for all candidates."""
 
     policy: Policy
     name: SamplerName

@@ -19,7 +19,8 @@ class Prediction:
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or drawn by `draws` (M,), and its probability (M,), the softmax's at temperature 1."""
+    """Token (M,), the likeliest or, at a temperature, drawn by `draws` (M,), and its probability (M,) under the softmax
+    at temperature 1."""
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
@@ -67,8 +68,8 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
-    """Rows of (M, V), at least one empty one, in float32 or float64 chunks of at most `budget` numbers: 2²² on a CPU,
-    whose allocator maps larger blocks anew each time, and 2²⁴ on other devices."""
+    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; without rows one empty chunk. By
+    default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴ on other devices."""
     budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))

@@ -30,7 +30,8 @@ class Policy(Protocol):
     names."""
 
     def select(self, step: Step) -> Tensor | Move | Probe:
-        """Slots to reveal (R, C) bool (those not masked are ignored), a Move, or what to ask first (needs "probe")."""
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
+        canvases to ask about first."""
         ...
 
 
@@ -97,7 +98,8 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, its class, or one around another (by `declared`) declares. Raises ValueError for wrong values."""
+    """What a policy, or its class, declares, or the `declared` traits that one around another has. Raises ValueError
+    for a value that isn't allowed."""
     if isinstance(getattr(policy, "declared", None), Traits):
         return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
@@ -136,7 +138,7 @@ def _wrong(declared: Traits) -> Iterator[str]:
 
 
 def unforeseeable(declared: Traits) -> list[str]:
-    """What a policy declares that keeps a forward of another canvas from standing for one of its steps."""
+    """What a policy declares that a plain forward of a canvas doesn't give, so that none can stand for its step."""
     return [name for name in ("review", "part") if getattr(declared, name)] + [
         need for need in ("mask", "attention", "probe") if need in declared.needs
     ]

@@ -1,5 +1,6 @@
-"""The state of a batch being decoded (Rows) and the record of its results (Log). R rows, L canvas positions, A target
-positions (masked at the start), C slots of the active block."""
+"""The state of a batch being decoded (Rows) and the record of its results (Log).
+
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block."""
 
 from __future__ import annotations
 
@@ -126,7 +127,7 @@ class Log:
         self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
 
     def generations(self, model: Denoiser, ends_at_stop: bool) -> list[Generation]:
-        """Each row's result, once all have finished, with `ends_at_stop` up to its first stop token."""
+        """Each row's result without padding, once all have finished; with `ends_at_stop` up to its first stop token."""
         rows, former = join(self.finished), defaultdict[int, list[Former]](list)
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
@@ -141,7 +142,8 @@ class Log:
         if ends_at_stop:
             length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
         ids = canvas[:length]
-        before, text = self.trajectories, model.text(ids)
+        text = model.text(ids)
+        before = self.trajectories  # the canvases before each step
         return Generation(
             text=text,
             token_ids=ids,
@@ -159,7 +161,8 @@ class Log:
 
 
 def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
-    """The initial state of rows with so many tokens `requested`; shorter canvases are padded on the right with EOS."""
+    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted. `requested` are
+    the rows' numbers of tokens asked for."""
     length = max(len(request.canvas) for request in requests)
     padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
     canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
@@ -197,8 +200,8 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins parts of a batch, in its order; of the policy's states those over the whole answer, `fill` where one lacks
-    it."""
+    """Joins parts of a batch, in the batch's order. Of the policy's states only those over the whole answer stay; a
+    part without one that another part has gets it as `fill`."""
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     models = {name: one for part in parts for name, one in part.states.items() if one.over == "answer"}

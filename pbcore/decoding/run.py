@@ -34,9 +34,11 @@ def decode(
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
     index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: those of the
     sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model
-    shares forwards between calls: answers and NFE stay the same. Raises SamplerNameError, ModelError for a prompt that
-    the model can't encode, ValueError for impossible lengths and wrong types, and DecodingError for unusable logits or
-    policies."""
+    shares forwards between calls: answers and NFE stay the same.
+
+    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
+    impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
+    protocol."""
     if isinstance(prompts, str | Sample):
         raise InputError(
             f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"
@@ -59,7 +61,8 @@ def decode(
     at_once, name = name.at_once, name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    size, results = batch_size or at_once or default_batch(model), dict[int, Generation]()
+    size = batch_size or at_once or default_batch(model)
+    results = dict[int, Generation]()
     for batch in _batches(requests, name, model):
         results.update(_in_pieces(requests, batch, size, answered, batches))
     return [results[i] for i in range(len(requests))]
@@ -110,7 +113,8 @@ def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int 
 
 
 def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
-    """Rows that may share a batch (with a cache of the same masks), sorted by prompt length to keep padding small."""
+    """Rows that may share a batch, sorted by prompt length to keep padding small. With a cache they need the same
+    masked positions, except for a block model."""
     mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes = defaultdict(list)
     for i, request in enumerate(requests):
@@ -121,7 +125,8 @@ def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | B
 def _in_pieces(
     requests: list[Request], rows: list[int], size: int, answered: Answered, batches: int
 ) -> Iterator[tuple[int, Generation]]:
-    """Decodes `rows` in parts of some `batches` of `size`, which is halved until memory suffices."""
+    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs out; raises if one row
+    alone doesn't fit."""
     start = 0
     while start < len(rows):
         part = rows[start : start + size * batches]

@@ -18,7 +18,8 @@ WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 def resolve(text: str) -> SamplerName:
     """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other
-    parameter as a bare number. Raises SamplerNameError for unknown policies and unusable parameters."""
+    parameter as a bare number. Raises SamplerNameError for unknown policies, with close matches, and for unusable
+    parameters."""
     given = parse(text)
     name = given.alone
     if name.policy == ar.POLICY:

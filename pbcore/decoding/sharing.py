@@ -4,7 +4,9 @@ which walk over the same canvases (all begin with the same one).
 It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked position, so that blocks of
 any length find theirs, and sits between the loop and the model's context: rows that it knows need no forward, the
 others share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no
-whole distributions. R rows, L canvas positions, M asked positions."""
+whole distributions.
+
+R rows, L canvas positions, M asked positions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a policy gets at each step (Step) and what it may return (Move). R rows, C slots of the active block, M
-candidates, V tokens."""
+"""What a policy gets at each step (Step), what it may return (Move), and how many tokens a schedule reveals (quota).
+
+R rows, C slots of the active block, M candidates, V tokens."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from pbcore.names import SamplerName
 
 @dataclass(slots=True)
 class State:
-    """What a policy keeps of each row from step to step, `over` a block (set back to `fill` when it enters one) or the
-    answer."""
+    """What a policy keeps of each row from step to step. `over` is its lifetime: `block` (set back to `fill` when the
+    row enters a block) or `answer`."""
 
     value: Tensor  # (R, …)
     fill: float
@@ -136,7 +137,7 @@ class Step:
         return out
 
     def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks: (R, C)."""
+        """`function`, log-probabilities (m, V) → (m,), of the candidates (R, C), in chunks of bounded memory."""
         return self.scatter(rowwise(function, self.logits))
 
     def log_probs(self) -> Tensor:
@@ -144,7 +145,7 @@ class Step:
         return torch.log_softmax(self.logits, dim=-1)
 
     def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and confidence (R, C) from changed logits (M, V), drawn as the model's own prediction."""
+        """Token and confidence (R, C) from changed logits (M, V), with the random draws of the step's own."""
         seen = self._predicted(logits)
         return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
 
@@ -159,12 +160,13 @@ class Step:
         self._numbers = {name: scattered(self.masked, values) for name, values in seen.numbers.items()}
 
     def uniform(self, salt: int = 0) -> Tensor:
-        """A uniform number in (0, 1) for each slot (R, C), new at each step; `salt` ≥ 0 gives further draws."""
+        """A uniform number in (0, 1) for each slot (R, C), new at each step, whatever the batch; `salt` ≥ 0 gives
+        further draws."""
         return self._draw(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
-        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; a schedule's count
-        instead."""
+        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its
+        count instead of k. Raises ValueError without both."""
         count = self.quota if self.quota is not None else k
         if count is None:
             raise ValueError("this policy needs k (e.g. -k2) or a schedule (+s2_1_1, +linear8, +cosine8)")
@@ -172,8 +174,8 @@ class Step:
         return self.masked & (self.rank(score) < limit)
 
     def rank(self, score: Tensor, among: Tensor | None = None) -> Tensor:
-        """Rank (R, C) from 0 by falling `score` of the slots `among` (R, C), by default the candidates; others come
-        last, ties go to the lowest position."""
+        """Rank (R, C) of each slot, from 0, by falling `score` (R, C) among the slots `among` (R, C), by default the
+        candidates; slots outside come last, ties go to the lowest position."""
         order = self.order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
@@ -215,12 +217,13 @@ class Step:
         over: str = "block",
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A tensor that the loop keeps for the policy from step to step; change it in place. `per` slot: (R, C,
-        *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
-        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since
-        other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the
-        confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state of another
-        shape."""
+        """A tensor that the loop keeps for the policy from step to step; change it in place.
+
+        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to
+        `fill` when the row enters a new block. With `over` answer it is kept until the row ends; slots then need `reach
+        = "prefix"`, since other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else
+        to that of the confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state
+        of another shape."""
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(
                 f"state {name!r}: per is slot or row and over is block or answer, not {per!r} and {over!r}"
@@ -254,11 +257,12 @@ class Step:
 
 
 def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
-    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is the number of slots in the block,
-    `index` (R,) the steps taken in it, `left` (R,) the masks left in it. `counts` are used as given, zeros included.
-    `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's static schedule), `cosine` leaves
-    ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all
-    that is left."""
+    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is m, the number of slots in the
+    block, `index` (R,) is i, the steps taken in it, `left` (R,) the masks left in it.
+
+    `counts` are used as given, zeros included. `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's
+    static schedule), `cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). The last step
+    of every schedule reveals all that is left."""
     if name.counts is not None:
         counts = torch.tensor(name.counts, device=total.device)  # (S,)
         now, last = counts[index.clamp(max=len(name.counts) - 1)], index >= len(name.counts) - 1

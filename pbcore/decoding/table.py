@@ -1,5 +1,6 @@
-"""The ideal model for many answers to one sample at once, from a table of its valid answers. R rows, L canvas
-positions, M wanted positions, A answers, W positions that differ between answers, V tokens."""
+"""The ideal model for many answers to one sample at once, from a table of its valid answers.
+
+R rows, L canvas positions, M wanted positions, A answers, W positions that differ between answers, V tokens."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 
 class Table:
     """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed answers. All rows
-    are computed together, and the noise is drawn anew at each forward, so a row's answer depends on its batch; what is
-    drawn has the same distribution."""
+    are computed together, and the noise (up to ±`noise` in a logit) is drawn anew at each forward, so a row's answer
+    depends on its batch; what is drawn has the same distribution."""
 
     name = "ideal"
     reviews = frozenset({"hidden"})
@@ -110,7 +111,8 @@ class Table:
 
 
 def listed_rows(distribution: AnswerDistribution) -> tuple[NDArray[np.int64], list[str]]:
-    """The answers (A, L) that agree with the given tokens, as indices into the texts; a distribution that `fits`."""
+    """The answers (A, L) of a distribution that `fits`, as indices into the texts; those that agree with its given
+    tokens."""
     if isinstance(distribution, Shuffled):
         places = tuple(range(len(distribution.slots)))
         orders = [order for order in permutations(places) if distribution.identity or order != places]

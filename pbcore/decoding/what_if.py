@@ -1,5 +1,7 @@
-"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch. R rows, W what-if rows, L
-canvas positions, C slots of the active block, N masked positions of all what-if rows, V tokens."""
+"""What-if rows: canvases that a policy asks about before it moves, forwarded as one batch.
+
+R rows, W what-if rows, L canvas positions, C slots of the active block, N masked positions of all what-if rows, V
+tokens."""
 
 from __future__ import annotations
 
@@ -80,8 +82,8 @@ class Answers:
         return self._checked(slots, probability(self.logits(slots), token[slots]))
 
     def predict(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere; drawn as the slot's
-        `step.token`."""
+        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere. At a temperature each slot draws
+        with the random number that drew its `step.token`."""
         draws = None if self._draws is None else self._draws[slots]
         token, confidence = predict(self.logits(slots), self._temperature, draws)
         return scattered(slots, token), self._checked(slots, confidence)

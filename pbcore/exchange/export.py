@@ -31,7 +31,8 @@ Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins
 
 def tables(run: Path) -> dict[str, Table]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
-    answer with its cell, question, counts, scores, tokens, steps and confidences. Raises LoadError and RunDirError."""
+    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
+    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
@@ -70,7 +71,7 @@ def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, 
 def write_csv(run: Path, folder: Path) -> list[Path]:
     """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a spreadsheet would read as a
     formula (one that begins with = + - @, a tab or a line break) gets a `'` in front, as does one that begins with such
-    a `'`: removing one `'` gives the text back."""
+    a `'`: removing one `'` gives the text back. Numbers stay."""
     return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
 
 
@@ -97,8 +98,9 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
-    text, written, made = pyarrow.string(), [], tables(run)
+    made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
+    text, written = pyarrow.string(), []
     types = {  # of columns whose values may all be empty; others have the type of their values
         **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
         "tokens": pyarrow.list_(text),
@@ -119,8 +121,9 @@ def _arrow(value: Any) -> Any:
 
 
 class Exporter(Protocol):
-    """Where an integration sends a run (`Integration.exporter`): its options, which errors name as `usage`, whether one
-    is given, and the sending, which returns what to print and raises InputError without the package."""
+    """Where an integration sends a run (`Integration.exporter`). `usage` are its options as an error names them;
+    `asked` says whether one of them is given; `send` returns what to print and raises InputError without the package.
+    """
 
     usage: str
 

@@ -39,7 +39,8 @@ from pbcore.tasks.spec import asked_by
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed`: score → answers whose score changed; `kept`: why it was left as it was."""
+    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
+    left as it was, empty if it was scored."""
 
     before: StoredCell
     after: StoredCell
@@ -48,8 +49,9 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again. The key, which stands for an outcome, is dropped if any score or detail
-    differs. A cell with a score whose tool isn't here now stays."""
+    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
+    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
+    here now is left as it was."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
@@ -77,9 +79,10 @@ def rescore(
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so. Nothing is written before every
-    cell is scored. Raises the errors of `load_stored`, InputError where questions can't be had or `cot_answer` meets no
-    answers with steps, RunDirError if the target exists."""
+    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
+
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a cell's
+    questions can't be had or `cot_answer` meets no answers with steps, RunDirError if the target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):

@@ -37,15 +37,16 @@ class Probe(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Estimated cost of a cell, or of several together: forwards of single rows, seconds of decoding alone."""
+    """Estimated cost of a cell, or of several together. Forwards are those of single rows, seconds those of decoding
+    alone. `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` bound it."""
 
     answers: int
-    fixed: int  # forwards that are exact; of the others the probe's, and their bounds
+    fixed: int
     expected: float
     least: int
     most: int
-    calls: float  # of samplers with what-if rows, by the probe; in no other number of forwards
-    rows: float
+    calls: float  # forwards of samplers with what-if rows, by the probe; not among those above
+    rows: float  # canvases in those
     computed: float  # forwards expected to be left where cells share them
     seconds: float
     seconds_least: float

@@ -17,6 +17,7 @@ from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
+from pbcore.grid.validate_settings import check_gpu
 from pbcore.models import model_names, resolve_model
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -225,7 +226,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     for level in (*levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
     if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
-        _check_gpu()
+        check_gpu()
     whole = Plan(settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named))
     drilled = settings.per_sample or whole.numbered or (exit_first and not settings.gated)
     plan = replace(whole, drilled=drilled)
@@ -292,15 +293,3 @@ def _sampler_of(text: str, models: Iterable[str]) -> str:
             if any(Capabilities(model).may_decode_itself for model in models):
                 return canonical(text)
         raise InputError(f"--sampler: {error}") from error
-
-
-def _check_gpu() -> None:
-    """Raises InputError where no GPU can be used, with what was found."""
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError(
-            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
-            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
-            "check `nvidia-smi`"
-        )

@@ -1,4 +1,4 @@
-"""Validates combinations of options."""
+"""Validates combinations of options, and that a GPU which they ask for can be used."""
 
 from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
@@ -44,3 +44,15 @@ def check(settings: Settings) -> Settings:
     for part in settings.parts:
         part.check(settings)
     return settings
+
+
+def check_gpu() -> None:
+    """Raises InputError where no GPU can be used, with what was found."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
+            "check `nvidia-smi`"
+        )

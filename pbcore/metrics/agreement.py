@@ -21,8 +21,13 @@ from pbcore.tasks.files import read_json_lines, wrong
 
 TOLERANCE = 1e-6
 # A metric's published name → ours.
-METRICS = {name: name for name in ("inclusion", "rougeL", "inv_bleu", "grammar", "bertscore")}
-METRICS["rougeL"] = "rouge_l_unstemmed"
+METRICS = {
+    "inclusion": "inclusion",
+    "rougeL": "rouge_l_unstemmed",
+    "inv_bleu": "inv_bleu",
+    "grammar": "grammar",
+    "bertscore": "bertscore",
+}
 # What a task's name holds → its scorer.
 SCORERS = {"words_to_sentence": WORDS_TO_SENTENCE, "summariz": SUMMARIZATION, "paraphras": PARAPHRASING}
 
@@ -47,7 +52,8 @@ class Row:
 
 
 def agreement_rows(path: Path) -> list[Row]:
-    """A row per metric with published values in `path`. Raises InputError for a line that can't be read, OSError."""
+    """A row per metric that has published values in `path`. Raises InputError for a line that can't be read, OSError
+    for no file."""
     published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
@@ -72,7 +78,7 @@ def agreement_rows(path: Path) -> list[Row]:
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
-    """A line's entry. Raises InputError that names the place if a text or label is missing or a value no number."""
+    """A line's entry. Raises InputError, which names the place, for a missing text or label and for a wrong value."""
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
     if any(part in entry["task"] for part in SCORERS) and not isinstance(entry.get("label"), dict):

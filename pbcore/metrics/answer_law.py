@@ -16,18 +16,20 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.puzzles import kernel, walked
 from pbcore.tasks.registry import task_spec
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
-from pbcore.theory.distributions import SCORERS, law_entropy, stationary
+from pbcore.theory.chains import law_entropy, stationary
+from pbcore.theory.distributions import SCORERS
 
 Law = NDArray[np.float64]
 
 
 def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
     """`law` of `CellRecord.decoding`, from all answers of a cell; empty for tasks with one answer, or unknown ones.
+
     Total variations (TV) are between 0 and 1; `…_by_chance` is the mean TV of as many exact draws, which is not 0.
     Walks: `kernel` (of the transitions, weighted by the stationary law), `stationary` (of the visits), `entropy` and
     `entropy_exact`, bits per transition. Lists of up to 8 items: `places` (which item stands where, of the right
-    answers; mean over the places), `entropy` of the right answers and `entropy_exact`, that of exact draws. Lists of
-    several n are averaged, weighted by their answers."""
+    answers; mean over the places), `entropy` of the right answers and `entropy_exact`, that of exact draws, at most the
+    bits of that many answers. Lists of several n are averaged, weighted by their answers."""
     found = list(answers)
     scorer = task_spec(task.name).scorer
     if scorer == "walk":

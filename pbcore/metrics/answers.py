@@ -1,5 +1,5 @@
 """Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any
-layout."""
+layout; and the scorer of answers that are judged one by one."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -18,14 +18,17 @@ _AROUND_CELLS = "\"'`[](){}"
 
 
 class JudgedScorer:
-    """A scorer of answers that are judged one by one; `metrics` are the scores that `judge` gives."""
+    """A scorer of answers that are judged one by one: `judge` gives the scores named in `metrics`, and details."""
 
-    def __init__(self, judge: Callable[[str, Sample], Judged], *metrics: str) -> None:
-        self._judge, self.metrics = judge, metrics
+    def __init__(self, judge: Callable[[str, Sample], Judged], metrics: tuple[str, ...]) -> None:
+        self.judge, self.metrics = judge, metrics
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        judged = [self._judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
-        return [Scored({name: scores[name] for name in scores if name in metrics}, told) for scores, told in judged]
+        judged = [self.judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+        return [
+            Scored({name: score for name, score in scores.items() if name in metrics}, details)
+            for scores, details in judged
+        ]
 
 
 def lenient_list(text: str) -> list[str]:
@@ -36,7 +39,8 @@ def lenient_list(text: str) -> list[str]:
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, over several lines too, with all blanks stripped from the items, and empty items dropped."""
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
+    also reads lists over several lines."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -58,7 +62,8 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells that are the symbols as a set: one may repeat, as officially."""
+    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
+    includes a row that repeats a symbol in an extra cell."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 

@@ -63,7 +63,7 @@ class VerdictCache:
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
 
     def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-        """The results of a statement for rows of values, by a new connection: none may be used after a fork."""
+        """The results of a statement for each row of values. Connects anew: none may be used after a fork."""
         if not self._usable:
             return []
         try:
@@ -81,7 +81,8 @@ class VerdictCache:
 
 
 class Checker:
-    """Checks texts with a server. Each is sent once; earlier verdicts come from the cache, without a server."""
+    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
+    server."""
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
@@ -89,7 +90,8 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none (any more)."""
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
+        once it has, it does so each time a server is needed."""
         stripped = [text.strip() for text in texts]
         keys = {}  # other versions, rules and languages have others
         for text in filter(None, stripped):
@@ -117,8 +119,9 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use
-    and, unless $PBCORE_NO_DOWNLOAD is set, downloaded. Raises Unavailable, saying what to do."""
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
+    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
+    what to do, if there is neither."""
     environment = tuple(os.environ.get(name, "") for name in install.VARIABLES)
     if not _CHECKERS:
         atexit.register(stop)

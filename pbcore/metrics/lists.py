@@ -139,9 +139,11 @@ def layout_fault(items: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class ListScorer:
     """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
+
     `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
     `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
-    compares the list, read as for `accuracy`, with the answer that the prompt requests."""
+    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
+    `accuracy` in one respect."""
 
     expect: Callable[[Sample], Expected]
     as_prompted: Callable[[Sample], list[str]] | None = None
@@ -152,7 +154,7 @@ class ListScorer:
         return (*always, "accuracy_as_asked") if self.as_prompted else always
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        return JudgedScorer(self._judge).score(predictions, samples, metrics)
+        return JudgedScorer(self._judge, self.metrics).score(predictions, samples, metrics)
 
     def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
@@ -205,4 +207,4 @@ register_scorer("list_permutation", ListScorer(permutation))
 register_scorer("list_insert_random", ListScorer(inserted))
 register_scorer("list_remove_random", ListScorer(removed))
 register_scorer("list_replace_random", ListScorer(replaced))
-register_scorer("questions", JudgedScorer(judge_several, "accuracy", "accuracy_all"))
+register_scorer("questions", JudgedScorer(judge_several, ("accuracy", "accuracy_all")))

@@ -32,8 +32,9 @@ def judge_square(text: str, sample: Sample) -> Judged:
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. Columns go as far as
-    the shortest row: an extra cell in every row makes one more, with every symbol too (the official rule)."""
+    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. The number of
+    columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must
+    contain every symbol too (the official rule)."""
     side = len(symbols)
     if len(rows) < side:
         return "row missing", f"only {len(rows)} of {side} rows contain every symbol and nothing else"
@@ -81,7 +82,8 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
 
 def judge_walk(text: str, sample: Sample) -> Judged:
     """`accuracy`: the walk begins where it should, has the asked length, and each step follows an edge (its validity in
-    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. `metrics.answer_law` has the law of many."""
+    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. How often it goes where is for many answers
+    together: `metrics.answer_law`."""
     label, nodes = sample.label, walked(sample.label, text)
     edges = {frozenset(edge) for edge in label["edges"]}
     steps = [frozenset(step) in edges for step in pairwise(nodes)]
@@ -98,7 +100,7 @@ def judge_walk(text: str, sample: Sample) -> Judged:
 
 register_scorer(
     "latin_square",
-    JudgedScorer(judge_square, "accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked"),
+    JudgedScorer(judge_square, ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")),
 )
-register_scorer("sudoku", JudgedScorer(judge_sudoku, "accuracy", "accuracy_strict", "accuracy_any_layout"))
-register_scorer("walk", JudgedScorer(judge_walk, "accuracy", "edges"))
+register_scorer("sudoku", JudgedScorer(judge_sudoku, ("accuracy", "accuracy_strict", "accuracy_any_layout")))
+register_scorer("walk", JudgedScorer(judge_walk, ("accuracy", "edges")))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pbcore.metrics.languagetool import Unavailable as Unavailable
+from pbcore.errors import PbcoreError
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
@@ -22,6 +22,10 @@ NEEDED = {
     "weights": ("*.safetensors", "pytorch_model*.bin"),
     "a tokenizer": ("tokenizer.json", "vocab.json", "vocab.txt", "*.model"),
 }
+
+
+class Unavailable(PbcoreError, RuntimeError):
+    """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable."""
+    """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't be used."""
     return find(*_settings())
 
 
@@ -95,7 +99,8 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`, a local folder or a downloaded model. Raises Unavailable if it isn't here or lacks a part."""
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
+    scoring needs; makes no network access."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download

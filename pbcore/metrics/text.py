@@ -1,6 +1,8 @@
-"""Scorers of the text tasks: grammar, each task's own metrics (ROUGE by rouge-score, BLEU by sacrebleu), composites:
-`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
-measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
+"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
+
+ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
+alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
+so are the composites that need it.
 """
 
 import re
@@ -28,7 +30,15 @@ _KIND_BY_CATEGORY = {
     "TYPOGRAPHY": "punctuation",
     "CASING": "casing",
 }
-_KINDS = (*_KIND_BY_RULE.values(), "broken verb group", *_KIND_BY_CATEGORY.values(), "other grammar")  # worst first
+_KINDS = (  # of several errors, an answer's failure is the first of these
+    "repeated word",
+    "a/an disagreement",
+    "broken verb group",
+    "misspelling",
+    "punctuation",
+    "casing",
+    "other grammar",
+)
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
 _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -100,7 +110,8 @@ def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one that the paper's Appendix H names, or a broader one."""
+    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
+    broader one."""
     broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
@@ -127,7 +138,7 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
     try:
         values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
-    except Unavailable as error:
+    except semantic.Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
         return
@@ -163,7 +174,8 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official settings: 13a tokens, 4-grams, no smoothing, no effective order."""
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
+    order. It is 0 when the two texts share no run of four tokens."""
     # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 

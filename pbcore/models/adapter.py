@@ -34,7 +34,8 @@ _PLAIN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added. `info` is for records."""
+    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added. `info` has its fields of
+    a record; `adapter` there is the weights' digest."""
 
     folder: Path
     scale: float
@@ -43,7 +44,8 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter of a folder that peft wrote. Raises ModelError for missing or damaged files, and for other kinds."""
+    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
+    can't be merged."""
     if not is_adapter(folder):
         give = "Give a folder that peft or `python -m pbcore.train --adapt` wrote"
         raise ModelError(f"{folder} is not an adapter: it has no {CONFIG}. {give}")

@@ -83,7 +83,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A token that was revealed at `step` with `confidence`, and masked again or replaced at step `until` (0-based)."""
+    """A token revealed at `step` with `confidence`, and masked again or replaced at step `until`, both 0-based."""
 
     position: int
     token: int
@@ -137,7 +137,8 @@ class Context(Protocol):
         row-major order. The loop may overwrite them. `-inf` is allowed; NaN and `+inf` end decoding with an error."""
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """For models with `reviews`: one forward's `logits` (M, V), and those (N, V) of the positions in `review`."""
+        """For models with `reviews`: one forward for `query.want`, as `logits`, and for the N revealed positions in
+        `query.review`: logits (M, V) and (N, V)."""
 
     def keep(self, rows: Tensor) -> None:
         """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if forwards one may stand
@@ -167,8 +168,8 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, how it can re-predict revealed tokens (`seen`: visible to it; `hidden`: hidden from it): none;
     - `attention`, whether it returns attention weights: no;
-    - `deterministic`, whether a row's logits follow from its request and canvas alone, so that they can be shared
-      (`--share-forwards`): no;
+    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
+      beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
     - `frequencies`, the background probability (V,) of each token: None;

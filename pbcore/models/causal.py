@@ -35,8 +35,8 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 @dataclass(frozen=True, slots=True)
 class CausalModel:
     """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as many tokens as were
-    asked for, else `length` (None: the sample's canvas), as far as `limit`, its positions, reaches. `draft` is the
-    model whose drafts `ar-draftN` verifies."""
+    asked for, else `length` (None: as many as the sample's canvas has), at most as many as `limit`, the model's maximum
+    sequence length, leaves. `draft` is the model whose drafts `ar-draftN` verifies."""
 
     name: str
     module: Any
@@ -84,6 +84,7 @@ class CausalModel:
             raise ModelError(f"{self.name}: the prompt is empty; give at least one id of its vocabulary {ids}")
         if sample is None or max_new_tokens is not None:
             return request
+        # There must be room for the sample's own length; its answer may be longer.
         longest = min(sample.answer_limit(self.length or 0), limit - len(request.prompt_ids))
         return replace(request, canvas=(_OPEN,) * int(longest))
 
@@ -126,6 +127,7 @@ class CausalModel:
                 attention_mask=self._tensor([[0] * pad + [1] * (prompt - pad) for pad in pads]),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([watch]),
+                # Each row ends at its own length.
                 stopping_criteria=StoppingCriteriaList([lambda ids, *_, **__: ids.shape[1] - prompt >= limits]),
                 **({} if draft is None else {"assistant_model": draft}),
             )  # (R, P + L)
@@ -261,7 +263,7 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
 
 
 def _stop_ids(module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Every id that ends an answer, of all sources, without those that the model has no embedding for."""
+    """Every id that ends an answer, of options, table, configs and tokenizer, without ids that have no embedding."""
     given = [options.eos_id, entry.eos_id, *entry.stop_ids]
     for config in (module.generation_config, module.config.get_text_config()):
         ids = config.eos_token_id

@@ -23,8 +23,9 @@ class ModelEntry:
     row in `families`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
     `adapter` the folder of a LoRA adapter to merge into the weights.
 
-    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes no
-    given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be asked."""
+    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
+    whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
+    asked."""
 
     name: str
     family: str

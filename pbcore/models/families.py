@@ -192,8 +192,8 @@ def family_of(config: Mapping[str, Any]) -> str:
     family, kind = recognised(config), str(config.get("model_type", "")).lower()
     if family == "sedd":
         return family
-    says_so = config.get("mask_token_id") is not None or config.get("is_causal") is False
-    if family is not None or kind.startswith(_DIFFUSION) or says_so:
+    bidirectional = config.get("mask_token_id") is not None or config.get("is_causal") is False
+    if family is not None or kind.startswith(_DIFFUSION) or bidirectional:
         return "masked"
     classes = map(str, config.get("architectures") or [])
     return "causal" if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes) else "masked"

@@ -176,7 +176,8 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
-    """A model's description for the record, plain values only; `more` adds to it or replaces it."""
+    """A model's description for the record, plain values only. `more` adds to it, or says what a module without
+    transformers' config doesn't."""
     config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
@@ -188,15 +189,18 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(more.get("layers", 0) or getattr(config.get_text_config(), "num_hidden_layers", 0)),
+        "layers": int(
+            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
+        ),
         "remote_code": False,
     } | more
 
 
 def first_id(what: str, *ids: int | None, where: str) -> int:
     """The first of a token's ids that is given. Raises ModelError if none is."""
-    if (token := next((one for one in ids if one is not None), None)) is not None:
-        return int(token)
+    for token in ids:
+        if token is not None:
+            return int(token)
     key = "mask_token_id" if what == "mask_id" else "eos_token_id"
     raise ModelError(
         f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "

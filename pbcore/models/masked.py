@@ -39,11 +39,11 @@ class MaskedModel(Predictor):
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Hidden tokens need a pairwise attention mask and unshifted logits. A block model can't hide them, nor
-        re-predict a block's first token with shifted logits."""
-        if self.shift:
-            return frozenset({"seen"} if self.block is None else ())
-        return frozenset({"seen", "hidden"} if self.network.pairwise and self.block is None else {"seen"})
+        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits. A
+        block model can't hide them, nor re-predict a block's first token with shifted logits."""
+        if self.block is not None:
+            return frozenset() if self.shift else frozenset({"seen"})
+        return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
 
     @property
     def attention(self) -> bool:
@@ -52,7 +52,8 @@ class MaskedModel(Predictor):
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
-        messages, not to text; token ids are used unchanged. Raises ModelError as `encoded`."""
+        messages, not to text; token ids are used unchanged. Raises ModelError for words or ids outside the vocabulary,
+        too long rows, a missing length, and with shifted logits for an empty prompt."""
         sizes: dict[str, Any] = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
@@ -94,6 +95,7 @@ class MaskedContext(PositionReader):
         self._derive()
 
     def _derive(self) -> None:
+        """Computes the position ids and the attention mask (R, T; None without padding) from `_seen`."""
         self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)  # (R, T)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 

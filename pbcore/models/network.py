@@ -5,6 +5,8 @@ positions, V tokens."""
 
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,9 +75,8 @@ class NativeNetwork:
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
-        if self._last is not None:
-            self._last.skip = narrow
-        with reading(self.module, run.reader):
+        skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
+        with skipping, reading(self.module, run.reader):
             output = self.module.model(
                 ids,
                 attention_mask=mask,
@@ -149,7 +150,7 @@ class Predictor:
         return self.candidates(self.network.project(hidden).to(self.device))
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest and ties, the mask token excluded first, set to −∞."""
+        """Logits (M, V), the mask token's and all but the `top_k` largest set to −∞; ties with the last one stay."""
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -161,16 +162,24 @@ class LastLayer:
     """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
 
     Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
-    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code sees the
-    skipped columns' keys and values through a cache of this one call. The next forward leaves out `skip` columns."""
+    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
+    other columns, and sees the skipped ones' keys and values through a cache of this one call."""
 
     def __init__(self, layer: Any) -> None:
-        self.skip = 0
+        self._skip = 0
         layer.register_forward_pre_hook(self._narrow, with_kwargs=True)
 
+    @contextmanager
+    def skipping(self, columns: int) -> Iterator[None]:
+        """Forwards run in this context leave out the first `columns` columns."""
+        self._skip = columns
+        try:
+            yield
+        finally:
+            self._skip = 0
+
     def _narrow(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-        skip, self.skip = self.skip, 0
-        if not skip:
+        if not (skip := self._skip):
             return None
         (states,) = args  # (R, Q, H)
         cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
@@ -204,7 +213,8 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> LastLayer | None:
-    """The last layer; None where attention is of another build or takes other masks, or layers lie on many devices."""
+    """The model's last layer; None where its attention is of another build, its kernel takes other masks, or layers lie
+    on several devices."""
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None

@@ -72,7 +72,7 @@ def sources() -> dict[str, str]:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` accepts: the table and registered models that are in this installation."""
+    """The names that `load_model` accepts: the table's, without embedded models missing here, and registered ones."""
     return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
@@ -149,7 +149,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
 
-        config = readable_config(folder := locate(entry, given))
+        folder = locate(entry, given)
+        config = readable_config(folder)
         entry = replace(entry, family=family_of(config), folder=folder, config=config)
     # With a mask token of the user's choice any checkpoint is a masked model.
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
@@ -199,7 +200,7 @@ def _entries() -> dict[str, ModelEntry]:
         for name, factory in FACTORIES.all().items()
     }
     built_in = _built_in()
-    return built_in | users | built_in  # whose names can't be taken
+    return built_in | {name: entry for name, entry in users.items() if name not in built_in}
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

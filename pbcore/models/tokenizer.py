@@ -129,7 +129,8 @@ class FileTokenizer(Tokenizer):
         return template
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
-        """A chat as text, up to the assistant's turn, or if `unfinished` to the end of what its last turn has."""
+        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
+        has so far."""
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
@@ -215,7 +216,8 @@ def read_tokenizer(
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
-    """Token id → its text, `<eos>` for tokens that end an answer, `<7>` for those without; None for a model without."""
+    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
+    model; None for one that tells no tokens."""
     text = getattr(model, "text", None)
     if not callable(text):
         return None

@@ -19,14 +19,15 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 """
 
 import gc
+from functools import partial
 from os.path import exists
 
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-_CELLS = ("state", "collection", "rundir", "benchmark_xdist", "scheduling")
-_RUNS = ("estimate", "progress", "gate", "run_lifecycle")
-OF_CELLS, OF_RUNS = ([f"pbcore.plugin.{name}" for name in group] for group in (_CELLS, _RUNS))
+OF_CELLS = ("state", "collection", "rundir", "benchmark_xdist", "scheduling")
+OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
+COLLECTOR_OFF = pytest.StashKey[bool]()  # this run has switched the garbage collector off
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,10 +38,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     benches = any("benches" in argument or _names_cell(argument) for argument in args)
     known = early_config.known_args_namespace
     workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)  # xdist's: what they run is unknown
-    if benches or workers or may_be_given(early_config, args):
-        gc.unfreeze()  # what an earlier run in this process froze
+    of_cells = benches or may_be_given(early_config, args)
+    if of_cells and gc.isenabled():
         gc.disable()  # imports and plans make no garbage, and the collector would look through all modules again
-        early_config.add_cleanup(gc.enable)  # for a run that ends before it has collected
+        early_config.stash[COLLECTOR_OFF] = True
+        early_config.add_cleanup(partial(collector_on, early_config))  # for a run that ends before it has collected
+    if of_cells or workers:
         load(early_config)
     if benches:
         from pbcore.plugin.state import choose_waiting
@@ -70,9 +73,17 @@ def load(config: pytest.Config) -> None:
         return
     from pbcore.extensions import integrations
 
-    own = (name for integration in integrations().values() for name in integration.plugins)
-    for name in (*OF_CELLS, *own, *OF_RUNS):
+    added = (name for integration in integrations().values() for name in integration.plugins)
+    of_cells, of_runs = ([f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS))
+    for name in (*of_cells, *added, *of_runs):
         config.pluginmanager.import_plugin(name)
+
+
+def collector_on(config: pytest.Config) -> None:
+    """Switches the garbage collector on again, if this run has switched it off."""
+    if config.stash.get(COLLECTOR_OFF, False):
+        config.stash[COLLECTOR_OFF] = False
+        gc.enable()
 
 
 def _names_cell(argument: str) -> bool:

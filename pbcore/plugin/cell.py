@@ -25,8 +25,8 @@ from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.options import rerun
-from pbcore.plugin.rundir import RECORDED, conditions, run_dir, show
-from pbcore.plugin.state import UNTIMED, drilled
+from pbcore.plugin.rundir import RECORDED, run_dir, show
+from pbcore.plugin.state import UNTIMED, conditions, drilled
 from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
 from pbcore.results.build import build_cell, generated, length_text, sample_record

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.grid.cellid import CellName
+from pbcore.plugin import COLLECTOR_OFF, collector_on
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
 
@@ -73,13 +75,16 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """What is there by now stays, and the garbage collector, off since the plugin was loaded, no longer looks at it."""
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """The garbage collector, if it has been off, runs again. In a process of pytest's own, which ends with the run, it
+    skips what is there by now; a program that calls pytest, such as a test, keeps its own objects looked after."""
+    config = session.config
     try:
         return (yield)
     finally:
-        gc.freeze()
-        gc.enable()
+        if config.stash.get(COLLECTOR_OFF, False) and list(config.invocation_params.args) == sys.argv[1:]:
+            gc.freeze()
+        collector_on(config)
 
 
 @pytest.hookimpl(tryfirst=True)

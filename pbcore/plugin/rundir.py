@@ -15,15 +15,13 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
-from pbcore.grid.levels import at, factors_of
-from pbcore.grid.settings import Settings
-from pbcore.plugin.state import cell_name, drilled, hands_out, measures, plan, settings
+from pbcore.plugin.state import cell_name, conditions, drilled, measures, plan, settings
 from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
     from pbcore.results.lock import RunLock
-    from pbcore.results.record import CellRecord, Conditions
+    from pbcore.results.record import CellRecord
     from pbcore.results.rundir import RunDir, StoredCell
     from pbcore.tasks.base import Task
 
@@ -264,50 +262,3 @@ def record_error(
     except OSError as full:
         pairs.append(("pbcore_unwritten", f"{type(full).__name__}: {full}"))
     return pairs
-
-
-def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
-    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
-    from pbcore.names import parse
-    from pbcore.results.check import plain
-    from pbcore.results.record import Conditions
-    from pbcore.results.resume import versions
-
-    requested = at(settings(config), name.level)
-    known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
-        "versions": versions(),
-        "seeds": list(requested.seed),
-        "level": factors_of(name.level) or None,
-        "at_once": parse(name.sampler).at_once or None,
-    }
-    worker = getattr(config, "workerinput", {})
-    if worker or not hands_out(config):
-        known["worker"], known["shared_device"] = worker.get("workerid", ""), worker.get("pbcore_shared", False)
-    if task is not None:
-        known |= {"data_source": task.source, "data_hash": task.data_hash}
-    if model is not None:
-        known |= _of_model(model, requested, known["at_once"])
-    return Conditions.unknown(**plain(known, "conditions"))
-
-
-def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
-    """What only a loaded model tells."""
-    import torch
-
-    from pbcore.decoding.run import default_batch
-    from pbcore.results.check import plain
-
-    info = plain(dict(model.info), f"info of model {model.name}")
-    if getattr(model, "served", False):  # whose device, dtype and batches are the server's
-        return {"dummy": False, "model_info": info, "shared_device": False}
-    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
-    return {
-        "device": device,
-        "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": at_once or requested.rows or default_batch(model),
-        "threads": torch.get_num_threads(),
-        "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
-        "dummy": bool(model.info.get("dummy", False)),
-        "model_info": info,
-    }

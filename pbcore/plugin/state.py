@@ -17,11 +17,15 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, bracketed, parse
+from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
 
 if TYPE_CHECKING:
     from pbcore.grid.plan import Plan
+    from pbcore.models.base import Model
+    from pbcore.results.record import Conditions
+    from pbcore.tasks.base import Task
 
 OPENMP = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # a user who sets one has chosen
 BUSY = 0.5  # cores that others use from which on the machine counts as shared
@@ -154,3 +158,50 @@ def say(config: pytest.Config, *lines: str) -> None:
 def cell_name(item: pytest.Item) -> CellName | None:
     """The cell or sample that an item measures; None for other tests."""
     return cell_of(item.config, item.nodeid) if item.get_closest_marker("cells") is not None else None
+
+
+def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
+    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+    from pbcore.names import parse as parse_sampler
+    from pbcore.results.check import plain
+    from pbcore.results.record import Conditions
+    from pbcore.results.resume import versions
+
+    requested = at(settings(config), name.level)
+    known: dict[str, Any] = {
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
+        "versions": versions(),
+        "seeds": list(requested.seed),
+        "level": factors_of(name.level) or None,
+        "at_once": parse_sampler(name.sampler).at_once or None,
+    }
+    worker = getattr(config, "workerinput", {})
+    if worker or not hands_out(config):
+        known["worker"], known["shared_device"] = worker.get("workerid", ""), worker.get("pbcore_shared", False)
+    if task is not None:
+        known |= {"data_source": task.source, "data_hash": task.data_hash}
+    if model is not None:
+        known |= _of_model(model, requested, known["at_once"])
+    return Conditions.unknown(**plain(known, "conditions"))
+
+
+def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
+    """What only a loaded model tells."""
+    import torch
+
+    from pbcore.decoding.run import default_batch
+    from pbcore.results.check import plain
+
+    info = plain(dict(model.info), f"info of model {model.name}")
+    if getattr(model, "served", False):  # whose device, dtype and batches are the server's
+        return {"dummy": False, "model_info": info, "shared_device": False}
+    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
+    return {
+        "device": device,
+        "dtype": str(model.info.get("dtype", requested.dtype or "")),
+        "batch_size": at_once or requested.rows or default_batch(model),
+        "threads": torch.get_num_threads(),
+        "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
+        "dummy": bool(model.info.get("dummy", False)),
+        "model_info": info,
+    }

@@ -85,8 +85,8 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
-    told = [[one for one in same if one.nfe is not None] for same in answers.values()]
-    told = told if all(told) else []  # the model doesn't report its forwards
+    counted = [[one for one in same if one.nfe is not None] for same in answers.values()]
+    told = counted if all(counted) else []  # a sample without a count: the model doesn't report its forwards
     nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
     rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
     return BaselineCell(
@@ -115,7 +115,8 @@ def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapp
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError for a failed cell and for none: later runs would pass."""
+    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the baseline
+    lacks would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -125,8 +126,8 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises LoadError that names the file if it is missing, empty,
-    damaged or of another schema, or a run without a finished cell; the errors of `load_stored`."""
+    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, if it is missing,
+    empty, damaged or of another schema, and for a run without a finished cell; the errors of `load_stored`."""
     source = Path(path)
     if source.is_dir():
         return run_rows(load_stored(source, refuse), source)
@@ -150,7 +151,7 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
     cell = BaselineCell(id=name, **_row(row, where))
-    columns = {**cell.scores, "nfe": cell.nfe or cell.indices, "rows": cell.rows or cell.indices}
+    columns = {**cell.scores, **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column}}
     differing = [printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)]
     if differing:
         raise LoadError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")

@@ -38,12 +38,14 @@ def build_cell(
     absent: Mapping[str, str] | None = None,
     pieces: Callable[[int], str] | None = None,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell with its scores, rates and counts, and its samples. `facts` is its record with what is known beforehand;
-    `rounds` are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`);
-    `indices` the samples' numbers (default 0, 1, …); `seeds` each answer's seed (default 0), with each sample at most
-    once per seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if
-    tokens are recorded. Raises ValueError if the lists' lengths differ, or scores or rounds are missing without a
-    reason."""
+    """Fills in a cell's scores, rates and counts; returns it with its samples.
+
+    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
+    are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`); `indices` the
+    samples' numbers (default 0, 1, …); `seeds` the seed of each answer (default 0), with each sample at most once per
+    seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
+    are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
+    missing without a reason."""
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)
     if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
@@ -81,7 +83,8 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell and its samples, scored again in their order. Raises ValueError for a score missing without a reason."""
+    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
+    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
@@ -99,7 +102,8 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 def sample_record(
     index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
 ) -> SampleRecord:
-    """A sample's record, with its tokens if `pieces` gives their texts. Given positions (`steps` −1) don't count."""
+    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
+    as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
@@ -143,7 +147,8 @@ def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dic
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves (`stop`) or at their
-    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted."""
+    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted; empty for
+    other models."""
     told = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
     counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
@@ -251,7 +256,8 @@ def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
-    """Raises LoadError, which begins with `where`, for an aggregate (not an interval) that the samples don't give."""
+    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
+    from what its samples give. Intervals are not computed again."""
     if cell.status != "ok":
         return
     try:

@@ -42,7 +42,8 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, for bad JSON, NaN and keys given twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
+    numbers and without keys that are there twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,8 +146,9 @@ def _shaped(hint: Any) -> Any:
 
 
 def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
-    """`data` as the type that `make` gives, which is built at its first use. Raises LoadError, which begins with
-    `where`, with the field, what was there and what is allowed; NewerSchemaError for an unknown field."""
+    """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
+    Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
+    for an unknown field."""
     from pydantic import ValidationError
 
     try:
@@ -186,8 +188,9 @@ def _finite(text: str) -> float:
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths. Raises TypeError for
-    other types, ValueError for a number that is not finite; both name the place (`where`)."""
+    """`value` as exact builtins, which pytest-xdist's reports need: converts numpy scalars, enums, tuples, sets,
+    mappings and paths. Raises TypeError for other types, ValueError for a number that is not finite; both name the
+    place (`where`)."""
     if value is None or type(value) in (bool, int):
         return value
     if isinstance(value, Enum):

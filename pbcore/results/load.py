@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """A row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step, seconds … (all
-    columns: `table_row.row`). `path` is a run directory (finished or interrupted), a results.json, a junit.xml or
-    pytest-benchmark JSON written by our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError
-    naming the path and the readable formats."""
+    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
+    seconds … (all columns: `table_row.row`).
+
+    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
+    our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
+    formats."""
     source = Path(path)
     rows = published.read(source)
     if rows is None:
@@ -44,7 +46,8 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files. Raises LoadError for none, and for a damaged one."""
+    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or
+    they can't be read."""
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)

@@ -34,7 +34,8 @@ class RunLock:
 
 
 def lock_run(path: Path) -> RunLock:
-    """Takes the lock of a run directory, made if missing. Raises RunDirError if it is held or can't be written."""
+    """Takes the lock of a run directory, which is created if it is missing. Raises RunDirError if another process holds
+    it (with its pid, host and start), and if the directory can't be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / LOCK, timeout=0)

@@ -34,8 +34,13 @@ SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
 }
 _ALL: dict[str, Any] = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}
 RESULTS_FILE = "results_parallelbench.json"
-_TOP_K = {"confidence_topk": "confidence", "topk_margin": "margin", "entropy_topk": "entropy"}
-_TOP_K |= {name: name for name in ("left_to_right", "random")}
+_TOP_K = {
+    "confidence_topk": "confidence",
+    "topk_margin": "margin",
+    "entropy_topk": "entropy",
+    "left_to_right": "left_to_right",
+    "random": "random",
+}
 
 
 def read(path: Path) -> pd.DataFrame | None:
@@ -84,7 +89,8 @@ def figures() -> pd.DataFrame:
 
 def sampler_name(method: str, param: str) -> str:
     """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`,
-    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names."""
+    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names,
+    joined with the parameter so that it can be part of a node id."""
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":
@@ -99,11 +105,11 @@ def sampler_name(method: str, param: str) -> str:
 def _run_folder(file: Path) -> pd.DataFrame:
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
     names = {"model": model, "method": method, "param": param, "run": file.parent.name}
-    return _rows(
-        {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
-        | {**names, "task": name.removeprefix("parallelbench_")}
-        for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items()
-    )
+    entries = []
+    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
+        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        entries.append({**known, **names, "task": name.removeprefix("parallelbench_")})
+    return _rows(entries)
 
 
 def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
@@ -138,7 +144,7 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, with one setting per model, called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task. They have one setting per model: sampler `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

@@ -171,7 +171,8 @@ class Questions:
 
 
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
-    """A cell with its kept answers scored again. Raises InputError for an answer to a sample that the task lacks."""
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises InputError for an answer to
+    a sample that the task lacks."""
     known = {sample.index: sample for sample in task.samples}
     missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
     if missing is not None:
@@ -184,7 +185,8 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """A record's generated samples, drawn again by its settings; None if they differ now or can't be drawn."""
+    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
+    None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

@@ -38,7 +38,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class FormerToken:
-    """A token at position `at` of the canvas from `step` until `until`; its `confidence` when it was revealed."""
+    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked it again or replaced
+    it; `confidence` when it was revealed."""
 
     at: Count
     token: str
@@ -94,9 +95,10 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a cell's measurement; None: unknown, e.g. the dtype of a model that failed to load. `options`
-    are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker, empty
-    without one; `shared_device` whether other workers used the same device, which makes timings inexact;
+    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
+
+    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
+    empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
     that determines the outcome; `wait_policy` OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set;
     `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
@@ -129,7 +131,8 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell, as a frozen dataclass; without the integration it is read as it is."""
+    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values. Where the
+    integration isn't here, it is read as it is."""
 
     COLUMNS: ClassVar[tuple[str, ...]]
 
@@ -145,15 +148,17 @@ def part_class() -> type[Any] | None:
 @dataclass(frozen=True, slots=True)
 class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
-    over samples of canvas tokens / NFE, `tokens_per_row` the same with the canvases forwarded, `rows` (None in records
-    from before they were counted: then they equal NFE); `tokens_per_forward` is answer tokens before the first EOS /
-    NFE, both summed over samples first. Numbers that were not measured are None, and `absent` says why (`nfe` for all
-    that counts forwards, `seconds` for all that counts time). With several seeds, scores are means over samples of a
-    sample's mean over seeds, and rates count every answer. Where forwards were shared between cells, `forwards_shared`
-    of the cell's NFE were answered by other cells' and `forwards_computed` by the model; `seconds_estimated` is what
-    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
-    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took."""
+    over samples of canvas tokens / NFE, `tokens_per_row` the same with the canvases forwarded, `rows`, in place of NFE
+    (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer tokens before
+    the first EOS / NFE, both summed over samples first.
+
+    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts forwards, `seconds` for
+    all that counts time). With several seeds, scores are means over samples of a sample's mean over seeds, and rates
+    count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were answered by
+    other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what all of them
+    would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with text after
+    the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this sampler, and
+    `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md)."""
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
     model: str

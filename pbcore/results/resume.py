@@ -39,9 +39,11 @@ def cell_key(
     own_code: Mapping[str, str] | None = None,
 ) -> str:
     """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
+
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results); `own_code` is that of `user_code`. Raises TypeError or
-    ValueError for values that are not plain."""
+    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
+    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
+    plain."""
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -59,8 +61,9 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`), empty for pbcore's own, which
-    `code_version` covers. Raises SamplerNameError for an unreadable sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's
+    class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable sampler name.
+    """
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse
@@ -73,10 +76,15 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 
 @cache
-def code_version() -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever pbcore is installed."""
+def code_version(packages: tuple[str, ...] = CODE) -> str:
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever pbcore is installed.
+    Raises ModuleNotFoundError for a package that isn't there: its source would be left out unseen."""
     home = Path(__file__).parents[2]
-    return source_digest({package: home.joinpath(*package.split(".")) for package in CODE})
+    roots = {package: home.joinpath(*package.split(".")) for package in packages}
+    for package, root in roots.items():
+        if not root.is_dir():
+            raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
+    return source_digest(roots)
 
 
 def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
@@ -87,7 +95,8 @@ def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> d
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json, if it has any) that differs from these."""
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
+    name; none for a run that was killed before it wrote them."""
     known = earlier.get("settings")
     if known is None:
         return []
@@ -101,9 +110,13 @@ def _shown(value: Any) -> str:
     return "not given" if value is None or value is False or value in ([], (), "") else str(value)
 
 
-@cache
 def versions() -> dict[str, str]:
     """Versions of what decides a result; packages that are not installed are left out."""
+    return dict(_versions())  # a copy: callers may change theirs
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):

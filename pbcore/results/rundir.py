@@ -130,7 +130,8 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates `root/name` (default: `new_name`) with its cells/. Raises RunDirError if it exists and is not empty."""
+    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises RunDirError if it exists and
+    is not empty: a run never overwrites an earlier one."""
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
@@ -155,7 +156,7 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text`: after a crash `path` holds the old or the new text, whole. Raises OSError that names `path`."""
+    """Writes `text`; after a crash `path` holds the whole old or the whole new text. Raises OSError naming `path`."""
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +192,8 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has those of its record, once per seed."""
+    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
+    per seed, and its aggregates are theirs."""
     places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(samples)):

@@ -41,12 +41,14 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 
 
 def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
-    """The 95 % interval of the mean of values in [least, most]; of paired differences with least = −1. Student's t
-    interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the Edgeworth expansion of
-    the studentized mean (Hall 1983), with the sample's skewness γ, and clipped to the bounds. Where more than half of
-    the values are the same and at most `FEW` differ, the spread says too little about the values that weren't drawn:
-    there it also holds the means that go with Wilson's upper limit of the share that differs, whose mean distance from
-    the common value counts half a value at the bound. `python benches/check_statistics.py` shows what it covers. Raises
+    """The 95 % interval of the mean of values in [least, most]; of paired differences with least = −1.
+
+    Student's t interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the Edgeworth
+    expansion of the studentized mean (Hall 1983), with the sample's skewness γ, and clipped to the bounds. Where more
+    than half of the values are the same and at most `FEW` differ, the spread says too little about the values that
+    weren't drawn: there the interval also holds the means that go with Wilson's upper limit of the share that differs,
+    whose mean distance from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's
+    interval, and a single value has [least, most]. `python benches/check_statistics.py` shows what it covers. Raises
     ValueError without values."""
     from scipy.special import stdtrit  # at first use, as in `wilson`
 

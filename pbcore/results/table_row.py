@@ -78,7 +78,8 @@ def rate(cell: CellRecord, name: str) -> float | None:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A row per cell, in the given order; columns as in `row`, missing numbers NaN, lone surrogates written out."""
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
+    are written out (`\\udc80`): pandas can't hold them."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [{encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells]

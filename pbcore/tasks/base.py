@@ -14,12 +14,13 @@ __all__ = ["Message", "Sample", "Task"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A named list of samples with its scorer. `name` is a task name such as `waiting_line/shuffle`; `kind` the
-    operation or generator (`shuffle`, `latin_square`, `words_to_sentence` …); `headline` the score shown in tables;
-    `data_hash` a digest of all samples in order, equal if two runs had the same samples; `identity` a digest of
-    everything else that decides scores: declaration, headline, scorer and the scorer's code; with `cot` the question
-    asks for steps, and what follows the last "The answer is:" is scored (`cot_answer` marked), or the whole text
-    (`whole`)."""
+    """A named list of samples with its scorer.
+
+    `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
+    `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables; `data_hash` a
+    digest of all samples in order, which is equal if two runs had the same samples; `identity` a digest of everything
+    else that decides scores: declaration, headline, scorer and the scorer's code; with `cot` the question asks for
+    steps, and what follows the last "The answer is:" is scored (`cot_answer` marked), or the whole text (`whole`)."""
 
     name: str
     kind: str
@@ -46,9 +47,12 @@ class Task:
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
     ) -> list[Scored]:
         """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
-        odd = [text for text in predictions if not isinstance(text, str)]
-        if odd or isinstance(predictions, str):
-            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {[*odd, predictions][0]!r}")
+        if isinstance(predictions, str):
+            odd: list[object] = [predictions]
+        else:
+            odd = [text for text in predictions if not isinstance(text, str)]
+        if odd:
+            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {odd[0]!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
             raise InputError(f"{self.name}: samples must be Samples (task.samples), not {str(samples)[:80]}")
         if len(predictions) != len(samples):
@@ -68,7 +72,7 @@ class Task:
 
 
 def _unanswered(scored: Scored) -> Scored:
-    """The scores of steps without a final answer: 0, whatever a scorer makes of an empty text."""
+    """The scores of an answer with steps but no final answer: 0, whatever a scorer makes of an empty text."""
     details = {name: value for name, value in scored.details.items() if name == "absent"}
     why = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
     return Scored(dict.fromkeys(scored.scores, 0.0), {**details, **why})

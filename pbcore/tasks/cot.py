@@ -25,14 +25,15 @@ _ONLY = (  # what a question says against steps → what stays of it
 
 
 def question(prompt: str) -> str:
-    """The prompt with Table 4's request for steps at its end, without its demand for the final result alone."""
+    """The prompt without its demand for the final result alone, and with Table 4's request for steps at its end."""
     for demand, rest in _ONLY:
         prompt = prompt.replace(demand, rest)
     return f"{prompt.rstrip()}\n{ASKS}"
 
 
 def final_answer(text: str) -> str | None:
-    """What follows the last "The answer is:", without quotes around it (but for straight double ones); else None."""
+    """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
+    to list items; None where it is missing."""
     found = list(_MARKER.finditer(text))
     if not found:
         return None

@@ -26,7 +26,8 @@ def wrong(name: str, given: Any, allowed: str) -> InputError:
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`: not empty), in a range, or one of several names."""
+    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
+    several names."""
     if isinstance(allowed, range):
         right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
     elif isinstance(allowed, type):
@@ -55,15 +56,18 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         if line.strip(" \t\r"):
             try:
                 value = json.loads(line)
-            except (RecursionError, ValueError) as error:
-                deep = isinstance(error, RecursionError)
-                problem = "JSON is nested too deeply; give one flat" if deep else f"not valid JSON ({error}); give one"
-                raise UnreadableFile(f"{path}, line {number}: {problem} object per line") from None
+            except RecursionError:
+                problem = "JSON is nested too deeply; give one flat object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
+            except ValueError as error:
+                problem = f"not valid JSON ({error}); give one object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
             yield number, value
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile, also beyond the limits above."""
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
+    and texts nested or aliased beyond the limits above."""
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)

@@ -57,11 +57,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """A generator of questions. `stream(order)` yields questions without end, or until they are exhausted. The lengths
-    alternate, so every prefix is balanced, and the first k questions don't depend on how many are taken. `settings`
-    maps the settings to their defaults; `lengths` holds the allowed values of `n` (None: no length); `what` names what
-    `n` counts; `room(n)` is the canvas length in tokens. `allowed` maps settings to what `files.check_value` allows
-    them; `further` checks others, and what they have to do with each other."""
+    """A generator of questions.
+
+    `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is
+    balanced, and the first k questions don't depend on how many are taken. `settings` maps the settings to their
+    defaults; `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)` is
+    the canvas length in tokens. `allowed` maps settings to what `files.check_value` allows them; `further` checks
+    others, and what they have to do with each other."""
 
     stream: Callable[[Order], Iterator[Asked]]
     settings: Settings

@@ -43,10 +43,11 @@ class RowError(InputError):
 
 
 def official_place(spec: TaskSpec, n: int | None) -> str:
-    """The `folder/file` of a task's official rows for one n, or of the default rows (None). Lists: the default file
-    holds n = 3 to 6; other lengths are in folders such as `waiting_line_n15/`. Other tasks have one file per n
-    (`easy_n3`), including the default n: `easy_n4` and `easy` are different files. Raises InputError for a task without
-    official data."""
+    """The `folder/file` of a task's official rows for one n, or of the default rows (None).
+
+    Lists: the default file holds n = 3 to 6; other lengths are in folders such as `waiting_line_n15/`. Other tasks have
+    one file per n (`easy_n3`), including the default n: `easy_n4` and `easy` are different files. Raises InputError for
+    a task without official data."""
     if spec.official is None:
         raise InputError(f"{spec.name} has no official data; omit data_dir")
     group, name = spec.official.split("/")
@@ -60,7 +61,8 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
 def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterable[Row]:
     """The official questions of a task with their numbers, filtered by `lengths` (None: the default file, unfiltered).
     The number is the row's position in its file. If the lengths are in several files, they alternate, smallest first,
-    and are numbered in that order. Raises InputError for a task or an n without official rows, FileNotFoundError."""
+    and are numbered in that order. Raises InputError for a task or an n without official rows, FileNotFoundError for
+    a missing folder or file."""
     if lengths is None:
         return read_rows(_file(spec, data_dir, None), spec)
     lengths_of: dict[Path, list[int]] = {}
@@ -95,7 +97,8 @@ def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
 
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     """The questions of a file, one JSON object per line: `input` (the values of the prompt, and `icl_examples`),
-    `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file, line, field and what is allowed."""
+    `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file, line, field, the given value and the
+    allowed ones."""
     if not isfile(path):
         raise FileNotFoundError(
             f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative to the tasks file"
@@ -175,7 +178,8 @@ def _is_list(text: str) -> bool:
 
 
 def check_label(label: Any, spec: TaskSpec) -> None:
-    """Raises InputError for a label without what the task's scorer needs. Scorers of users check theirs themselves."""
+    """Raises InputError for a label without what the task's scorer needs. Scorers of users check their labels
+    themselves."""
     _check_parts(label, spec)
     needed = LABELS.get(spec.scorer)
     if needed == () and not isinstance(label, str):

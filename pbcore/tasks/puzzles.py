@@ -62,7 +62,8 @@ def allowed(grid: str, cell: int) -> list[str]:
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in order, of a sudoku given as 16 digits with 0 for a blank. Raises InputError for other texts."""
+    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank. Raises
+    InputError for a text that is not such a grid."""
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):

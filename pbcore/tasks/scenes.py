@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from pbcore.package_data import package_yaml
-from pbcore.tasks.generators import TEST_SHARE, Asked, Generator, Item, Order, split_of
+from pbcore.tasks.generators import SPLITS, TEST_SHARE, Asked, Generator, Item, Order, split_of
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
@@ -91,18 +91,24 @@ def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
 def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
     """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case. `easy`:
     simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises ValueError
-    after the last row, here and below."""
+    for an unknown difficulty or split, `words` outside 1..7, and after the last row."""
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
+    if words not in WORD_COUNTS:
+        raise ValueError(f"words {words}: give 1 to {WORD_COUNTS[-1]}")
     write = partial(_words, difficulty=difficulty, words=words)
     return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed, SINGLE_TEST_SHARE)
 
 
 def dialogues(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences."""
+    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences.
+    Raises ValueError for an unknown split, and after the last row."""
     return collect(_dialogue, DIALOGUES, "dialogue", split, seed)
 
 
 def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning."""
+    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning. Raises ValueError for an
+    unknown split, and after the last row."""
     return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
 
 
@@ -110,7 +116,10 @@ def collect(
     write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int, single_share: float = TEST_SHARE
 ) -> Iterator[Row]:
     """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
-    its first key is new. `single_share` of the keys of one word is in the test split."""
+    its first key is new. `single_share` of the keys of one word is in the test split. Raises ValueError for an unknown
+    split, and after the last row."""
+    if split not in SPLITS:
+        raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
     seen: set[str] = set()
     for number in shuffled(scenes, Random(f"{seed}/{split}/{kind}")):
         keys, row = write(number) or ((), {})
@@ -206,7 +215,7 @@ def _dialogue(number: int) -> Written:
 
 
 def _paraphrase(number: int) -> Written:
-    """A sentence in several frames and synonyms; None unless all wordings, at least three, differ."""
+    """A sentence in several frames and with synonyms; None unless all wordings, at least three, differ."""
     rng = Random(f"paraphrase/{number}")
     name = rng.choice(sorted(data()["paraphrases"]))
     frame = data()["paraphrases"][name]

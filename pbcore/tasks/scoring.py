@@ -14,12 +14,14 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question with its label. `messages` is the whole chat, shots included. `input` holds the values that fill the
-    prompt (`context`, `word`, `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value:
-    a string, or a mapping such as `{"input": [...], "example": "..."}` where several answers are valid.
-    `max_new_tokens` is the canvas length in tokens; `limited` says that a run or a harness task asked for it, so that
-    it also holds for models without a canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each
-    token to predict. `source` is `own`, `official` or `rewrite-2026`."""
+    """One question with its label.
+
+    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
+    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
+    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
+    in tokens; `limited` says that a run or a harness task asked for it, so that it also holds for models without a
+    canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
+    `official` or `rewrite-2026`."""
 
     task: str
     index: int
@@ -33,7 +35,8 @@ class Sample:
     limited: bool = False
 
     def answer_limit(self, own: int) -> int:
-        """The most tokens of an answer by a model without a canvas: as asked for, else at least its `own` limit."""
+        """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what was asked for, else
+        the larger of that limit and the canvas length."""
         return self.max_new_tokens if self.limited else max(self.max_new_tokens, own)
 
     @property

@@ -41,11 +41,12 @@ KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`. `kind`
-    is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the official rows,
-    `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question asks for steps,
-    and `cot_answer` says what of the answer is scored; `canvas` is the canvas length in tokens where a run gives it;
-    `asked_by` names who asks and scores it in its own way."""
+    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
+
+    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
+    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
+    asks for steps, and `cot_answer` says what of the answer is scored; `canvas` is the canvas length in tokens where a
+    run gives it; `asked_by` names who asks and scores it in its own way."""
 
     name: str
     kind: str
@@ -97,7 +98,8 @@ class TaskSpec:
         return chosen
 
     def with_ways(self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None) -> "TaskSpec":
-        """The task with these shots and tokens, and steps if requested. Raises InputError where it can't have them."""
+        """The task with this number of shots and tokens, and, if requested, with steps. Raises InputError where it
+        can't have them."""
         if self.fixed is not None and (asks_steps or tokens is not None):
             raise InputError(f"{self.name}: {self.fixed}; drop cot and max_new_tokens")
         if tokens is not None:
@@ -203,7 +205,8 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
 
 
 def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline, by default the scorer's first score. Raises InputError for an unknown one."""
+    """The task with its headline score filled in, by default the scorer's first. Raises InputError if the scorer is not
+    registered or lacks that score."""
     check_value(f"{where}: scorer", spec.scorer, SCORERS.all())
     metrics = SCORERS[spec.scorer].metrics
     check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
@@ -211,7 +214,8 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for others than the range."""
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for lengths that the generator
+    doesn't support."""
     generator = GENERATORS.get(kind, ROWS)
     if generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")

@@ -1,6 +1,8 @@
 """The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench,
-Section 4.2). Its logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
-breaks ties, at random, and all positions are equivalent. The state of a canvas is the number m of items left, how many
+Section 4.2).
+
+The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
+breaks ties, at random. All positions are then equivalent. The state of a canvas is the number m of items left, how many
 of them, b, are in the active block, and the steps done in this block.
 
 - shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability
@@ -39,8 +41,9 @@ Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The ideal model's expected accuracy on a cell's samples under its sampler. `kind`: `closed`, by a formula;
-    `exact`, by enumeration; `sampled`, by decoding, with a 95 % interval (`low` to `high`, elsewhere the mean)."""
+    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`: `closed`, by a
+    formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding, with a 95 % interval (`low` to
+    `high`, which are the mean itself for the other kinds)."""
 
     mean: Share
     kind: Kind
@@ -49,11 +52,12 @@ class Ceiling:
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:
-    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise. `op` is
-    copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers:
-    random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor,
-    with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for an
-    operation, sampler or block length without a derivation, and for n above 200."""
+    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise.
+
+    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1).
+    Samplers: random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold
+    and factor, with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for
+    an operation, sampler or block length without a derivation, and for n above 200."""
     check_operation(op, n)
     if op not in DERIVED:
         raise InputError(
@@ -158,7 +162,7 @@ def _top_k(name: SamplerName) -> Reveals:
 
 
 def _schedule(name: SamplerName) -> Reveals:
-    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S] = ⌈left / steps left⌉. The last reveals the rest."""
+    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S] = ⌈left / steps left⌉; the last step all the rest."""
     if name.arguments:
         raise InputError(f"sampler {name}: give k or a schedule, not both")
     if name.schedule not in (None, "linear"):

@@ -49,8 +49,9 @@ def positions(op: str, n: int) -> int:
 
 
 def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
-    """The answers of an operation that has several; `word` is the new item. Raises TooManyAnswers for shuffles of more
-    than 8 items, InputError for an operation with a single answer."""
+    """The answers of an operation that has several; `word` is the new item. `shuffle_changed` leaves out the list
+    itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError for an operation with a single answer.
+    """
     given, n = list(items), len(items)
     new = [] if word is None else [word]
     if op in ("shuffle", "shuffle_changed"):

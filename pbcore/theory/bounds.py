@@ -28,9 +28,11 @@ Entropy = Callable[[frozenset[int]], float]
 
 def total_correlation(op: str, n: int) -> float:
     """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a
-    single step. `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself;
-    `shuffle_changed`, the waiting line's, excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an
-    unknown `op`, or an n outside its range."""
+    single step.
+
+    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the
+    waiting line's, excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an unknown `op`, or an n
+    outside its range."""
     check_operation(op, n)
     if op == "latin_square":
         return n * n * log2(n) - log2(count_latin_squares(n))
@@ -41,7 +43,9 @@ def step_bound(
     op: str, n: int, sizes: Sequence[int] | None = None, *, steps: Sequence[Collection[int]] | None = None
 ) -> float:
     """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact
-    marginals at τ = 1. Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`,
+    marginals at τ = 1.
+
+    Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`,
     `sizes`, the number of tokens per step. The bound holds for a fixed partition; a random order loses no more than the
     average of its partitions' bounds. Raises InputError for sizes or steps that don't cover each position once, and if
     there are too many answers to list."""
@@ -116,8 +120,9 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
 
 
 def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> Entropy:
-    """A function that gives the entropy in bits of a subset of positions of the answers (A, P), equally likely unless
-    `chances` (A,) are given. Raises InputError for chances that don't fit, are negative or don't add up to 1."""
+    """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All answers are equally
+    likely, unless `chances` (A,) says otherwise. Raises InputError for chances that don't fit the answers, are negative
+    or don't add up to 1."""
     weights = None if chances is None else np.asarray(chances, dtype=np.float64)
     if weights is not None and (
         weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9

@@ -23,8 +23,9 @@ class NoDistribution(InputError):
 
 
 class AnswerDistribution(Protocol):
-    """The law of a sample's valid answers, each padded with EOS to `length` tokens. `vocabulary` holds the tokens that
-    occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens, MASKED elsewhere."""
+    """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but for `chains.Chain`.
+    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
+    MASKED elsewhere."""
 
     vocabulary: tuple[str, ...]
     length: int
@@ -38,8 +39,12 @@ class AnswerDistribution(Protocol):
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
-    pieces: list[list[str | None]] = [[None, *tokens(piece)] for piece in canvas.split(MASK)]
-    return [token for piece in pieces for token in piece][1:]
+    result: list[str | None] = []
+    for number, piece in enumerate(canvas.split(MASK)):
+        if number:
+            result.append(None)
+        result += tokens(piece)
+    return result
 
 
 def check_room(needed: int, length: int) -> None:
@@ -61,7 +66,8 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
 
 class Product:
     """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's canvas has the length
-    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one."""
+    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one: the ideal
+    speed-up is k."""
 
     def __init__(
         self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None

@@ -1,5 +1,4 @@
-"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones:
-listed answers, shuffles by counting, and walks of a Markov chain by forward–backward, so of any length."""
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,14 +24,21 @@ from pbcore.theory.canvas import (
     check_room,
     given_ids,
 )
+from pbcore.theory.chains import Chain
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
-    **dict.fromkeys(("list_match", "list_sort", "sudoku")),
+    "list_match": None,
+    "list_sort": None,
+    "sudoku": None,
     "list_shuffle": "shuffle_changed",
     "list_permutation": "shuffle",
-    **{f"list_{operation}": operation for operation in ("insert_random", "remove_random", "replace_random")},
-    **{name: name for name in ("latin_square", "questions", "walk")},
+    "list_insert_random": "insert_random",
+    "list_remove_random": "remove_random",
+    "list_replace_random": "replace_random",
+    "latin_square": "latin_square",
+    "questions": "questions",
+    "walk": "walk",
 }
 
 
@@ -43,9 +49,11 @@ def supports(task: str) -> bool:
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel. `length` is the canvas length in tokens (default: the sample's; for infilling always its
-    own). Raises NoDistribution for tasks such as text writing and a canvas too short, TooManyAnswers for too long
-    lists."""
+    law is that of its kernel.
+
+    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
+    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
+    people share names."""
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label
@@ -183,89 +191,6 @@ class Shuffled:
         for slot, person in assigned.items():
             matrix[slot, person] = 1.0
         return matrix
-
-
-def stationary(kernel: Probabilities) -> Probabilities:
-    """The law (s,) with π = πP of an irreducible kernel P (s, s)."""
-    states = len(kernel)
-    equations = np.vstack([kernel.T - np.eye(states), np.ones(states)])
-    return np.asarray(np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0])
-
-
-class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s), one token each; their law isn't uniform."""
-
-    def __init__(
-        self,
-        nodes: Sequence[str],
-        kernel: Sequence[Sequence[float]],
-        first: int,
-        steps: int,
-        length: int,
-        given: Sequence[str | None] | None = None,
-    ) -> None:
-        check_room(steps, length)
-        self.vocabulary, self.length, self.steps = (*nodes, EOS), length, steps
-        self.canvas = given_ids(given, length, {token: i for i, token in enumerate(self.vocabulary)})
-        self.kernel = np.array(kernel, dtype=np.float64)
-        self._start = np.eye(len(self.kernel))[first]
-
-    def marginals(self, canvas: Ids) -> Probabilities:
-        forward, backward = self.messages(canvas)
-        result = np.zeros((self.length, len(self.vocabulary)))
-        result[self.steps :, -1] = 1.0
-        together = forward * backward
-        result[: self.steps, :-1] = together / together.sum(-1, keepdims=True)
-        return result
-
-    def messages(self, canvas: Ids) -> tuple[Probabilities, Probabilities]:
-        """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s) each, without tokens
-        that are impossible given those before them."""
-        states = len(self.kernel)
-        seen = np.ones((self.steps, states))
-        forward, backward = np.empty_like(seen), np.ones_like(seen)
-        for t in range(self.steps):
-            before = self._start if t == 0 else forward[t - 1] @ self.kernel
-            if canvas[t] != MASKED:
-                shown = (np.arange(states) == canvas[t]).astype(np.float64)
-                seen[t] = shown if before @ shown > 0 else 1.0
-            forward[t] = before * seen[t]
-            forward[t] /= forward[t].sum()
-        for t in range(self.steps - 2, -1, -1):
-            backward[t] = self.kernel @ (seen[t + 1] * backward[t + 1])
-            backward[t] /= backward[t].sum()
-        return forward, backward
-
-    def entropy(self, positions: Sequence[int]) -> float:
-        """H in bits of the nodes at these positions, nothing being revealed."""
-        law = self.marginals(np.full(self.length, MASKED))[:, :-1]
-        total, last = 0.0, None
-        for position in sorted(positions):
-            if last is None:
-                total += law_entropy(law[position])
-            else:
-                jumps = np.linalg.matrix_power(self.kernel, position - last)
-                total += sum(law[last, node] * law_entropy(jumps[node]) for node in range(len(jumps)))
-            last = position
-        return float(total)
-
-    def bits_lost(self, when: Ids) -> float:
-        """L_T in bits of revealing the node at t at step when[t], (n,): Σ over steps Σᵢ H(yᵢ | past) − H(step |
-        past)."""
-        known: list[int] = []
-        total, before = 0.0, 0.0
-        for step in np.unique(when):
-            here = [int(t) for t in (when == step).nonzero()[0]]
-            after = self.entropy([*known, *here])
-            total += sum(self.entropy([*known, t]) - before for t in here) - (after - before)
-            known, before = [*known, *here], after
-        return max(0.0, total)
-
-
-def law_entropy(law: Probabilities) -> float:
-    """The entropy of a law (s,) in bits."""
-    chances = law[law > 0]
-    return float(-(chances * np.log2(chances)).sum())
 
 
 def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:

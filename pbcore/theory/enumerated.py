@@ -25,7 +25,8 @@ Column = dict[int, int]  # token → the answers that have it, as a mask
 
 
 class Enumerated:
-    """The states of equally likely answers (A, P). Raises InputError for more than 62 or 12 uncertain positions."""
+    """The states of equally likely answers (A, P), rows of integers. Raises InputError for more than 62 different
+    answers or 12 uncertain positions."""
 
     def __init__(self, answers: NDArray[Any]) -> None:
         rows = np.unique(np.asarray(answers), axis=0)

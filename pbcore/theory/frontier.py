@@ -1,14 +1,19 @@
 """The optimal frontier: the best that samplers can do which keep independently drawn tokens, in T steps or in a mean
-number of them. Each token is drawn from its exact marginal, independently of the others of its step. Two kinds:
+number of them.
+
+It bounds samplers that write only predicted tokens, each drawn from its exact marginal independently of the others of
+its step, and keep every token. Two kinds:
 
 - `order`: it chooses positions before it looks at a predicted token, or at noise that tells it (random, left to right,
   entropy, margin …).
-- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …), and holds `order`.
+- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …). It contains the
+  first kind.
 
-It doesn't bound samplers that draw the tokens of a step together, take tokens back or try canvases. Dynamic programming
-over states of knowledge (`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid
-answers, so a frontier is a bound, not a recipe; that of `seen` is reached on shuffle by keeping one position per
-predicted token (1 + 1/2 + … + 1/n steps on average).
+It doesn't bound others: a sampler that draws the tokens of a step together answers a shuffle in one step, and one that
+takes tokens back or tries canvases learns from further forwards. Dynamic programming over states of knowledge
+(`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid answers, so a frontier
+is a bound, not a recipe; that of `seen` is reached on shuffle by keeping one position per predicted token
+(1 + 1/2 + … + 1/n steps on average).
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +35,14 @@ Hull = tuple[Corner, ...]
 TINY = 1e-12
 
 # The most items (the side of a square) for which the frontier is computed.
-MOST = dict.fromkeys(("shuffle", "replace_random"), 40) | dict.fromkeys(("insert_random", "remove_random"), 12)
-MOST |= {"shuffle_changed": 4, "latin_square": 3}
+MOST = {
+    "shuffle": 40,
+    "replace_random": 40,
+    "insert_random": 12,
+    "remove_random": 12,
+    "shuffle_changed": 4,
+    "latin_square": 3,
+}
 # Any answer can be turned into any other by exchanging positions and renaming tokens.
 ALIKE = ("shuffle", "replace_random", "latin_square")
 RIGHT: Hull = ((0.0, 1.0),)
@@ -40,7 +51,8 @@ WRONG: Hull = ((0.0, 0.0),)
 
 @cache
 def states(op: str, n: int) -> States:
-    """The states of knowledge of n items, or a Latin square of side n. Raises InputError for more than `MOST`."""
+    """The states of knowledge of an operation on n items (a Latin square of side n). Raises InputError for an unknown
+    operation, and for more items than `MOST`."""
     check_operation(op, n)
     if op in DETERMINISTIC or (n == 1 and op != "insert_random"):
         return Shuffle(1)
@@ -107,13 +119,15 @@ def least_bits(op: str, n: int, T: int) -> float:
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
     """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps, random orders included.
     Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for all, which a
-    random exchange of positions and names brings about for the operations in `ALIKE`."""
+    random exchange of positions and names brings about for the operations in `ALIKE`; for others it is a lower bound.
+    """
     return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps, mixtures of samplers included."""
+    """The best expected accuracy over the mean number of steps, mixtures of samplers included. A sampler may stop
+    trying: reveal all at once where that pays."""
     known = states(op, n)
 
     @cache

@@ -31,6 +31,7 @@ class Outcome:
     after: State | None
 
     def chance(self, greedy: bool) -> float:
+        """Its probability, with greedy or with drawn tokens."""
         return self.greedy if greedy else self.drawn
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pbcore.errors import InputError
 from pbcore.theory.bounds import changed_entropy, label_entropy
 from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Probabilities, Product
-from pbcore.theory.distributions import Chain, Listed, Shuffled
+from pbcore.theory.chains import Chain
+from pbcore.theory.distributions import Listed, Shuffled
 
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
@@ -76,8 +77,9 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
 
 
 def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Probabilities:
-    """I(yᵢ; yⱼ | revealed) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden positions; 0 on the diagonal
-    and wherever a position is known. Raises InputError for a distribution of another kind."""
+    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden
+    positions; 0 on the diagonal and wherever a position is known. Raises InputError for a distribution of another kind
+    than listed answers, shuffles and products of them."""
     if isinstance(distribution, Listed):
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):

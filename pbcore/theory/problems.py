@@ -1,10 +1,11 @@
 """The exact expected accuracy of the ideal model on a sample, under a sampler that treats open positions alike: the
 answers as states of knowledge, what a step makes of one, and the recursion over them.
 
-A position is open while its token differs between the answers that are left. Parts (the blocks of a sampler, or the
-steps of a fixed partition) are decoded one after the other. A step reveals, of each group of positions with the same
-probabilities, some number drawn at random, since only noise distinguishes them. A token that contradicts every answer
-left makes the final answer wrong. W open positions, A answers.
+A position is open while its token differs between the answers that are left. A revealed position never is, so an open
+one is masked. Parts (the blocks of a sampler, or the steps of a fixed partition) are decoded one after the other. A
+step reveals, of each group of positions with the same probabilities, some number drawn at random, since only noise
+distinguishes them. A token that contradicts every answer left makes the final answer wrong. W open positions, A
+answers.
 """
 
 from collections import defaultdict
@@ -31,7 +32,8 @@ class NotExact(InputError):
 
 
 class Group(NamedTuple):
-    """Open positions with the same probabilities of their tokens (`chances`, highest first) and exchangeable noise."""
+    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are those of a position's
+    tokens, highest first."""
 
     chances: tuple[float, ...]
     positions: int
@@ -147,11 +149,12 @@ class ListedProblem:
     def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
-        groups = [list(of.items()) for of in classes.values()]
         if isinstance(counts, int):
-            groups, counts = [[item for group in groups for item in group]], (counts,)
-        for group, count in zip(groups, counts, strict=True):
-            reached = self._drawn(reached, state, group, count, temperature)
+            everything = [item for of in classes.values() for item in of.items()]
+            reached = self._drawn(reached, state, everything, counts, temperature)
+        else:
+            for of, count in zip(classes.values(), counts, strict=True):
+                reached = self._drawn(reached, state, list(of.items()), count, temperature)
         if not self._few:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)

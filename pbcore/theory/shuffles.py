@@ -16,7 +16,8 @@ TIED = 1_000_000  # an excluded order among so many shifts a probability by less
 
 
 def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
-    """A distribution's problem, its positions in `parts` (L,) from 0. Raises NotExact for shuffles given in part."""
+    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0. Raises NotExact for
+    shuffles of many people some of whom have their place already."""
     masked = targets(distribution)
     sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
     if isinstance(distribution, Shuffled):
@@ -32,7 +33,7 @@ State = tuple[tuple[int, ...], bool]
 
 class ShuffledProblem:
     """Orders of people by counting. A state is the number of free slots of each type (the parts that a slot's names
-    belong to), and whether all people placed so far stand where they stood in a list that is no answer."""
+    belong to), and whether all people placed so far stand where they stood in a list that is not an answer."""
 
     def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
         self.sizes = sizes

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import e, inf, log2
 
 from tabulate import tabulate
@@ -20,7 +19,8 @@ SIDES = (0.6, 0.97)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n: `limit` C(Y|X) for n → ∞, losses in bits, greedy accuracies by k and by γ."""
+    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ
+    (`threshold`)."""
 
     op: str
     n: int
@@ -45,7 +45,8 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Equality:
     """Accuracy of greedy `replace_random` at γ = (n − 1)/n, every position's confidence. `exceed`: a confidence must
-    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise."""
+    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise,
+    which puts each position above or below γ."""
 
     exceed: float
     reach: float
@@ -53,7 +54,7 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: two items are tied at ½."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3, where all is tied at ½."""
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
@@ -61,7 +62,8 @@ def equality(n: int) -> Equality:
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation; `pairs_bound` is L_T in pairs. Raises InputError for n < 2."""
+    """Table 1 for lists of n, a row per operation; `pairs_bound` is L_T for two tokens a step. Raises InputError for
+    n < 2."""
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
@@ -83,9 +85,15 @@ def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2,
     n over `lengths`; (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy
     decoding, 1/m and (m − 1)/m, where the result depends on noise."""
+    panels = {
+        "a": ("shuffle", "+t1.0"),
+        "b": ("shuffle", ""),
+        "c": ("replace_random", "+t1.0"),
+        "d": ("replace_random", ""),
+    }
     wanted = [
         (panel, op, length, f"random-k{k}{heat}")
-        for panel, (op, heat) in zip("abcd", product(("shuffle", "replace_random"), ("+t1.0", "")), strict=True)
+        for panel, (op, heat) in panels.items()
         for length in lengths
         for k in sorted({1, 2, length})
     ]

@@ -31,7 +31,8 @@ def lemma1(
 def theorem3(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> float:
     """L*_T in bits where the partition may be chosen for each input x: E_x[min over partitions of L_T(x)] (Theorem 3).
     `entropies` has the entropy function of the answers to each input, over `count` positions; `shares` the inputs'
-    probabilities. Raises InputError for a T outside 1 … count, and for more than 10 positions."""
+    probabilities. It is at most the least loss of one partition for all inputs (`one_partition`), and like it falls
+    with T. Raises InputError for a T outside 1 … count, and for more than 10 positions."""
     _check(entropies, shares)
     return sum(shares[x] * least_bound(entropy, count, T) for x, entropy in entropies.items())
 

@@ -28,8 +28,9 @@ class Result:
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[Result]:
-    """Results on the first `samples` samples of each test split (seed 0, own data) of `tasks` (the paper's; of SEDD:
-    list operations on symbols), under the samplers of the checkpoint's family; each goes to stderr at once."""
+    """Results on the first `samples` samples of each test split (seed 0, own data), under the samplers of the
+    checkpoint's family; each goes to stderr at once. `tasks`: by default the paper's, for SEDD list operations on
+    symbols."""
     model = load_model(str(folder), device=device, dtype="float32")
     causal, scores = model.info.get("autoregressive", False), model.info.get("family") == "sedd"
     samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS

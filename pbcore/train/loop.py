@@ -108,7 +108,7 @@ def resume(run: Run, folder: Path) -> None:
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor."""
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times `warmup` (0 to 1)."""
     progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 

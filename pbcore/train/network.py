@@ -1,5 +1,7 @@
 """The networks of the embedded models, the loss of masked or next tokens, and SEDD's score entropy (arXiv 2310.16834,
-Section 3). R rows, T columns, M positions to predict, H width, V tokens, N columns of a score."""
+Section 3).
+
+R rows, T columns, M positions to predict, H width, V tokens, N columns of a score."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +16,7 @@ from pbcore.train.recipe import Recipe
 
 def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:
     """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1: a
-    small Llama with tied embeddings, or SEDD's network for log-linear noise."""
+    small Llama with full or causal attention and tied embeddings, or SEDD's network for log-linear noise."""
     torch.manual_seed(recipe.seed)
     model: LlamaForCausalLM | SeddNetwork
     if recipe.objective == "sedd":
@@ -87,8 +89,9 @@ class AnswerLoss(nn.Module):
 
 
 def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:
-    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,). Σ
-    over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
+    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,).
+
+    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
     ratio, so it is 0 for the true scores and positive for all others."""
     ratio, rate = ratios(graph, tokens, clean, sigma)
     constant = torch.where(ratio > 0, ratio * (ratio.clamp(min=1e-30).log() - 1), 0.0)

@@ -68,8 +68,8 @@ class Batch:
         return torch.zeros(len(self.ids)).index_add_(0, self.masked.nonzero()[:, 0], values)
 
     def shares(self, balance: float) -> Tensor:
-        """The share (M,) of each target in the loss, 1 in all; a row counts as the power 1 − `balance` of its weights'
-        sum."""
+        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the sum of its weights to
+        the power of 1 − `balance`."""
         sums = self.by_row(self.weights)
         shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
         return shares / shares.sum()
@@ -77,7 +77,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (after a
+    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a
     blank)."""
 
     mask_id: int
@@ -106,7 +106,7 @@ def masked_batch(
 ) -> Batch:
     """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer, or each hole of it, is masked with
     probability t; at least one is. The EOS tail draws its own t in half of the rows, since decoding reveals it as a
-    whole, early or late, as does the prompt's example in a share `masked_shots`.
+    whole, early or late. In a share `masked_shots` of rows the example in the prompt is masked with its own t.
 
     In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays
     visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
@@ -139,7 +139,8 @@ def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked
 
 def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
     """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
-    total noise σ(t); with the absorbing graph at least one token is, and the loss is taken at masks alone."""
+    total noise σ(t). The loss is taken at answers, where EOS tokens after the first one weigh less; with the absorbing
+    graph only at masks, of which every row has at least one."""
     clean, kinds, tasks = padded(rows, eos_id, "right")
     count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
@@ -166,7 +167,8 @@ def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor
 def _paired(
     noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
 ) -> Tensor:
-    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for punctuation."""
+    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for punctuation. It is
+    raised to 1/power there, since u^(1/power) < t is the same as u < t^power."""
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
     continues = words.continues[ids] & where  # (R, T)
     phrase = torch.where(continues, 0, place).cummax(1).values  # (R, T): the start of the phrase

@@ -15,7 +15,8 @@ ITERATIONS = 5
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """The nearest orthogonal matrix, nearly, to each of (B, rows, columns): Newton–Schulz with Muon's coefficients."""
+    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic
+    coefficients."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices

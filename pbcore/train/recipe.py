@@ -54,8 +54,8 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
-        """The tasks of this phase with their shares, of `names` (default: the paper's). Raises InputError for other
-        names."""
+        """The tasks of this phase with their shares: of `names`, by default the paper's tasks. Raises InputError for a
+        weight of another name."""
         given, names = self.weights or {}, task_names() if names is None else names
         _known("tasks", given, names)
         return {name: share for name in names if (share := given.get(name, 1.0)) > 0}

@@ -69,8 +69,9 @@ def encoded(
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
-        prompt, ids = piece(chat), tokenizer.get_vocab()
-        shot = 0, 0  # start and end of the example's answer, of prompts that have one
+        prompt = piece(chat)
+        ids = tokenizer.get_vocab()
+        shot = 0, 0  # start and end of the example's assistant turn, in prompts that have one
         if prompt.count(ids[ASSISTANT]) > 1:
             start = prompt.index(ids[ASSISTANT]) + 1
             shot = start, prompt.index(ids[USER], start)

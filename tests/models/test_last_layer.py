@@ -68,6 +68,22 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
     torch.testing.assert_close(net.hidden(Columns(ids, positions, mask)), whole, rtol=0, atol=0)
 
 
+@torch.inference_mode()
+def test_a_failed_forward_narrows_no_later_one() -> None:
+    """The module gives all columns after a forward that ended before the last layer, as when memory runs out."""
+    net = network("llama")
+    ids = torch.randint(50, (1, 6))
+    columns = Columns(ids, torch.arange(6)[None], None, skip=4)
+    before = net.module.model(ids).last_hidden_state
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with net.module.model.layers[0].register_forward_pre_hook(fail), pytest.raises(MemoryError):
+        net.hidden(columns)
+    torch.testing.assert_close(net.module.model(ids).last_hidden_state, before, rtol=0, atol=0)
+
+
 @pytest.mark.skipif(OLD, reason="this transformers' own masks are causal, or wait for the cache's columns")
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kind", CONFIGS)

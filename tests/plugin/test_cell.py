@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import cell, options, rundir
+from pbcore.plugin import cell, options, rundir, state
 from pbcore.plugin.cell import Cell, Shared, Spent
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
@@ -99,13 +99,13 @@ class TestCell:
 
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
-        known = rundir.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
+        known = state.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
         assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == ([1, 2], 3, "", False)
         assert (known.device, known.data_hash, known.model_info) == (None, None, None)
         controller: Any = Config(tmp_path, plugins={"dsession": object()})
-        assert rundir.conditions(controller, A, None, None).worker is None
+        assert state.conditions(controller, A, None, None).worker is None
         controller.workerinput = {"workerid": "gw1", "pbcore_shared": True}
-        own = rundir.conditions(controller, A, None, None)
+        own = state.conditions(controller, A, None, None)
         assert (own.worker, own.shared_device) == ("gw1", True)
 
     def test_conditions_of_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,18 +113,18 @@ class TestCell:
         monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
         task: Any = SimpleNamespace(source="own", data_hash="d")
         model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
-        known = rundir.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
+        known = state.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})
         monkeypatch.delenv("OMP_WAIT_POLICY")
-        known = rundir.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
+        known = state.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
         assert known.batch_size == DEFAULT_BATCH["cpu"]
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
-        assert rundir.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
+        assert state.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={}, served=True)
-        known = rundir.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
+        known = state.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
             None,
             None,

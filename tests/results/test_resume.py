@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
 from pbcore.results import create, error_cell
-from pbcore.results.resume import CODE, cell_key, code_version, differences, finished, user_code
+from pbcore.results.resume import CODE, cell_key, code_version, differences, finished, user_code, versions
 from pbcore.source import source_digest
 from tests.results import factory
 
@@ -73,6 +74,16 @@ class TestResume:
         assert code_version() == source_digest(roots)
         settings = {name: value for name, value in KEY.items() if name != "code"}
         assert cell_key(**settings) == cell_key(**settings, code=source_digest(roots))  # type: ignore[arg-type]
+
+    def test_code_version_needs_its_packages(self) -> None:
+        """A package that isn't there is named, not skipped."""
+        with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+            code_version(("no_such_package",))
+
+    def test_versions_are_a_copy(self) -> None:
+        """What one caller changes, another doesn't see."""
+        versions()["python"] = "0"
+        assert versions()["python"] == platform.python_version()
 
     def test_no_shots_are_a_setting(self) -> None:
         """0 is a value."""

@@ -106,6 +106,14 @@ class TestWordSets:
         )
         assert len([frame for frame, count in frames.items() if count >= 10]) >= 10
 
+    def test_rejects_unknown_difficulty_and_number_of_words(self) -> None:
+        """The error names what was given and what is allowed."""
+        with pytest.raises(ValueError, match="'simple': give one of easy, medium, hard"):
+            word_sets("simple", split="train", seed=0)
+        for words in (0, 8):
+            with pytest.raises(ValueError, match=f"words {words}: give 1 to 7"):
+                word_sets("easy", split="train", seed=0, words=words)
+
     def test_says_how_many_there_are(self) -> None:
         """A request beyond the grammar names the number that exists, here single words of the test split."""
         with pytest.raises(ValueError, match=r"only [0-9]{2,3} items of words/medium/1 exist in the test split"):
@@ -196,6 +204,11 @@ class TestAllKinds:
     def test_seeds_differ(self) -> None:
         """Another seed gives other items."""
         assert next(dialogues(split="test", seed=0)) != next(dialogues(split="test", seed=1))
+
+    def test_rejects_unknown_split(self) -> None:
+        """The error names what was given and what is allowed."""
+        with pytest.raises(ValueError, match="split 'dev': give one of train, test"):
+            next(dialogues(split="dev", seed=0))
 
     def test_vocabulary_is_small(self) -> None:
         """All texts together use at most 900 word types, punctuation included, so that a small model can learn them."""

@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.tasks.puzzles import graph, kernel
 from pbcore.theory.canvas import MASKED
-from pbcore.theory.distributions import Chain, stationary
+from pbcore.theory.chains import Chain, stationary
 
 NODES, STEPS = 4, 6
 KERNEL = np.array(kernel(graph(NODES, 5, 1), NODES))

@@ -27,8 +27,8 @@ def between(matrix: Tensor, own: Tensor) -> Tensor:
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
-    """A greedy independent set (R, C) of `among` (R, C) in `order` (R, C), slot indices: without edges (R, C, C)
-    inside."""
+    """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot indices: none that has
+    an edge (R, C, C) to one already taken."""
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
         own = edges.gather(1, slot[:, :, None].expand(-1, 1, edges.shape[-1])).squeeze(1)  # (R, C)

@@ -55,7 +55,8 @@ class Recheck(Ranged):
 
 
 def _failing(lifts: Tensor, beta: float) -> Tensor:
-    """The drafts (R, C) whose lift is below `beta`, but the best one where all fail; unchecked ones' is infinite."""
+    """The drafts (R, C) whose lift is below `beta`, without the best one where all checked ones fail; the lift of
+    unchecked ones is infinite."""
     failed = lifts < beta
     none_left = (failed == lifts.isfinite()).all(-1) & failed.any(-1)
     best = lifts.masked_fill(~failed, -1).argmax(-1, keepdim=True) == torch.arange(lifts.shape[1], device=lifts.device)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from pbcore.errors import InputError, PbcoreError
 
@@ -80,12 +80,19 @@ class Side:
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        process, said = cast("tuple[Any, IO[str]]", (self._process, self._said))  # `_start` has opened both
+        process, said = self._process, self._said
+        assert process is not None
+        assert said is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        text = ""
         with suppress(BrokenPipeError):
             process.stdin.write(line)
             process.stdin.flush()
-            if text := process.stdout.readline():
-                return cast("dict[str, Any]", json.loads(text))
+            text = process.stdout.readline()
+        if text:
+            answer: dict[str, Any] = json.loads(text)
+            return answer
         status = process.wait()
         said.seek(0)
         last = (said.read().strip().splitlines() or ["it said nothing"])[-1]

@@ -6,7 +6,7 @@ from pbcore.errors import PbcoreError
 
 
 class Unavailable(PbcoreError, RuntimeError):
-    """LanguageTool or BERTScore's model is not available; the message says why and what to do. Its score is absent."""
+    """LanguageTool is not available, or no longer; the message says why and what to do. Grammar is then absent."""
 
 
 @dataclass(frozen=True, slots=True)

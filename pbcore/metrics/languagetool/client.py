@@ -34,7 +34,8 @@ class Client(LanguageTool):
 
 
 def check_many(server: Server, texts: Sequence[str], language: str) -> list[list[Match] | str]:
-    """The matches in each text, or why there is no verdict. Raises Unavailable if the server can't be reached."""
+    """The server's matches in each text, or the reason why there is no verdict on it. Raises Unavailable if the server
+    can't be reached, or stops answering and can't be restarted."""
     with ThreadPoolExecutor(THREADS) as threads:
         return list(threads.map(lambda text: _check(server, text, language), texts))
 

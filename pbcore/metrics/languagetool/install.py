@@ -1,8 +1,8 @@
 """Finds LanguageTool, or downloads it: the pinned English server, in the files whose digests jars.txt records.
 
-An English checker needs the server, the English rules, and the Spanish, Catalan and Portuguese ones that the server's
-language identifier loads at its start. The clients for remote rules, databases and shared caches are left out, so the
-server makes no network connections of its own.
+The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and
+the Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for
+remote rules, databases and shared caches are left out, so the server makes no network connections of its own.
 """
 
 import os

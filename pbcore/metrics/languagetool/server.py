@@ -82,8 +82,9 @@ class SharedServer:
         self._url = ""
 
     def _start(self) -> None:
-        """Starts the watchdog, and waits until it has started Java. The parallel collector needs less time and memory
-        than Java's default; the first compiler alone halves the time of a few hundred answers."""
+        """Starts the watchdog, and waits until it has started Java. The parallel collector needs a quarter less time
+        and a third less memory than Java's default; the first compiler alone (level 1) halves the processor time of a
+        few hundred answers and is as fast over thousands."""
         config, logback = (Path(__file__).with_name(name) for name in ("server.properties", "logback.xml"))
         command = [str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]
         command += ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={logback}"]

@@ -38,8 +38,8 @@ _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shif
 
 
 class Sedd:
-    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps and a denoising one, all
-    counted by NFE. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
+    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step; NFE
+    is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
     network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch."""
 
     def __init__(

@@ -108,8 +108,8 @@ class SeddNetwork(nn.Module):
         self.output_layer = _Output(config)
 
     def forward(self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,). `seen` (R,
-        T) is false at padding, None without any. The entry of the token that stands there is 0."""
+        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,).
+        `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0."""
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
         hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each

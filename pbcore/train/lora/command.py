@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _settings(options: argparse.Namespace) -> LoraSettings:
-    """The settings given, for a SEDD model over those of F.4. Raises InputError for an adapter's settings with one."""
+    """The settings that are given; of the others a SEDD model has those of F.4. Raises InputError for settings of an
+    adapter with such a model, which is trained whole."""
     given = {field.name: getattr(options, field.name) for field in fields(LoraSettings) if hasattr(options, field.name)}
     given["task"] = next((name for name in all_task_names() if short(name) == options.task), options.task)
     if resolve_model(options.adapt).family == "sedd":

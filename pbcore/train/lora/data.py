@@ -55,8 +55,8 @@ class Examples:
         return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
     def _row(self, index: int, sample: Sample) -> Row:
-        """A sample on the canvas that decoding starts from, read once. Raises ModelError or InputError for what can't
-        be read."""
+        """A sample on the canvas that decoding starts from, read once. Raises ModelError for words that the model
+        lacks, InputError for an answer that doesn't fit."""
         if index not in self._rows:
             prompt, rng = self.model.encode(sample, None, 0).prompt_ids, Random(f"{self.settings.seed}/{index}")
             self._rows[index] = row(sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng)

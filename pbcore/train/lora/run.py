@@ -141,7 +141,8 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
 
 
 def _step(run: LoraRun, rate: float) -> float:
-    """One optimizer step, shared by processes and forwards, up to rounding and dropout; returns the loss before it."""
+    """One optimizer step; returns the loss before it. Processes and forwards share it, which changes its gradient by
+    rounding and dropout alone."""
     settings, accelerator = run.settings, run.accelerator
     batch = run.data.batch(run.step)
     run.loss.train()
@@ -180,7 +181,8 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples; after a step the best weights are kept, by score, then by loss."""
+    """Loss and score of the validation examples, shared by processes; after a step the best weights are kept, by score,
+    then by loss."""
     run.loss.eval()
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers
