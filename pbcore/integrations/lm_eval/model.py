@@ -47,6 +47,7 @@ class TaskTold:
 
     def add(self, request: Instance, turn: int, **facts: float | None) -> None:
         """Keeps what is known of a request: document, number of the request within it, and the turn of a repeated one.
+
         `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a likelihood has none, and its
         `nfe` counts a forward per draw and those of decoding the continuation."""
         known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}

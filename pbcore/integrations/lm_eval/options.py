@@ -32,6 +32,7 @@ class HarnessOptions(OptionGroup):
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> tuple[str, ...]:
         """The requested tasks; those of the harness, also where only a node id names them, are added by their names.
+
         Raises the errors of `add_harness_tasks`."""
         from pbcore.integrations.lm_eval.tasks import add_harness_tasks
 

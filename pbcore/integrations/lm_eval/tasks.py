@@ -30,8 +30,13 @@ NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's order
 # Settings that cut off improbable tokens, and those of other decoders, with the values at which they change nothing.
 CUTS: Mapping[str, tuple[Any, ...]] = {"top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0)}
-ONCE = dict.fromkeys(("num_beams", "num_return_sequences", "repetition_penalty"), (None, 1))
-NEUTRAL: Mapping[str, tuple[Any, ...]] = {**CUTS, **ONCE, "use_cache": (None, True, False)}
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    **CUTS,
+    "num_beams": (None, 1),
+    "num_return_sequences": (None, 1),
+    "repetition_penalty": (None, 1),
+    "use_cache": (None, True, False),
+}
 
 
 @dataclass(frozen=True, slots=True)

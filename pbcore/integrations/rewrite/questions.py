@@ -7,7 +7,6 @@ are comparable only with answers to the same questions. A folder is `<model>/<me
 
 import re
 import string
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,9 @@ class RewriteFolders:
         for number, row in rows:
             try:
                 sample = _sample(spec, row)
-                if samples.setdefault(sample.index, sample) is not sample:
+                if sample.index in samples:
                     raise InputError(f"doc_id {sample.index} occurs twice")
+                samples[sample.index] = sample
             except ValueError as error:
                 raise RowError(f"{path}, line {number}: {error}") from None
         for n in lengths or ():
@@ -118,13 +118,19 @@ def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
     """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
     other wordings. They are used for diagnoses of wrong answers, not for scores."""
     match = _pattern(spec.prompt).fullmatch(question.strip())
-    read: dict[str, Callable[[str], Any]] = {"index": int, "size": int, "sudoku": lambda text: text.replace("_", "0")}
-    return {name: read.get(name, str)(value) for name, value in match.groupdict().items()} if match else {}
+    values: dict[str, Any] = match.groupdict() if match else {}
+    for name in ("index", "size"):
+        if name in values:
+            values[name] = int(values[name])
+    if "sudoku" in values:
+        values["sudoku"] = values["sudoku"].replace("_", "0")
+    return values
 
 
 @cache
 def _pattern(prompt: str) -> re.Pattern[str]:
-    """A pattern for a prompt's questions with any white space; some runs write the blanks of a sudoku as `_`."""
+    """A pattern for a prompt's questions with any white space, and 0 or `_` for 0: some runs write the blanks of a
+    sudoku as `_`."""
     parts, seen = [], set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
         words = re.split(r"(\s+)", text)

@@ -242,6 +242,7 @@ class ServerModel:
 
 def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
     """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
+
     `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
     answer; the last block may be cut. Raises ValueError for steps that are neither."""
     if any(type(step) is not int or step < 1 for step in reported):

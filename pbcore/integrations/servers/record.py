@@ -116,8 +116,7 @@ SECTION = ServerSection()
 
 
 def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
-    kinds = [" ".join(filter(None, (told["kind"], told["version"]))) for told in cells]
-    servers = sorted({f"{told['provider']} ({kind})" for told, kind in zip(cells, kinds, strict=True)})
+    servers = sorted({_server(told) for told in cells})
     ids = sorted({model for told in cells for model in told["models"]})
     dates = sorted({str(told[key])[:10] for told in cells for key in ("first_asked", "last_asked") if told[key]})
     asked, kept = (sum(told[key] for told in cells) for key in ("asked", "kept"))
@@ -133,6 +132,11 @@ def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
         *([f"{_total(cells, 'cost', '.4f')} USD"] if any(told["cost"] is not None for told in cells) else []),
         *[f"{word} {ends[kind]:,}" for kind, word in ENDS.items() if ends[kind]],
     ]
+
+
+def _server(told: Mapping[str, Any]) -> str:
+    version = f" {told['version']}" if told["version"] else ""
+    return f"{told['provider']} ({told['kind']}{version})"
 
 
 def _total(cells: list[Mapping[str, Any]], key: str, form: str = ",") -> str:
