@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,11 @@ class TestTheory:
             == 0
         )
         said = capsys.readouterr().out
-        assert "The optimal frontier" in said
+        table = {tuple(line.split()[:3]): line.split()[6:] for line in said.splitlines()[1:13]}
+        heading = said.splitlines()[1]
+        assert re.split("  +", heading)[-4:] == ["τ=1", "τ=1, tokens first", "greedy", "greedy, tokens first"]
+        assert table["insert_random", "2", "1"] == ["0.2963", "0.2963", "0.3333", "0.3333"]
+        assert table["latin_square", "3", "2"] == ["0.6771", "0.9999", "0.6771", "0.9999"]
         assert (
             """shuffle, n = 2, greedy: regret in percentage points at each sampler's mean number of steps
 sampler    chooses            steps    accuracy        95 %    frontier    tokens first    fewest steps    regret

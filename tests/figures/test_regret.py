@@ -4,7 +4,9 @@ import pytest
 
 from pbcore import load_model
 from pbcore.analysis.frontier_gap import kind
+from pbcore.decoding.samplers import resolve
 from pbcore.figures.frontier_figure import (
+    SAMPLERS,
     above,
     frontier_drawing,
     frontier_rows,
@@ -47,6 +49,10 @@ class TestMeasured:
 
 
 class TestRegret:
+    def test_the_samplers_of_the_figure(self) -> None:
+        """Every default is a known sampler, once."""
+        assert len({str(resolve(name)) for name in SAMPLERS}) == len(SAMPLERS) >= 26
+
     def test_points_and_bits(self) -> None:
         """What is missing to the frontier at the same number of steps; greedy decoding has no bits."""
         assert one()["regret in points"] == pytest.approx(25)
