@@ -47,7 +47,8 @@ def bounds(
     values = torch.split(torch.cat(batches), [len(masked) for masked, _, _ in patterns]) if batches else ()
     found = []
     for own, (masked, weight, exact) in zip(values, patterns, strict=True):
-        terms = masked.shape[1] / masked.sum(-1).double() * own  # (D,)
+        length = torch.tensor(masked.shape[1], dtype=torch.float64)  # L / l of a plain number is rounded twice
+        terms = length / masked.sum(-1) * own  # (D,)
         error = 0.0 if exact else float(terms.std()) / len(terms) ** 0.5
         found.append(Bound(float((terms * weight).sum()), error, len(terms)))
     return found

@@ -12,6 +12,7 @@ import torch
 
 import pbcore
 from pbcore.errors import InputError
+from pbcore.integrations.lm_eval import likelihood
 from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.models.network import Columns
 from tests.models.checkpoints import llama_checkpoint
@@ -107,3 +108,12 @@ def test_checkpoint_is_random(tmp_path: Path) -> None:
     model = pbcore.load_model(str(llama_checkpoint(tmp_path)))
     values = [one.value for one in bounds(model, [(PROMPT, [token]) for token in range(6, 16)], 2, [0] * 10, 10)]
     assert max(values) - min(values) > 0.5
+
+
+def test_terms_are_rounded_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With -1 for each masked token's sum, a term is -L / l to the last bit."""
+    monkeypatch.setattr(likelihood, "_log_probabilities", lambda _, rows: -torch.ones(len(rows), dtype=torch.float64))
+    [found] = bounds(model, [([1], [2] * 49)], draws=64, seeds=[0], size=64)
+    masked, _, _ = likelihood._patterns(49, 64, 0)
+    terms = torch.tensor([-49 / int(row.sum()) for row in masked], dtype=torch.float64)
+    assert (found.value, found.error) == (float((terms / 64).sum()), float(terms.std()) / 8)
