@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     for name, check in checks.items():
         try:
             lines.append((name, check()))
-        except Unavailable as error:
+        except (Unavailable, semantic.Unavailable) as error:
             lines.append((name, f"MISSING: {error}"))
     width = max(len(name) for name, _ in lines)
     print("\n".join(f"{name:<{width}}  {result}" for name, result in lines))

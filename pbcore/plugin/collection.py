@@ -32,7 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not given(config) or not os.environ.get("PBCORE_BERTSCORE_MODEL"):
         return  # the default model may be missing: its score is then absent
     from pbcore.metrics import semantic
-    from pbcore.metrics.languagetool import Unavailable
     from pbcore.tasks import task_spec
     from pbcore.tasks.scoring import scorer
 
@@ -40,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
             semantic.chosen()
-        except Unavailable as error:
+        except semantic.Unavailable as error:
             raise pytest.UsageError(str(error)) from error
 
 

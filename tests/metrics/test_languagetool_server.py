@@ -11,9 +11,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from pbcore.metrics.grammar import Checker, VerdictCache
 from pbcore.metrics.languagetool import Unavailable
@@ -103,6 +105,23 @@ class TestSharedServer:
         while server.state.exists() and time.monotonic() < limit:
             time.sleep(0.05)
         assert not server.state.exists()
+
+    def test_starts_while_the_folder_of_an_earlier_server_goes(
+        self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its watchdog removes the folder just before the lock's file is opened."""
+        acquire, goes = FileLock.acquire, [True, True]
+
+        def late(lock: FileLock, *arguments: Any, **options: Any) -> Any:
+            if Path(lock.lock_file) == server.state / "lock" and goes:
+                goes.pop()
+                server.state.rmdir()
+                raise FileNotFoundError(lock.lock_file)
+            return acquire(lock, *arguments, **options)
+
+        monkeypatch.setattr(FileLock, "acquire", late)
+        assert server.url().startswith("http://127.0.0.1:")
+        assert goes == []
 
     def test_processes_that_start_together_share_it(self, environment: Path) -> None:
         """One starts it, the others wait."""

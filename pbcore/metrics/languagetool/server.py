@@ -1,5 +1,6 @@
 """LanguageTool servers: one that the user runs, and the one that the processes of a run share."""
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from filelock import FileLock
@@ -67,8 +69,7 @@ class SharedServer:
         """The server's URL, ending with a slash; starts the server if needed. `lost` is the URL of a request that got
         no answer. Raises Unavailable if there is no server."""
         if self._url in ("", lost):
-            self.state.mkdir(mode=0o700, exist_ok=True)
-            with FileLock(self.state / "lock"):
+            with self._lock():
                 if not self._lease.is_locked:
                     self._lease.acquire()
                 if not (self.state / "java").exists():  # Windows can't remove server.log, which is open
@@ -80,6 +81,14 @@ class SharedServer:
         """Ends this process's use of the server."""
         self._lease.release()
         self._url = ""
+
+    def _lock(self) -> AbstractContextManager[object]:
+        """The lock of the folder, held. The watchdog of a server that nobody uses any more removes the folder, perhaps
+        just now."""
+        while True:
+            self.state.mkdir(mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                return FileLock(self.state / "lock").acquire()
 
     def _start(self) -> None:
         """Starts the watchdog, and waits until it has started Java. The parallel collector needs a quarter less time
