@@ -63,6 +63,7 @@ class TestFigure4:
         drawing = figure4([one])
         assert [(row["n"], row["score"]) for row in drawing.rows] == [(5, 100), (10, 0)]
         assert list(drawing.figure.axes[0].get_xticks()) == [5, 10]
+        assert drawing.figure.axes[0].get_title() == "Figure 4: waiting_line/copy"
 
     def test_many_samplers_look_different(self) -> None:
         """Eleven curves differ in colour, marker, dashes or fill, each policy in its own colour."""

@@ -73,6 +73,21 @@ def test_its_files_can_be_imported_again(
     assert "tiny/lm_eval/toy_copy/threshold-0.9" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dummy", [True, False])
+def test_random_weights_are_told(ran: Path, tmp_path: Path, dummy: bool) -> None:
+    """A record says so where the model said it."""
+    [run] = (ran / "reports").iterdir()
+    shutil.copytree(run / "lm_eval", tmp_path / "lm_eval")
+    file = next((tmp_path / "lm_eval").rglob("results_*.json"))
+    written = json.loads(file.read_text())
+    written["config"]["pbcore"]["model_info"]["dummy"] = dummy
+    file.write_text(json.dumps(written))
+    assert main(["lm-eval", "import", str(tmp_path / "lm_eval"), str(tmp_path / "again")]) == 0
+    assert results.load_cells(tmp_path / "again")[0].conditions.dummy is dummy
+
+
+@pytest.mark.slow
 def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(ran: Path, tmp_path: Path) -> None:
     """One cached answer among four: scores stay, what its forwards would say is not measured, with the reason."""
     [run] = (ran / "reports").iterdir()
@@ -95,6 +110,16 @@ def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "results_2026.json").write_text(json.dumps({"config": {"model": "hf"}, "configs": {}}))
     assert main(["lm-eval", "import", str(tmp_path), str(tmp_path / "run")]) == 2
     assert "not written with --model pbcore" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_its_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The harness's arguments, the import, and an example."""
+    with pytest.raises(SystemExit, match="0"):
+        main(["lm-eval", *arguments])
+    said = capsys.readouterr().out
+    assert said.startswith("usage: pbcore lm-eval ARGUMENTS")
+    assert "pbcore lm-eval import FOLDER [RUN]" in said
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
