@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from pbcore.plugin.state import OPENMP
+from pbcore.plugin.omp_wait_policy import OPENMP
 
 ROUNDS, SECONDS = 3, 2
 FORWARDS = f"""

@@ -5,7 +5,7 @@ import re
 import reprlib
 import shlex
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # Control characters, line and paragraph separators, signs that change the direction of text, lone surrogates.
@@ -32,6 +32,11 @@ def command_line(words: Iterable[str]) -> str:
 def first_line(text: str, limit: int = 160) -> str:
     """The first line of an error's text, printable."""
     return printable(text.strip().partition("\n")[0].rstrip(), limit)
+
+
+def some(names: Sequence[object], most: int) -> str:
+    """The first `most` names, and how many there are if these aren't all."""
+    return ", ".join(map(str, names[:most])) + (f" … ({len(names)})" if len(names) > most else "")
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

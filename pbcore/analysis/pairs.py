@@ -8,7 +8,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, canonical
-from pbcore.printable import printable
+from pbcore.printable import printable, some
 from pbcore.results.baseline import BaselineCell
 from pbcore.results.record import id_order
 from pbcore.tasks.naming import short
@@ -160,11 +160,6 @@ def _spelled(kind: str, name: str, known: list[str], side: str) -> str:
 
 def _known(names: Sequence[str]) -> str:
     return some([printable(name) for name in names], LISTED) or "none"
-
-
-def some(names: Sequence[object], most: int) -> str:
-    """The first `most` names, and how many there are if these aren't all."""
-    return ", ".join(map(str, names[:most])) + (f" … ({len(names)})" if len(names) > most else "")
 
 
 def _arrow(head: str, base: str) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
-from pbcore.analysis.pairs import Pair, differing, pair_cells, some
+from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import command_line, counted, first_line, printable
+from pbcore.printable import command_line, counted, first_line, printable, some
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell

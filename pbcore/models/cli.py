@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Prints the comparison; 1 if a likeliest token differs. Raises as `compare`."""
-    from pbcore.models.loading import compare
+    from pbcore.models.remote_check import compare
 
     options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
     rows = compare(args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options)

@@ -6,6 +6,7 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
 | state | configure | settings, the plan, which node or argument is a cell: what all others ask |
+| omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, report_header, pyfunc_call, runtest_makereport | run directory, run.json, records of cells |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
@@ -46,7 +47,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     if of_cells or workers:
         load(early_config)
     if benches:
-        from pbcore.plugin.state import choose_waiting
+        from pbcore.plugin.omp_wait_policy import choose_waiting
 
         choose_waiting(early_config)
 

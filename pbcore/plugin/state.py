@@ -1,15 +1,9 @@
 """What every hook needs to know of a run: settings and plan, made once, in pytest's stash; which nodes are cells, and
-which arguments, as in `pytest ideal/shuffle/confidence-k2`; the conditions of a cell, among them how torch's threads
-wait.
-
-How they wait is chosen before torch is imported, since OpenMP reads it once. OpenMP's threads spin while they wait,
-which is fastest on an idle machine. Beside other busy processes a spinning thread keeps the core that the thread it
-waits for needs, and two threads become many times slower than one."""
+which arguments, as in `pytest ideal/shuffle/confidence-k2`; the conditions of a cell."""
 
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +15,7 @@ from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
+from pbcore.plugin.omp_wait_policy import choose_waiting
 
 if TYPE_CHECKING:
     from pbcore.grid.plan import Plan
@@ -28,9 +23,6 @@ if TYPE_CHECKING:
     from pbcore.results.record import Conditions
     from pbcore.tasks.base import Task
 
-OPENMP = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # a user who sets one has chosen
-BUSY = 0.5  # cores that others use from which on the machine counts as shared
-LOOK = 0.2  # seconds
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey["Plan"]()
 UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it has no time
@@ -77,22 +69,6 @@ def _node_ids(names: dict[str, CellName], folders: list[str], start: Path) -> di
         if place is not None:
             instead[place] = ""
     return instead
-
-
-def choose_waiting(config: pytest.Config) -> None:
-    """Sets OMP_WAIT_POLICY=PASSIVE where others compute, before torch is imported, unless the user has chosen."""
-    if "torch" in sys.modules or any(name in os.environ for name in OPENMP):
-        return
-    # Other workers, a CI's other jobs, or what runs now.
-    if hasattr(config, "workerinput") or os.environ.get("CI") or _busy_cores() >= BUSY:
-        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-
-
-def _busy_cores() -> float:
-    """How many cores are in use while this process waits."""
-    import psutil
-
-    return psutil.cpu_percent(interval=LOOK) / 100 * (psutil.cpu_count() or 1)
 
 
 def settings(config: pytest.Config) -> Settings:

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import natural, short, sorted_tasks
-from pbcore.printable import counted, fixed, printable, signed
+from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import NONE, or_dash, real
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
@@ -111,13 +111,13 @@ def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
     found = []
     for kind in dict.fromkeys(map(category, sorted_tasks(ran["task"]))):
         group = ran[ran["category"] == kind]
-        for title, note, entry, some in (
+        for title, note, entry, lossy in (
             (f"Ceilings: {kind}", NOTE, _against, group[group["ceiling"] < 1 - 5e-4]),
             (f"Bits lost: {kind}", BITS, _bits, group[group["bits_lost"] > 5e-4]),
         ):
-            if some.empty:
+            if lossy.empty:
                 continue
-            tasks, pairs = sorted_tasks(some["task"]), set(zip(some["model"], some["sampler"], strict=True))
+            tasks, pairs = sorted_tasks(lossy["task"]), set(zip(lossy["model"], lossy["sampler"], strict=True))
             texts = {(row["model"], row["sampler"], row["task"]): entry(row) for row in group.to_dict("records")}
             order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
             rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
@@ -160,9 +160,8 @@ def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
     lines = ["no cell has a published figure of the same model, task and sampler"]
     for whose, table in (("here", cells), ("published", published)):
         for what in ("model", "sampler"):
-            names = list(dict.fromkeys(table[what]))
-            more = f" … ({len(names)})" if len(names) > 12 else ""
-            lines.append(f"  {whose}, {what}s: {', '.join(name(one) for one in names[:12])}{more}")
+            names = [name(one) for one in dict.fromkeys(table[what])]
+            lines.append(f"  {whose}, {what}s: {some(names, 12)}")
     lines.append(
         "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
     )

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison
-from pbcore.analysis.pairs import some
 from pbcore.gates.judge import Verdict, counts_text, power_text
-from pbcore.printable import counted, fixed, printable, signed
+from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.text import NAME, code, md
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import counted, printable, shown
+from pbcore.printable import counted, printable, shown, some
 from pbcore.results import questions
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
@@ -121,10 +121,8 @@ def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
         there.setdefault(int(match[2]), set()).add(int(match[1]))
     missing = [f"{k}/{n}" for n, numbers in sorted(there.items()) for k in range(1, n + 1) if k not in numbers]
     if missing:
-        more = f" … ({len(missing)})" if len(missing) > 10 else ""
         raise MergeConflict(
-            f"missing shards: {', '.join(missing[:10])}{more}; add their run directories, or allow it: "
-            "--allow-missing-shards"
+            f"missing shards: {some(missing, 10)}; add their run directories, or allow it: --allow-missing-shards"
         )
 
 

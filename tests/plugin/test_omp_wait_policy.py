@@ -9,23 +9,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from pbcore.plugin import state
+from pbcore.plugin import omp_wait_policy
 from tests.plugin.conftest import SMALL
 
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A process that has not imported torch, on an idle machine, with nothing set."""
-    for name in (*state.OPENMP, "CI"):
+    for name in (*omp_wait_policy.OPENMP, "CI"):
         monkeypatch.setenv(name, "")  # so that what a test sets is undone
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr(state, "_busy_cores", lambda: 0.1)
+    monkeypatch.setattr(omp_wait_policy, "_busy_cores", lambda: 0.1)
     return monkeypatch
 
 
 def chosen(**config: object) -> str | None:
-    state.choose_waiting(SimpleNamespace(**config))  # type: ignore[arg-type]
+    omp_wait_policy.choose_waiting(SimpleNamespace(**config))  # type: ignore[arg-type]
     return os.environ.get("OMP_WAIT_POLICY")
 
 
@@ -43,10 +43,10 @@ class TestChoice:
         assert chosen() == "PASSIVE"
         fresh.delenv("OMP_WAIT_POLICY")
         fresh.delenv("CI")
-        fresh.setattr(state, "_busy_cores", lambda: 2.0)
+        fresh.setattr(omp_wait_policy, "_busy_cores", lambda: 2.0)
         assert chosen() == "PASSIVE"
 
-    @pytest.mark.parametrize("name", state.OPENMP)
+    @pytest.mark.parametrize("name", omp_wait_policy.OPENMP)
     def test_the_user_decides(self, fresh: pytest.MonkeyPatch, name: str) -> None:
         """Any setting of OpenMP's threads is the user's and stays alone."""
         fresh.setenv("CI", "true")
@@ -56,7 +56,7 @@ class TestChoice:
     def test_too_late(self, fresh: pytest.MonkeyPatch) -> None:
         """Once torch is imported a policy has no effect, so none is claimed."""
         fresh.setenv("CI", "true")
-        fresh.setitem(sys.modules, "torch", state)
+        fresh.setitem(sys.modules, "torch", omp_wait_policy)
         assert chosen() is None
 
 
