@@ -11,8 +11,8 @@ import pytest
 from pbcore.models import cli
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import families_table
-from pbcore.models.loading import Compared
 from pbcore.models.registry import all_entries, resolve_model
+from pbcore.models.remote_check import Compared
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -116,7 +116,7 @@ class TestCheck:
             asked.update(options, name=name)
             return [Compared(5, 0.25, 5), Compared(5, 1.24e-6, same)]
 
-        monkeypatch.setattr("pbcore.models.loading.compare", compare)
+        monkeypatch.setattr("pbcore.models.remote_check.compare", compare)
         parser = argparse.ArgumentParser()
         cli.add_parser(parser.add_subparsers())
         words = [
