@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
+from pbcore.metrics import grammar
 from pbcore.metrics import text as text_metrics
+from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
@@ -168,6 +171,15 @@ class TestTools:
         made, results = rescore(parent.path, tmp_path / "new")
         assert load_stored(made.path) == load_stored(parent.path)
         assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
+
+    def test_the_tools_that_scored_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """LanguageTool where a grammar was scored with it; not where it is there and wasn't needed."""
+        server = SimpleNamespace(identity="LanguageTool 9")
+        checker = SimpleNamespace(server=server, check=lambda texts: [Verdict() for _ in texts])
+        monkeypatch.setattr(grammar, "checker", lambda: checker)
+        for task, tools in ((COPY, {}), ("text_writing/w2s_easy", {"LanguageTool": "LanguageTool 9"})):
+            made, _ = rescore(run_of(tmp_path / "old" / task, task).path, tmp_path / task)
+            assert made.read_run()["parent"]["tools"] == tools
 
     @pytest.mark.slow
     def test_without_torch(self, tmp_path: Path) -> None:

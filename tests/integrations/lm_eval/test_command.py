@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore import results
 from pbcore.cli import main
 from pbcore.integrations.lm_eval.records import CACHED
+from pbcore.results.load import load_stored
 from tests.integrations.lm_eval.harness import copy_task, needs_harness
 
 needs_harness()
@@ -62,6 +66,30 @@ def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_whole_record(ran: Path, file_regression: FileRegressionFixture) -> None:
+    """Cell, answers, questions and facts of the run, without seconds, paths and versions."""
+    [run] = (ran / "reports").iterdir()
+    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"]["pbcore"]
+    [stored] = load_stored(run)
+    facts = json.loads((run / "run.json").read_text())
+    whole = {
+        "told": told,
+        "cell": stored.cell.to_json(),
+        "answers": [asdict(one) for one in stored.samples],
+        "questions": sorted(path.read_text() for path in (run / "questions").rglob("*.json*")),
+        "run": {**facts, "command": facts["command"][:3]},
+    }
+    text = json.dumps(whole, indent=1, ensure_ascii=False, default=str)
+    text = re.sub(
+        r'("\w*(?:seconds?|per_second|rounds|peak_memory\w*|gpu\w*|cpu\w*|note)": )(\d[^,\n]*|"[^"]*")', r'\1"…"', text
+    )
+    text = re.sub(r'"rounds": \[[^]]*\]', '"rounds": "…"', text)
+    text = re.sub(r'"versions": \{[^}]*\}', '"versions": "…"', text)
+    text = re.sub(r"(\d\.\d{5})\d+", r"\1", text)
+    file_regression.check(text + "\n", encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_its_files_can_be_imported_again(
     ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +131,20 @@ def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(ran: Path, tm
     assert (cell.nfe_mean, cell.seconds, cell.tokens_per_step) == (None, None, None)
     assert cell.absent == {**all_asked.absent, "nfe": CACHED, "seconds": CACHED}
     assert all_asked.absent.keys().isdisjoint({"nfe", "seconds"})
+
+
+@pytest.mark.slow
+def test_a_missing_file_of_samples(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named, with what writes it; files of one run twice are refused."""
+    [run] = (ran / "reports").iterdir()
+    for folder in ("a", "b"):
+        shutil.copytree(run / "lm_eval", tmp_path / "twice" / folder)
+    assert main(["lm-eval", "import", str(tmp_path / "twice"), str(tmp_path / "again")]) == 2
+    assert "import one of the two" in capsys.readouterr().err
+    rows = next((tmp_path / "twice" / "a").rglob("samples_*.jsonl"))
+    rows.unlink()
+    assert main(["lm-eval", "import", str(tmp_path / "twice" / "a"), str(tmp_path / "other")]) == 2
+    assert f"{rows} is missing; run the harness with --log_samples" in capsys.readouterr().err
 
 
 def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,11 @@ class TestPlot:
 
     def test_shapes_differ(self) -> None:
         """No two of eight looks share a shape; dashes and hollow markers tell further ones apart."""
-        assert len({marker(Look(0, i), 0, 0) for i in range(len(MARKERS))}) == len(MARKERS)
+        shapes = [marker(Look(0, i), 0, 0) for i in range(len(MARKERS))]
+        assert len(set(shapes)) == len(MARKERS)
+        for shape in shapes:  # a path that begins with a move, and nothing but commands and numbers
+            assert re.search(r' d="M[-\d.,\sMLHVaZ]+"', shape), shape
+            assert len(re.findall(r"-?\d+\.?\d*", shape)) >= 4
         assert "stroke-dasharray" in plot([Series("a", "m", Look(0, 0, 1), dots((1, 1), (2, 2)))], "t")
         assert 'class="open"' in marker(Look(0, 0, hollow=True), 0, 0)
 
