@@ -167,7 +167,7 @@ class TestTools:
         def gone() -> None:
             raise Unavailable("no LanguageTool here")
 
-        monkeypatch.setattr(text_metrics.grammar, "checker", gone)
+        monkeypatch.setattr(grammar, "checker", gone)
         made, results = rescore(parent.path, tmp_path / "new")
         assert load_stored(made.path) == load_stored(parent.path)
         assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
