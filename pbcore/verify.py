@@ -52,7 +52,7 @@ def verify(data_dir: str | Path) -> list[Checked]:
     """Checks every official file of a folder: the 17 tasks, and other sizes there (`waiting_line_n15` …). Raises
     FileNotFoundError for a folder that doesn't exist or contains none of the groups."""
     folder = Path(data_dir)
-    groups = sorted({_place(name)[0] for name in task_names()})
+    groups = sorted({official_place(task_spec(name), None).split("/")[0] for name in task_names()})
     named = ", ".join(f"{group}/" for group in groups)
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
@@ -61,15 +61,9 @@ def verify(data_dir: str | Path) -> list[Checked]:
     return [_check(task_spec(name), n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
 
-def _place(name: str) -> tuple[str, str]:
-    """Folder and name of a task's official file, without what its size adds."""
-    group, _, file = str(task_spec(name).official).partition("/")
-    return group, file
-
-
 def _other_sizes(name: str, folder: Path) -> list[int]:
     """The values of n for which the folder has further files of a task."""
-    group, file = _place(name)
+    group, file = official_place(task_spec(name), None).split("/")
     places = [*folder.glob(f"{group}_n*/{file}.jsonl"), *folder.glob(f"{group}/{file}_n*.jsonl")]
     sizes = (re.search(r"_n(\d+)(?:/|\.jsonl)", str(place.relative_to(folder))) for place in places)
     return sorted({int(size[1]) for size in sizes if size})
@@ -213,7 +207,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the `verify` command."""
     parser = subparsers.add_parser("verify")
     parser.add_argument("--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …")
     runs = "run directories, such as reports/…"

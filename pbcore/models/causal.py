@@ -4,13 +4,14 @@ library's own `generate`.
 R rows, P prompt columns, L answer tokens, V vocabulary."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from pbcore.models import ar
@@ -100,10 +101,9 @@ class CausalModel:
         return self._answer(requests, sampler, seed) if requests else []
 
     def _answer(self, requests: Sequence[Request], sampler: SamplerName, seed: int) -> list[Generation]:
-        prompt = max(len(request.prompt_ids) for request in requests)
-        pads = [prompt - len(request.prompt_ids) for request in requests]
-        rows = zip(pads, requests, strict=True)
-        ids = self._tensor([[self.eos_id or 0] * pad + list(request.prompt_ids) for pad, request in rows])  # (R, P)
+        prompts = [self._tensor(request.prompt_ids) for request in requests]
+        ids = pad_sequence(prompts, True, self.eos_id or 0, "left")  # (R, P)
+        prompt = ids.shape[1]
         limits = self._tensor([len(request.canvas) for request in requests])  # (R,)
         keys, stops = self._tensor([request.key for request in requests]), self._tensor(self.stop_ids)
         watch = _Watch(keys, limits, prompt, stops, sampler.temperature, seed)
@@ -118,13 +118,11 @@ class CausalModel:
         draft = self.draft if "draft" in wanted else None
         if draft is not None:
             draft.generation_config.num_assistant_tokens = wanted["draft"]
-        with ExitStack() as hooks:
-            hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
-            if draft is not None:
-                hooks.enter_context(draft.register_forward_hook(watch.counter("draft_forwards")))
+        drafting = nullcontext() if draft is None else draft.register_forward_hook(watch.counter("draft_forwards"))
+        with self.module.register_forward_hook(watch.counter("forwards")), drafting:
             output = self.module.generate(
                 ids,
-                attention_mask=self._tensor([[0] * pad + [1] * (prompt - pad) for pad in pads]),
+                attention_mask=pad_sequence([torch.ones_like(one) for one in prompts], True, 0, "left"),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([watch]),
                 # Each row ends at its own length.

@@ -11,7 +11,6 @@ from pbcore.models.registry import add_models_file, all_entries, missing_here
 
 
 def add_parser(subparsers: Any) -> None:
-    """Adds `models` to the command line."""
     parser = subparsers.add_parser("models", help="list the models and whether they are available on this machine")
     parser.add_argument("--long", action="store_true", help="also print revisions, token ids and published settings")
     parser.add_argument("--models", action="append", default=[], metavar="FILE", help="also those of a YAML file")

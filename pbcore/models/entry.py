@@ -97,5 +97,4 @@ class LoadOptions:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds a LoRA adapter."""
     return (folder / ADAPTER_CONFIG).is_file()

@@ -161,12 +161,10 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
     return Architecture(kind, type(module), config, {}, raw.get("mask_token_id"), eos_id, shift)
 
 
-def plain_info(
-    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
-) -> dict[str, Any]:
-    """A model's description for the record, plain values only. `more` adds to it, or says what a module without
-    transformers' config doesn't."""
+def plain_info(entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype) -> dict[str, Any]:
+    """A model's description for the record, plain values only."""
     config = module.config
+    sizes = config.get_text_config() if hasattr(config, "get_text_config") else config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
         "revision": options.revision or entry.revision,
@@ -177,11 +175,9 @@ def plain_info(
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(
-            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
-        ),
+        "layers": int(getattr(sizes, "num_hidden_layers", 0)),
         "remote_code": False,
-    } | more
+    }
 
 
 def first_id(what: str, *ids: int | None, where: str) -> int:

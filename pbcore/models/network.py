@@ -5,10 +5,9 @@ positions, V tokens."""
 
 import platform
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +74,9 @@ class NativeNetwork:
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
-        skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
-        with skipping, reading(self.module, run.reader):
+        narrowed = partial(_narrowed, skip=narrow)
+        hook = self._last.register_forward_pre_hook(narrowed, with_kwargs=True) if narrow else nullcontext()
+        with hook, reading(self.module, run.reader):
             output = self.module.model(
                 ids,
                 attention_mask=mask,
@@ -158,39 +158,23 @@ class Predictor:
         return logits.masked_fill_(logits < worst, -torch.inf)
 
 
-class LastLayer:
-    """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
+def _narrowed(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], skip: int) -> tuple[Any, Any]:
+    """What a transformers model's last layer runs on, for the columns that are read: queries, attention and MLP leave
+    out the first `skip`.
 
     Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
     prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
     other columns, and sees the skipped ones' keys and values through a cache of this one call."""
-
-    def __init__(self, layer: Any) -> None:
-        self._skip = 0
-        layer.register_forward_pre_hook(self._narrow, with_kwargs=True)
-
-    @contextmanager
-    def skipping(self, columns: int) -> Iterator[None]:
-        """Forwards run in this context leave out the first `columns` columns."""
-        self._skip = columns
-        try:
-            yield
-        finally:
-            self._skip = 0
-
-    def _narrow(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-        if not (skip := self._skip):
-            return None
-        (states,) = args  # (R, Q, H)
-        cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
-        mask = kwargs["attention_mask"]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
-        narrow = {
-            "position_embeddings": (cos[:, skip:], sin[:, skip:]),
-            "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],
-            "position_ids": kwargs["position_ids"][:, skip:],
-            "past_key_values": _Rest(layer, states[:, :skip], cos[:, :skip], sin[:, :skip]),
-        }
-        return (states[:, skip:],), {**kwargs, **narrow}
+    (states,) = args  # (R, Q, H)
+    cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
+    mask = kwargs["attention_mask"]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
+    narrow = {
+        "position_embeddings": (cos[:, skip:], sin[:, skip:]),
+        "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],
+        "position_ids": kwargs["position_ids"][:, skip:],
+        "past_key_values": _Rest(layer, states[:, :skip], cos[:, :skip], sin[:, :skip]),
+    }
+    return (states[:, skip:],), {**kwargs, **narrow}
 
 
 class _Rest:
@@ -212,16 +196,16 @@ class _Rest:
         return torch.cat([self._keys, keys], dim=2), torch.cat([self._values, values], dim=2)
 
 
-def last_layer(module: nn.Module) -> LastLayer | None:
-    """The model's last layer; None where its attention is of another build, its kernel takes other masks, or layers lie
-    on several devices."""
+def last_layer(module: nn.Module) -> Any:
+    """The model's last layer if it can run on some columns alone; None where its attention is of another build, its
+    kernel takes other masks, or layers lie on several devices."""
     whole: Any = module
     if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
         return None
     layer = whole.model.layers[-1]
     attention = getattr(layer, "self_attn", None)
     known = all(hasattr(attention, name) for name in ("q_proj", "k_proj", "v_proj", "head_dim"))
-    return LastLayer(layer) if known and _rotate(attention) is not None else None
+    return layer if known and _rotate(attention) is not None else None
 
 
 def _rotate(attention: Any) -> Any:

@@ -102,7 +102,7 @@ def resolve_model(name: str) -> ModelEntry:
         return _dummy(_table()[base], name, suffix)
     if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
-            objective = {"causal": " --objective causal", "sedd": " --objective sedd"}.get(entry.family, "")
+            objective = "" if entry.family == "masked" else f" --objective {entry.family}"
             graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
                 f"model {name!r} is not part of this installation: {entry.folder} has no checkpoint. Train it with "
@@ -194,13 +194,10 @@ def _built_in() -> dict[str, ModelEntry]:
 
 
 def _entries() -> dict[str, ModelEntry]:
-    """Every model by name."""
-    users = {
-        name: ModelEntry(name, family="user", factory=factory, gpus=getattr(factory, "gpus", 1))
-        for name, factory in FACTORIES.all().items()
-    }
-    built_in = _built_in()
-    return built_in | {name: entry for name, entry in users.items() if name not in built_in}
+    entries = _built_in()
+    for name, factory in FACTORIES.all().items():
+        entries.setdefault(name, ModelEntry(name, "user", factory=factory, gpus=getattr(factory, "gpus", 1)))
+    return entries
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

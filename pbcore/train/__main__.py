@@ -19,7 +19,6 @@ SAMPLES = 100  # that a checkpoint is scored on, of each task
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     if any(text == "--adapt" or text.startswith("--adapt=") for text in given):
         from pbcore.train.lora import command

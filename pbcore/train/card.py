@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 import torch
 import yaml
 from matplotlib.figure import Figure
@@ -124,17 +125,16 @@ def plot(run: Run, path: Path) -> None:
     """Plots the loss over steps: the mean, and a thin line for each task."""
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
-    for name in sorted({key for row in run.log for key in row if "/" in key}):
-        points = [(row["step"], row[name]) for row in run.log if name in row]
-        axes.plot(*zip(*points, strict=True), linewidth=0.5, alpha=0.5)
-    axes.plot([row["step"] for row in run.log], [row["loss"] for row in run.log], color="black", label="all tasks")
+    log = pd.DataFrame(run.log).set_index("step")
+    for name in sorted(log.columns[log.columns.str.contains("/")]):
+        axes.plot(log[name].dropna(), linewidth=0.5, alpha=0.5)
+    axes.plot(log["loss"], color="black", label="all tasks")
     axes.set(xlabel="step", ylabel=_WORDS[run.recipe.objective]["loss"], yscale="log")
     axes.legend()
     figure.savefig(path)
 
 
 def card(run: Run, results: Sequence[Result], samples: int) -> str:
-    """The model card as Markdown."""
     recipe = run.recipe
     name = model_of(recipe.objective, recipe.graph)
     options = "" if recipe.objective == "diffusion" else f" --objective {recipe.objective}"

@@ -40,14 +40,15 @@ def evaluate(
         task, measures = load_task(name, limit=samples), _measures(name)
         # An autoregressive checkpoint in a folder of its own may answer with more tokens than the canvas has.
         length = task.samples[0].max_new_tokens if causal else None
-        means: dict[str, dict[str, float | None]] = {measure: {} for measure in measures}
+        scored = {}
         for sampler in samplers:
             texts = [generation.text for generation in decode(model, task.samples, sampler, length)]
-            scored = [one.scores for one in task.score_many(texts, task.samples, metrics=measures)]
-            for measure in measures:
-                complete = all(measure in one for one in scored)
-                means[measure][sampler] = fmean(one[measure] for one in scored) if complete else None
-        for measure, of_sampler in means.items():
+            scored[sampler] = [one.scores for one in task.score_many(texts, task.samples, metrics=measures)]
+        for measure in measures:
+            of_sampler = {
+                sampler: fmean(one[measure] for one in ones) if all(measure in one for one in ones) else None
+                for sampler, ones in scored.items()
+            }
             print(f"  {name} {measure}: {of_sampler}", file=sys.stderr, flush=True)
             results.append(Result(name, measure, of_sampler))
     return results

@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
@@ -85,12 +86,9 @@ class Sedd:
         tokens of a uniform graph those of `START`. `noise` is another schedule than the checkpoint's."""
         steps, noise = self._steps(sampler), noise or self._noise
         sizes = [len(row.prompt_ids) + len(row.canvas) for row in requests]
-        columns = torch.arange(max(sizes), device=self.device)  # (T,)
-        padded = [
-            [*row.prompt_ids, *row.canvas, *[self.eos_id] * (len(columns) - size)]
-            for row, size in zip(requests, sizes, strict=True)
-        ]
-        given = torch.tensor(padded, device=self.device)  # (R, T)
+        rows = [torch.tensor([*row.prompt_ids, *row.canvas], device=self.device) for row in requests]
+        given = pad_sequence(rows, True, self.eos_id)  # (R, T)
+        columns = torch.arange(given.shape[1], device=self.device)  # (T,)
         is_open = given == self.hole
         seen = columns < torch.tensor(sizes, device=self.device)[:, None]  # (R, T)
         key = torch.tensor([row.key for row in requests], device=self.device)  # (R,)
@@ -177,7 +175,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
     network = network.to(device=place, dtype=kind).eval().requires_grad_(False)
     config = network.config
     more = {"graph": config.graph, "noise": config.noise, "layers": config.blocks}
-    return Sedd(entry.name, network, tokenizer, eos_id, plain_info(entry, options, "sedd", network, kind, **more))
+    return Sedd(entry.name, network, tokenizer, eos_id, plain_info(entry, options, "sedd", network, kind) | more)
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:

@@ -6,7 +6,7 @@ M wanted positions. Parameters have the names of the authors' checkpoints, whose
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -19,19 +19,11 @@ from pbcore.printable import shown
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
 _ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}
-_KEYS = {  # a field's place in config.json
-    "tokens": "tokens",
-    "graph": "graph.type",
-    "noise": "noise.type",
-    "sigma_min": "noise.sigma_min",
-    "sigma_max": "noise.sigma_max",
-    "width": "model.hidden_size",
-    "condition": "model.cond_dim",
-    "blocks": "model.n_blocks",
-    "heads": "model.n_heads",
-    "length": "model.length",
-    "scale_by_sigma": "model.scale_by_sigma",
-}
+
+
+def _at(key: str) -> Any:
+    """A field that stands at this place in config.json."""
+    return field(metadata={"key": key})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +31,17 @@ class SeddConfig:
     """A checkpoint's config: sizes, graph (kind of corruption), noise schedule. `length` is the longest sequence of its
     training; `sigma_min` and `sigma_max` are of geometric noise only."""
 
-    tokens: int
-    graph: str
-    noise: str
-    sigma_min: float
-    sigma_max: float
-    width: int
-    condition: int
-    blocks: int
-    heads: int
-    length: int
-    scale_by_sigma: bool
+    tokens: int = _at("tokens")
+    graph: str = _at("graph.type")
+    noise: str = _at("noise.type")
+    sigma_min: float = _at("noise.sigma_min")
+    sigma_max: float = _at("noise.sigma_max")
+    width: int = _at("model.hidden_size")
+    condition: int = _at("model.cond_dim")
+    blocks: int = _at("model.n_blocks")
+    heads: int = _at("model.n_heads")
+    length: int = _at("model.length")
+    scale_by_sigma: bool = _at("model.scale_by_sigma")
 
     @property
     def columns(self) -> int:
@@ -61,20 +53,20 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
     """The config in a config.json. Raises ModelError that names every key that is missing or not allowed."""
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for field in fields(SeddConfig):
-        key = _KEYS[field.name]
+    for one in fields(SeddConfig):
+        key: str = one.metadata["key"]
         value: Any = raw
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        if field.type is float:
+        if one.type is float:
             value = float(value) if type(value) in (int, float) else 0.0
-        elif allowed := _ALLOWED.get(field.name):
+        elif allowed := _ALLOWED.get(one.name):
             if value not in allowed:
                 problems.append(f"{key} is {shown(value)}, not {' or '.join(allowed)}")
-        elif type(value) is not field.type or (field.type is int and value < 1):
-            wanted = "true or false" if field.type is bool else "a positive number"
+        elif type(value) is not one.type or (one.type is int and value < 1):
+            wanted = "true or false" if one.type is bool else "a positive number"
             problems.append(f"{key} is {shown(value)}, not {wanted}")
-        values[field.name] = value
+        values[one.name] = value
     if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
         low, high = (shown(raw["noise"].get(key)) for key in ("sigma_min", "sigma_max"))
         problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
@@ -88,9 +80,9 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
 def to_json(config: SeddConfig) -> dict[str, Any]:
     """The config as its authors' layout has it; `read_sedd` is the inverse."""
     result: dict[str, Any] = {"tokens": config.tokens, "graph": {}, "noise": {}, "model": {"type": "ddit"}}
-    for name, key in _KEYS.items():
-        part, _, leaf = key.rpartition(".")
-        (result[part] if part else result)[leaf] = getattr(config, name)
+    for one in fields(config):
+        part, _, leaf = one.metadata["key"].rpartition(".")
+        (result[part] if part else result)[leaf] = getattr(config, one.name)
     return result
 
 

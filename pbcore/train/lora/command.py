@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
 import torch
 import yaml
 from matplotlib.figure import Figure
@@ -67,7 +68,6 @@ LOSSES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
@@ -163,16 +163,14 @@ def _plot(run: LoraRun, path: Path) -> None:
     """The loss over steps, its mean over 50 steps, and what the validation examples gave."""
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
-    steps, losses = zip(*((row["step"], row["loss"]) for row in run.log if "loss" in row), strict=True)
-    axes.plot(steps, losses, linewidth=0.5, alpha=0.4, color="C0")
-    means = [fmean(losses[max(0, end - 50) : end]) for end in range(1, len(losses) + 1)]
-    axes.plot(steps, means, color="C0", label="training, mean of 50 steps")
-    judged = [(row["step"], row["validation_loss"], 100 * row["score"]) for row in run.log if "score" in row]
-    steps, losses, percents = zip(*judged, strict=True)
-    axes.plot(steps, losses, "o-", color="C1", label="validation")
+    log = pd.DataFrame(run.log).set_index("step")
+    loss, judged = log["loss"].dropna(), log.dropna(subset="score")
+    axes.plot(loss, linewidth=0.5, alpha=0.4, color="C0")
+    axes.plot(loss.rolling(50, min_periods=1).mean(), color="C0", label="training, mean of 50 steps")
+    axes.plot(judged["validation_loss"], "o-", color="C1", label="validation")
     axes.set(xlabel="step", ylabel=LOSSES[run.settings.method], yscale="log")
     scores = axes.twinx()
-    scores.plot(steps, percents, "s--", color="C2")
+    scores.plot(100 * judged["score"], "s--", color="C2")
     scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
     axes.legend()
     figure.savefig(path)

@@ -30,7 +30,6 @@ class Examples:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all examples."""
         return data_hash((*self.train, *self.validation))
 
     @property

@@ -43,7 +43,6 @@ class LoraRun:
 
     @property
     def steps(self) -> int:
-        """All steps of the run."""
         return self.settings.epochs * self.data.steps_per_epoch
 
     def weights(self) -> dict[str, Tensor]:
