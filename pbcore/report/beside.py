@@ -19,7 +19,7 @@ from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import category
-from pbcore.text import NAME, ascii_text, code, md, name
+from pbcore.text import NAME, code, md, name
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
@@ -45,15 +45,14 @@ def ceiling_section(cells: pd.DataFrame) -> str:
     return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
 
 
-def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
-    """The same for a terminal. `ascii` for outputs without other signs."""
-    plain = ascii_text if ascii else str
+def ceiling_text(cells: pd.DataFrame) -> str:
+    """The same for a terminal."""
     parts = []
     for title, note, rows in _tables(cells):
-        head, *words = [[plain(name(word)) for word in row] for row in rows]
+        head, *words = [[name(word) for word in row] for row in rows]
         table = tabulate(words, head, tablefmt="simple", disable_numparse=True)
-        parts.append(f"{plain(name(title))}\n{table}\n  {plain(note)}")
-    return "\n\n".join(parts + [plain(line) for line in _within(cells) if parts])
+        parts.append(f"{name(title)}\n{table}\n  {note}")
+    return "\n\n".join(parts + [line for line in _within(cells) if parts])
 
 
 def _within(cells: pd.DataFrame) -> list[str]:

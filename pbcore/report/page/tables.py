@@ -34,6 +34,10 @@ class Column:
     code: bool = False  # a name that people type
     linked: Callable[[Row, str], str] = lambda row, inner: inner  # puts a row's HTML into a link
 
+    def empty(self, row: Row) -> bool:
+        """Whether a row has nothing here."""
+        return not self.text(row) if self.value is None else self.value(row) is None
+
     def html(self, row: Row) -> str:
         """A row's entry; the interval behind a number is apart."""
         inner = text(self.text(row), NAME if self.code else 400)
@@ -108,6 +112,7 @@ THEORY = (
     decimals("ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"),
     decimals("bits_lost", "bits lost", 2, _BITS, True, _UNLISTED),
 )
+MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, optional=True)
 OVERVIEW = (
     MODEL,
     SAMPLER,
@@ -115,8 +120,8 @@ OVERVIEW = (
     *THEORY,
     *RATES,
     words("tasks", "tasks scored"),
+    MISSING,
 )
-MISSING = words("missing", "not measured, and why", wide=True)
 POLICIES = (
     MODEL,
     Column("policy", lambda row: str(row["family"]), code=True),
@@ -131,11 +136,6 @@ POLICIES = (
 )
 
 
-def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Column]:
-    """The columns, and one for what was not measured if there is such."""
-    return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
-
-
 def html_table(
     columns: Sequence[Column],
     rows: Sequence[Row],
@@ -148,7 +148,7 @@ def html_table(
     `–`, and if `explained` what the columns are. Optional columns that would be empty are left out."""
 
     def lacks(column: Column, some: Callable[[Iterable[bool]], bool]) -> bool:
-        return column.value is not None and some(column.value(row) is None for row in rows)
+        return some(column.empty(row) for row in rows)
 
     shown = [column for column in columns if not (column.optional and lacks(column, all))]
     return rendered(
@@ -216,10 +216,10 @@ def of_task(scope: Scope, task: str) -> Markup:
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
     rows = [record | {"missing": missing(group, [task])} for group in groups for record in group]
     sampler = Column("sampler", SAMPLER.text, code=True, linked=lambda row, inner: link(row["id"], inner))
-    columns = [MODEL, sampler, scored("score %", none=_UNSCORED), *THEORY, decimals("n", "samples", 0), *RATES]
+    columns = [MODEL, sampler, scored("score %", none=_UNSCORED), *THEORY, decimals("n", "samples", 0), *RATES, MISSING]
     headlines = ", ".join(sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"])
     caption = f"{printable(task, 80)}: score is {headlines}"
-    return html_table(with_missing(columns, rows), rows, caption, f"cells of {task}")
+    return html_table(columns, rows, caption, f"cells of {task}")
 
 
 def markdown_table(columns: Sequence[Column], rows: Iterable[Row], heads: Sequence[str] = ()) -> str:
