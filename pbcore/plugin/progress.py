@@ -22,14 +22,15 @@ class Progress:
 
     `rewritten`: one line, in place of pytest's dots; else lines now and then between them, for a log."""
 
+    _clock: "Clock"  # once there are cells
+
     def __init__(self, config: pytest.Config, terminal: Any, rewritten: bool) -> None:
         self._config, self._terminal, self._rewritten = config, terminal, rewritten
         self._width: int = config.get_terminal_writer().fullwidth
-        self._total = 0
-        self._waiting: dict[str, CellName] = {}  # node id → cell
+        self._cells: dict[str, CellName] = {}  # node id → cell
+        self._waiting: dict[str, CellName] = {}  # those that have not begun
         self._running: dict[str, tuple[CellName, float]] = {}  # and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
-        self._clock: Clock | None = None
         self._began = 0.0
         self._last = 0.0
         self._shown = False
@@ -43,8 +44,7 @@ class Progress:
         self._begin(ids)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        cell = None if self._clock is None else cell_of(self._config, nodeid)
-        if self._clock is not None and cell is not None:
+        if (cell := self._cells.get(nodeid)) is not None:
             self._waiting.pop(nodeid, None)
             self._running[nodeid] = cell, time.monotonic()
             self._clock.running(len(self._running))
@@ -56,7 +56,7 @@ class Progress:
             self._calls[report.nodeid] = report.duration
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        if self._clock is not None and nodeid in self._running:
+        if nodeid in self._running:
             cell, began = self._running.pop(nodeid)
             call = self._calls.pop(nodeid, None)
             if call is not None:  # a cell that failed before its test, or was kept, says nothing of the others
@@ -66,9 +66,7 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A cell has no dot; one that failed gets a line of its own."""
-        if not self._rewritten or not self._total or (report.passed and report.when != "call"):
-            return None
-        if cell_of(self._config, report.nodeid) is None:
+        if not self._rewritten or report.nodeid not in self._cells or (report.passed and report.when != "call"):
             return None
         if report.failed:
             self._clear()
@@ -86,8 +84,9 @@ class Progress:
 
     def _begin(self, node_ids: Sequence[str]) -> None:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
-        if cells and not self._total:
-            self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
+        if cells and not self._cells:
+            self._cells, self._waiting = cells, dict(cells)
+            self._began = self._last = time.monotonic()
             from pbcore.grid.cost import Clock, weights
 
             self._clock = Clock(weights(plan(self._config)))
@@ -95,18 +94,18 @@ class Progress:
                 self._terminal.showfspath = False
 
     def _text(self) -> str:
-        now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
+        now, done = time.monotonic(), len(self._cells) - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
-        left = None if self._clock is None else self._clock.left(self._waiting.values(), running)
+        left = self._clock.left(self._waiting.values(), running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
-        return line(done, self._total, now - self._began, left, names)
+        return line(done, len(self._cells), now - self._began, left, names)
 
     def _show(self) -> None:
         now = time.monotonic()
         if self._rewritten:
             self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
             self._shown = True
-        elif now - max(self._began, self._last) >= INTERVAL:
+        elif now - self._last >= INTERVAL:
             self._last = now
             self._terminal.ensure_newline()
             self._terminal.write_line(self._text())

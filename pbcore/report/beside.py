@@ -81,23 +81,16 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
         if row["status"] != "ok" or row.get("headline") != "accuracy" or not pd.isna(columns["ceiling"][i]):
             continue
         key = row["task"], row["n"], row["length"], row["data_hash"]
+        info, options = (row[name] if isinstance(row.get(name), dict) else {} for name in ("model_info", "options"))
         if key not in tasks:
-            tasks[key] = _task(row)
-        task, info = tasks[key], row.get("model_info")
-        block = info.get("block") if isinstance(info, dict) else None
+            tasks[key] = redrawn(row["task"], str(row["length"]), int(row["n"]), options, row["data_hash"])
+        task, block = tasks[key], info.get("block")
         known = None if task is None else ceilings.of(task, row["sampler"], block)
         if known is not None:
             values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
             for name, value in zip((*THEORY[:4], "ceiling_kind"), values, strict=True):
                 columns[name][i] = value
     return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
-
-
-def _task(row: dict[Any, Any]) -> Task | None:
-    """The task with the samples of a record; None if they can't be drawn again."""
-    options = row.get("options")
-    known = options if isinstance(options, dict) else {}
-    return redrawn(row["task"], str(row["length"]), int(row["n"]), known, row["data_hash"])
 
 
 def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
@@ -151,11 +144,8 @@ def beside_published(
             raise LoadError(f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run folder")
         tables.append(table)
     published = pd.concat(tables, ignore_index=True) if tables else figures()
-    rows = against(cells, published, sources(), same)
-    return rows, "" if rows else _unmatched(cells, published)
-
-
-def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
+    if rows := against(cells, published, sources(), same):
+        return rows, ""
     lines = ["no cell has a published figure of the same model, task and sampler"]
     for whose, table in (("here", cells), ("published", published)):
         for what in ("model", "sampler"):
@@ -164,7 +154,7 @@ def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
     lines.append(
         "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
     )
-    return "\n".join(lines)
+    return rows, "\n".join(lines)
 
 
 def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:

@@ -9,8 +9,7 @@ from pbcore.gates.judge import Rerun, rerun_command
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 
-STOCK = ("waiting_line", "text_writing", "puzzle", "list_ops")  # categories with a file of cells; others share one
-_FILES = {"puzzle": "puzzles"}
+STOCK = {"waiting_line": "waiting_line", "text_writing": "text_writing", "puzzle": "puzzles", "list_ops": "list_ops"}
 _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 
 
@@ -33,9 +32,8 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
 
 
 def cell_file(task: str) -> str:
-    """The name of the file with a task's cells, given the task's full name."""
-    category = task.split("/", 1)[0]
-    return f"test_{_FILES.get(category, category) if category in STOCK else 'own_tasks'}.py"
+    """The name of the file with a task's cells, given the task's full name; categories without their own share one."""
+    return f"test_{STOCK.get(task.split('/', 1)[0], 'own_tasks')}.py"
 
 
 def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:

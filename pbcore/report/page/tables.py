@@ -2,13 +2,12 @@
 carry; and in Markdown, from the same columns."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
-from tabulate import tabulate
 
 from pbcore.analysis.order import short
 from pbcore.printable import printable
@@ -146,11 +145,7 @@ def html_table(
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it the reason for each
     `–`, and if `explained` what the columns are. Optional columns that would be empty are left out."""
-
-    def lacks(column: Column, some: Callable[[Iterable[bool]], bool]) -> bool:
-        return some(column.empty(row) for row in rows)
-
-    shown = [column for column in columns if not (column.optional and lacks(column, all))]
+    shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
     return rendered(
         "table.html",
         columns=shown,
@@ -161,7 +156,7 @@ def html_table(
         caption=caption,
         label=label or caption,
         style=style,
-        absent=[one for one in shown if one.none and lacks(one, any)],
+        absent=[one for one in shown if one.none and any(map(one.empty, rows))],
         about=[one for one in shown if one.about and explained],
     )
 
@@ -220,9 +215,3 @@ def of_task(scope: Scope, task: str) -> Markup:
     headlines = ", ".join(sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"])
     caption = f"{printable(task, 80)}: score is {headlines}"
     return html_table(columns, rows, caption, f"cells of {task}")
-
-
-def markdown_table(columns: Sequence[Column], rows: Iterable[Row], heads: Sequence[str] = ()) -> str:
-    """The rows as a table of Markdown, under other heads if they are given."""
-    lines = [[column.markdown(row) for column in columns] for row in rows]
-    return tabulate(lines, heads or [one.head for one in columns], tablefmt="github", disable_numparse=True)
