@@ -1,7 +1,7 @@
 """Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,25 +27,28 @@ class Progress:
     def __init__(self, config: pytest.Config, terminal: Any, rewritten: bool) -> None:
         self._config, self._terminal, self._rewritten = config, terminal, rewritten
         self._width: int = config.get_terminal_writer().fullwidth
-        self._cells: dict[str, CellName] = {}  # node id → cell
-        self._waiting: dict[str, CellName] = {}  # those that have not begun
-        self._running: dict[str, tuple[CellName, float]] = {}  # and when it began
+        self._total = 0
+        self._waiting: set[CellName] = set()
+        self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
         self._began = 0.0
         self._last = 0.0
         self._shown = False
         self.places: dict[str, str] = {}  # node id → what stands before its name: the worker on a cluster that runs it
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._begin([item.nodeid for item in session.items if item.get_closest_marker("cells")])
+    def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
+        """The cells of the run are known."""
+        from pbcore.grid.cost import Clock, weights
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._begin(ids)
+        self._total, self._waiting = len(cells), set(cells)
+        self._began = self._last = time.monotonic()
+        self._clock = Clock(weights(plan(self._config)))
+        if self._rewritten:  # such a line has no room for a file's name and its dots
+            self._terminal.showfspath = False
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if (cell := self._cells.get(nodeid)) is not None:
-            self._waiting.pop(nodeid, None)
+        if self._total and (cell := cell_of(self._config, nodeid)) is not None:
+            self._waiting.discard(cell)
             self._running[nodeid] = cell, time.monotonic()
             self._clock.running(len(self._running))
             self._show()
@@ -66,7 +69,9 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A cell has no dot; one that failed gets a line of its own."""
-        if not self._rewritten or report.nodeid not in self._cells or (report.passed and report.when != "call"):
+        if not self._rewritten or not self._total or (report.passed and report.when != "call"):
+            return None
+        if cell_of(self._config, report.nodeid) is None:
             return None
         if report.failed:
             self._clear()
@@ -82,23 +87,12 @@ class Progress:
         finally:
             self._clear()
 
-    def _begin(self, node_ids: Sequence[str]) -> None:
-        cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
-        if cells and not self._cells:
-            self._cells, self._waiting = cells, dict(cells)
-            self._began = self._last = time.monotonic()
-            from pbcore.grid.cost import Clock, weights
-
-            self._clock = Clock(weights(plan(self._config)))
-            if self._rewritten:  # such a line has no room for a file's name and its dots
-                self._terminal.showfspath = False
-
     def _text(self) -> str:
-        now, done = time.monotonic(), len(self._cells) - len(self._waiting) - len(self._running)
+        now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
-        left = self._clock.left(self._waiting.values(), running)
+        left = self._clock.left(self._waiting, running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
-        return line(done, len(self._cells), now - self._began, left, names)
+        return line(done, self._total, now - self._began, left, names)
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -66,13 +66,11 @@ def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
 
 def scored(head: str, about: str = "", none: str = "") -> Column:
     """A column of scores in %, each with its 95 % interval."""
-    return Column(
-        head,
-        lambda row: or_dash(row["score"]) + interval(row["low"], row["high"]),
-        itemgetter("score"),
-        about,
-        none=none,
-    )
+
+    def shown(row: Row) -> str:
+        return or_dash(row["score"]) + interval(row["low"], row["high"])
+
+    return Column(head, shown, itemgetter("score"), about, none=none)
 
 
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows
@@ -81,6 +79,7 @@ SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
 _SILENT = "not reported by the model's server, or the cell has no forwards"
 _UNLISTED = "the task's right answers can't be listed"
 _UNTIMED = "the cells have no time of their own, or were not all run"
+_UNREACHED = "no sampler of the policy reached that score"
 _UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
 _PER_STEP = "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean"
 _PER_ROW = f"mean over samples of canvas tokens / rows; {ROWS_NOTE}"
@@ -125,12 +124,7 @@ POLICIES = (
     MODEL,
     Column("policy", lambda row: str(row["family"]), code=True),
     decimals("points", "points", 0, "samplers of this policy that were measured on all tasks"),
-    *(
-        decimals(
-            f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none="no sampler of the policy reached that score"
-        )
-        for level in LEVELS
-    ),
+    *(decimals(f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none=_UNREACHED) for level in LEVELS),
     decimals("AUP", "AUP", 1, _AUP, none="an area needs two points at least"),
 )
 
