@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,10 +135,17 @@ def read(config: pytest.Config) -> Settings:
         value = _value(config, option)
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
-    try:
+    with usage_errors():
         return check(Settings.of(**with_preset(values, OPTIONS)))
+
+
+@contextmanager
+def usage_errors(option: str = "") -> Iterator[None]:
+    """Input that can't be used ends the run as a usage error, after the name of the option that gave it."""
+    try:
+        yield
     except InputError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(f"{option and f'{option}: '}{error}") from error
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:

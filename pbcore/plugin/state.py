@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
@@ -74,11 +73,9 @@ def plan(config: pytest.Config) -> Plan:
         from pbcore.grid.plan import make_plan
 
         choose_waiting(config)  # before the run imports torch
-        try:
+        with options.usage_errors():
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
             _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
-        except InputError as error:
-            raise pytest.UsageError(str(error)) from error
         config.stash[_PLAN] = made
     return config.stash[_PLAN]
 

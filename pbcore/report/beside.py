@@ -1,7 +1,7 @@
 """Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits
 that parallel decoding lost, and published scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -37,22 +37,19 @@ TITLE = "Beside published figures"
 
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
-    parts = []
-    for title, note, rows in _tables(cells):
-        head, *words = [[md(word, NAME) for word in row] for row in rows]
-        table = tabulate(words, head, tablefmt="github", disable_numparse=True)
-        parts.append(f"## {md(title)}\n\n{table}\n\n{note}\n")
+    parts = [f"## {md(title)}\n\n{_grid(rows, md, 'github')}\n\n{note}\n" for title, note, rows in _tables(cells)]
     return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
 
 
 def ceiling_text(cells: pd.DataFrame) -> str:
     """The same for a terminal."""
-    parts = []
-    for title, note, rows in _tables(cells):
-        head, *words = [[name(word) for word in row] for row in rows]
-        table = tabulate(words, head, tablefmt="simple", disable_numparse=True)
-        parts.append(f"{name(title)}\n{table}\n  {note}")
+    parts = [f"{name(title)}\n{_grid(rows, printable, 'simple')}\n  {note}" for title, note, rows in _tables(cells)]
     return "\n\n".join(parts + [line for line in _within(cells) if parts])
+
+
+def _grid(rows: list[list[str]], clean: Callable[[str, int], str], form: str) -> str:
+    head, *words = [[clean(word, NAME) for word in row] for row in rows]
+    return tabulate(words, head, tablefmt=form, disable_numparse=True)
 
 
 def _within(cells: pd.DataFrame) -> list[str]:
