@@ -37,7 +37,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options under their prefixed names, `--pbcore-model`, which no other plugin has; `--help` hides them."""
-    group = _group(parser)
+    group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
     group.addoption("--help-pbcore", action="store_true", help="show all options of pbcore, by what they are for")
     for option in OPTIONS:
         option.add(group.addoption, f"--pbcore-{option.name}", argparse.SUPPRESS)
@@ -49,7 +49,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken
     a name: all of those have added their options by now, so that ours yield."""
     outcome = yield
-    free, group = set(), _group(parser)
+    free, group = set(), parser.getgroup("pbcore")
     for option in OPTIONS:
         text = option.help if option.field in EVERYDAY.split() else argparse.SUPPRESS
         try:
@@ -60,10 +60,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
             long.attrs()["help"] = text
     early_config.stash[_SHORT] = frozenset(free)
     return outcome
-
-
-def _group(parser: pytest.Parser) -> pytest.OptionGroup:
-    return parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:

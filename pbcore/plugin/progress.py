@@ -2,15 +2,12 @@
 
 import time
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pbcore.grid.cellid import CellName, bracketed
 from pbcore.plugin.state import cell_of, plan
-
-if TYPE_CHECKING:
-    from pbcore.grid.cost import Clock
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log
@@ -22,8 +19,6 @@ class Progress:
 
     `rewritten`: one line, in place of pytest's dots; else lines now and then between them, for a log."""
 
-    _clock: "Clock"  # once there are cells
-
     def __init__(self, config: pytest.Config, terminal: Any, rewritten: bool) -> None:
         self._config, self._terminal, self._rewritten = config, terminal, rewritten
         self._width: int = config.get_terminal_writer().fullwidth
@@ -31,13 +26,11 @@ class Progress:
         self._waiting: set[CellName] = set()
         self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
-        self._began = 0.0
-        self._last = 0.0
         self._shown = False
         self.places: dict[str, str] = {}  # node id → what stands before its name: the worker on a cluster that runs it
 
     def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
-        """The cells of the run are known."""
+        """The cells of the run are known; a run without any does not come here."""
         from pbcore.grid.cost import Clock, weights
 
         self._total, self._waiting = len(cells), set(cells)

@@ -48,11 +48,8 @@ def _options(settings: Mapping[str, Any]) -> list[str]:
     for name, value in settings.items():
         if name in _NO_OPTIONS or value is None or value is False or value == []:
             continue
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(flag)
-        elif isinstance(value, list) and not all(isinstance(one, int) for one in value):
-            words += [word for one in value for word in (flag, str(one))]
-        else:
-            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        flag, several = f"--{name.replace('_', '-')}", value if isinstance(value, list) else [value]
+        if all(isinstance(one, int) for one in several):
+            several = [",".join(map(str, several))]
+        words += [flag] if value is True else [word for one in several for word in (flag, str(one))]
     return words
