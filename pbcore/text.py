@@ -16,15 +16,6 @@ def ascii_text(text: str) -> str:
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
-def ascii_only(encoding: str | None) -> bool:
-    """Whether an output of this encoding lacks the signs of our tables."""
-    try:
-        "±–·…→".encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return True
-    return False
-
-
 def spell_signs(stream: object) -> None:
     """Makes a stream write in ASCII what its encoding lacks, `->` for →, where it would raise."""
     if isinstance(stream, TextIOWrapper):

@@ -21,7 +21,8 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 
 import gc
 from functools import partial
-from os.path import exists
+from os import PathLike
+from os.path import exists, join
 
 import pytest
 
@@ -36,7 +37,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Where cells are likely the hooks come before any conftest.py; else with the first test of cells."""
     from pbcore.plugin.options import may_be_given
 
-    benches = any("benches" in argument or _names_cell(argument) for argument in args)
+    benches = any("benches" in argument or may_name_cell(argument) for argument in args)
     known = early_config.known_args_namespace
     workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)  # xdist's: what they run is unknown
     of_cells = benches or may_be_given(early_config, args)
@@ -87,5 +88,7 @@ def collector_on(config: pytest.Config) -> None:
         gc.enable()
 
 
-def _names_cell(argument: str) -> bool:
-    return argument.count("/") > 1 and "::" not in argument and not argument.startswith("-") and not exists(argument)
+def may_name_cell(argument: str, start: str | PathLike[str] = "") -> bool:
+    """Whether an argument has the form of a cell's name and is no file below `start`."""
+    named = argument.count("/") > 1 and "::" not in argument and not argument.startswith("-")
+    return named and not exists(join(start, argument))

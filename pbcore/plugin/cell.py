@@ -1,8 +1,7 @@
 """Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -38,7 +37,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.scoring import Scored, scorer
 
 _CEILINGS = pytest.StashKey[Ceilings]()
-_HELD = pytest.StashKey["tuple[ForwardStore, dict[str, Spent]]"]()  # a model's store; by task, since lengths differ
+# A model's store, and by task, since lengths differ, the forwards that it computed and their seconds.
+_HELD = pytest.StashKey[tuple[ForwardStore, dict[str, tuple[int, float]]]]()
 NO_TIME = "decoded with shared forwards (--share-forwards)"
 
 
@@ -50,50 +50,14 @@ class Answered(NamedTuple):
     answer: Generation
 
 
-@dataclass(slots=True)
-class Spent:
-    """Forwards that were computed for a task, and their seconds."""
-
-    forwards: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class Shared:
-    """What one cell takes from the store: forwards answered there and computed, and the time that all would take."""
-
-    store: ForwardStore
-    spent: Spent
-    shared: int = 0
-    computed: int = 0
-
-    @contextmanager
-    def counted(self) -> Iterator[ForwardStore]:
-        """The store, whose work in the block counts as this cell's."""
-        store = self.store
-        shared, computed, seconds = store.shared, store.computed, store.seconds
-        yield store
-        self.shared, self.computed = store.shared - shared, store.computed - computed
-        self.spent.forwards += self.computed
-        self.spent.seconds += store.seconds - seconds
-
-    @property
-    def rates(self) -> dict[str, Any]:
-        """As fields of the record: the cell's seconds are all its forwards × seconds per forward of this model and
-        task, None before the first one."""
-        number, spent = self.shared + self.computed, self.spent
-        seconds = number * spent.seconds / spent.forwards if spent.forwards else None
-        return {"forwards_shared": self.shared, "forwards_computed": self.computed, "seconds_estimated": seconds}
-
-
 class Decoded(NamedTuple):
-    """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, `shared` with shared
-    forwards, `rounds` in seconds."""
+    """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, with shared forwards
+    (`shared`: fields of the record), `rounds` in seconds."""
 
     answers: list[Answered]
     peak: Peak | None = None
     asked: Asked | None = None
-    shared: Shared | None = None
+    shared: dict[str, Any] | None = None
     rounds: Sequence[float] = ()
 
 
@@ -162,28 +126,36 @@ class Cell:
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
         """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
-        shared = self._shared_forwards(model)
-        if shared is not None:
+        store = self._store(model)
+        if store is not None:
             self.item.stash[UNTIMED] = True
-            with shared.counted() as store:
-                return self._decode(model, samples, store)._replace(shared=shared)
+            return self._shared(model, samples, store)
         # A second round would pay a server twice.
         rounds = 1 if drilled(self.item.config) or getattr(model, "served", False) else self.settings.rounds
         decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
         return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
 
-    def _shared_forwards(self, model: Model) -> Shared | None:
+    def _store(self, model: Model) -> ForwardStore | None:
         """The store for this cell; None if forwards are not shared in this run, or can't be for model and sampler."""
-        if not self.settings.sharing or not getattr(model, "deterministic", False):
-            return None
         sampler, stash = parse(self.name.sampler), self.item.config.stash
-        if not shareable(model, policy(sampler), sampler):
+        if not self.settings.sharing or not shareable(model, policy(sampler), sampler):
             return None
-        store, spent = stash.get(_HELD, (None, {}))
-        if store is None or not store.holds(model):
-            store, spent = ForwardStore(model, int(self.settings.share_memory * GIB)), defaultdict(Spent)
-            stash[_HELD] = store, spent
-        return Shared(store, spent[self.name.task])
+        if _HELD not in stash or not stash[_HELD][0].holds(model):
+            stash[_HELD] = ForwardStore(model, int(self.settings.share_memory * GIB)), {}
+        return stash[_HELD][0]
+
+    def _shared(self, model: Model, samples: Sequence[Sample], store: ForwardStore) -> Decoded:
+        """The answers with shared forwards. The cell's seconds are all its forwards × seconds per forward of this model
+        and task, None before the first one."""
+        shared, computed, seconds = store.shared, store.computed, store.seconds
+        decoded = self._decode(model, samples, store)
+        shared, computed = store.shared - shared, store.computed - computed
+        by_task = self.item.config.stash[_HELD][1]
+        forwards, spent = by_task.get(self.name.task, (0, 0.0))
+        forwards, spent = by_task[self.name.task] = forwards + computed, spent + (store.seconds - seconds)
+        estimate = (shared + computed) * spent / forwards if forwards else None
+        rates = {"forwards_shared": shared, "forwards_computed": computed, "seconds_estimated": estimate}
+        return decoded._replace(shared=rates)
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory, once the device has finished."""
@@ -228,7 +200,7 @@ class Cell:
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
         known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
         if shared is not None:
-            known, absent = shared.rates, dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
+            known, absent = shared, dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
         under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,

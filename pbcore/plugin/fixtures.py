@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.plugin.options import usage_errors
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -37,10 +37,8 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     """The cell's task with the samples of this run; in the drill-down with those of this item."""
     from pbcore.plugin.state import plan
 
-    try:
+    with usage_errors():
         whole = plan(request.config).task(cell.name.task, cell.name.model)
-    except InputError as error:
-        raise pytest.UsageError(str(error)) from error
     numbers = cell.settings.sample if cell.name.sample is None else (cell.name.sample,)
     if not numbers:
         return whole

@@ -36,7 +36,7 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 
 
 def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
-    """On the controller, before the first cell. Raises pytest.UsageError if these cells can't be run."""
+    """On the controller, before the first cell of these. Raises pytest.UsageError if these cells can't be run."""
 
 
 def pytest_pbcore_begin(config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +37,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options under their prefixed names, `--pbcore-model`, which no other plugin has; `--help` hides them."""
-    group = _group(parser)
+    group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
     group.addoption("--help-pbcore", action="store_true", help="show all options of pbcore, by what they are for")
     for option in OPTIONS:
         option.add(group.addoption, f"--pbcore-{option.name}", argparse.SUPPRESS)
@@ -48,7 +49,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken
     a name: all of those have added their options by now, so that ours yield."""
     outcome = yield
-    free, group = set(), _group(parser)
+    free, group = set(), parser.getgroup("pbcore")
     for option in OPTIONS:
         text = option.help if option.field in EVERYDAY.split() else argparse.SUPPRESS
         try:
@@ -59,10 +60,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
             long.attrs()["help"] = text
     early_config.stash[_SHORT] = frozenset(free)
     return outcome
-
-
-def _group(parser: pytest.Parser) -> pytest.OptionGroup:
-    return parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
@@ -134,10 +131,17 @@ def read(config: pytest.Config) -> Settings:
         value = _value(config, option)
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
-    try:
+    with usage_errors():
         return check(Settings.of(**with_preset(values, OPTIONS)))
+
+
+@contextmanager
+def usage_errors(option: str = "") -> Iterator[None]:
+    """Input that can't be used ends the run as a usage error, after the name of the option that gave it."""
+    try:
+        yield
     except InputError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(f"{option and f'{option}: '}{error}") from error
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:

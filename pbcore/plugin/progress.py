@@ -1,16 +1,13 @@
 """Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import pytest
 
 from pbcore.grid.cellid import CellName, bracketed
 from pbcore.plugin.state import cell_of, plan
-
-if TYPE_CHECKING:
-    from pbcore.grid.cost import Clock
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log
@@ -26,26 +23,25 @@ class Progress:
         self._config, self._terminal, self._rewritten = config, terminal, rewritten
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
-        self._waiting: dict[str, CellName] = {}  # node id → cell
-        self._running: dict[str, tuple[CellName, float]] = {}  # and when it began
+        self._waiting: set[CellName] = set()
+        self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
-        self._clock: Clock | None = None
-        self._began = 0.0
-        self._last = 0.0
         self._shown = False
         self.places: dict[str, str] = {}  # node id → what stands before its name: the worker on a cluster that runs it
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._begin([item.nodeid for item in session.items if item.get_closest_marker("cells")])
+    def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
+        """The cells of the run are known; a run without any does not come here."""
+        from pbcore.grid.cost import Clock, weights
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._begin(ids)
+        self._total, self._waiting = len(cells), set(cells)
+        self._began = self._last = time.monotonic()
+        self._clock = Clock(weights(plan(self._config)))
+        if self._rewritten:  # such a line has no room for a file's name and its dots
+            self._terminal.showfspath = False
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        cell = None if self._clock is None else cell_of(self._config, nodeid)
-        if self._clock is not None and cell is not None:
-            self._waiting.pop(nodeid, None)
+        if self._total and (cell := cell_of(self._config, nodeid)) is not None:
+            self._waiting.discard(cell)
             self._running[nodeid] = cell, time.monotonic()
             self._clock.running(len(self._running))
             self._show()
@@ -56,7 +52,7 @@ class Progress:
             self._calls[report.nodeid] = report.duration
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        if self._clock is not None and nodeid in self._running:
+        if nodeid in self._running:
             cell, began = self._running.pop(nodeid)
             call = self._calls.pop(nodeid, None)
             if call is not None:  # a cell that failed before its test, or was kept, says nothing of the others
@@ -84,20 +80,10 @@ class Progress:
         finally:
             self._clear()
 
-    def _begin(self, node_ids: Sequence[str]) -> None:
-        cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
-        if cells and not self._total:
-            self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
-            from pbcore.grid.cost import Clock, weights
-
-            self._clock = Clock(weights(plan(self._config)))
-            if self._rewritten:  # such a line has no room for a file's name and its dots
-                self._terminal.showfspath = False
-
     def _text(self) -> str:
         now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
-        left = None if self._clock is None else self._clock.left(self._waiting.values(), running)
+        left = self._clock.left(self._waiting, running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
         return line(done, self._total, now - self._began, left, names)
 
@@ -106,7 +92,7 @@ class Progress:
         if self._rewritten:
             self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
             self._shown = True
-        elif now - max(self._began, self._last) >= INTERVAL:
+        elif now - self._last >= INTERVAL:
             self._last = now
             self._terminal.ensure_newline()
             self._terminal.write_line(self._text())

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdicts
-from pbcore.plugin.options import on_command_line, rerun
+from pbcore.plugin.options import on_command_line, rerun, usage_errors
 from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
@@ -102,8 +101,7 @@ class Outcome:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are judged."""
         if not self._measured:
-            judged = settings(self._config).gated and not self._config.getoption("collectonly", False)
-            if judged and not self.planned:
+            if settings(self._config).gated and not (self.planned or self._config.getoption("collectonly", False)):
                 from pbcore.gates.run_verdict import nothing_to_judge
 
                 self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
@@ -260,8 +258,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(outcome, NAME)
     if settings(config).resume is not None:
         # Done once and before there are workers: two processes can't both set the same broken file aside.
-        try:
+        with usage_errors("--resume"):
             run_dir(config).read_run()
             run_dir(config).read_cells(outcome.notes.append, set_aside=True)
-        except InputError as error:
-            raise pytest.UsageError(f"--resume: {error}") from error

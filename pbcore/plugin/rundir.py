@@ -15,6 +15,7 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
+from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import cell_name, conditions, drilled, measures, plan, settings
 from pbcore.printable import command_line, counted, printable
 
@@ -63,30 +64,25 @@ def run_dir(config: pytest.Config) -> RunDir:
 def lock(config: pytest.Config) -> None:
     """Makes this session the one writer of its run directory. Raises pytest.UsageError if it can't be."""
     from pbcore.results.lock import lock_run
-    from pbcore.results.rundir import RunDirError
 
     if _LOCK in config.stash:
         return
-    try:
+    with usage_errors("--resume" if settings(config).resume else "--out"):
         config.stash[_LOCK] = lock_run(run_dir(config).path)
-    except RunDirError as error:
-        raise pytest.UsageError(f"{'--resume' if settings(config).resume else '--out'}: {error}") from error
     run_dir(config).remove_torn()
 
 
 def _path(config: pytest.Config) -> Path:
     from pbcore.results.lock import is_empty
-    from pbcore.results.rundir import RunDirError, new_name, open_run
+    from pbcore.results.rundir import new_name, open_run
 
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         return Path(worker["pbcore_run"])
     requested = settings(config)
     if requested.resume is not None:
-        try:
+        with usage_errors("--resume"):
             return open_run(requested.resume).path.absolute()
-        except RunDirError as error:
-            raise pytest.UsageError(f"--resume: {error}") from error
     out = requested.out
     if out is None:
         return config.rootpath / "reports" / new_name()

@@ -80,9 +80,6 @@ class ModelScheduling:
     def mark_test_pending(self, item: str) -> None:
         self._give_back([self._collection.index(item)])
 
-    def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
-        raise NotImplementedError("no test is taken back from a worker")
-
     def remove_node(self, node: Any) -> str | None:
         """Forgets a worker; returns the test it crashed in, and gives the tests it had not begun to others."""
         pending = self._pending.pop(node)

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
-from pbcore.plugin import options
+from pbcore.plugin import may_name_cell, options
 from pbcore.plugin.omp_wait_policy import choose_waiting
 
 if TYPE_CHECKING:
@@ -43,32 +41,23 @@ def pytest_configure_names(config: pytest.Config) -> None:
     A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells are; it is not run
     itself. Raises pytest.UsageError for a model or sampler that can't be meant."""
     given = config.invocation_params
-    names = {text: name for text in config.args if (name := _pasted(text, given.dir)) is not None}
+    start, known = given.dir, {text: read_name(text) for text in config.args if may_name_cell(text, given.dir)}
+    names = {text: name for text, name in known.items() if name is not None}
     if not names:
         return
-    instead = _node_ids(names, [text for text in config.args if (given.dir / text).is_dir()], given.dir)
-    config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
-    words = tuple(instead.get(str(word), word) for word in given.args if instead.get(str(word)) != "")
-    config.invocation_params = pytest.Config.InvocationParams(args=words, plugins=given.plugins, dir=given.dir)
-    plan(config)
-
-
-def _pasted(text: str, start: Path) -> CellName | None:
-    """The cell that an argument names, unless it is a node id or there is such a file."""
-    return None if text.count("/") < 2 or "::" in text or (start / text).exists() else read_name(text)
-
-
-def _node_ids(names: dict[str, CellName], folders: list[str], start: Path) -> dict[str, str]:
-    """Argument → what stands in its place: a node id for a name, nothing for a folder that has its cells."""
     from pbcore.report.rerun import cell_file, path_of_cells
 
-    instead = {}
+    folders = [text for text in config.args if (start / text).is_dir()]
+    instead = {}  # a node id for a name, nothing for a folder that has its cells
     for text, name in names.items():
         place = next((folder for folder in folders if (start / folder / cell_file(name.task)).is_file()), None)
         instead[text] = f"{path_of_cells(name.task, start, place or 'benches')}::test_cell[{text}]"
         if place is not None:
             instead[place] = ""
-    return instead
+    config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
+    words = tuple(instead.get(str(word), word) for word in given.args if instead.get(str(word)) != "")
+    config.invocation_params = pytest.Config.InvocationParams(args=words, plugins=given.plugins, dir=start)
+    plan(config)
 
 
 def settings(config: pytest.Config) -> Settings:
@@ -84,11 +73,9 @@ def plan(config: pytest.Config) -> Plan:
         from pbcore.grid.plan import make_plan
 
         choose_waiting(config)  # before the run imports torch
-        try:
+        with options.usage_errors():
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
             _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
-        except InputError as error:
-            raise pytest.UsageError(str(error)) from error
         config.stash[_PLAN] = made
     return config.stash[_PLAN]
 
@@ -110,11 +97,6 @@ def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     if text is None or (_PLAN not in config.stash and read_name(text) is None):
         return None  # a run without options needs no plan
     return plan(config).items.get(text)
-
-
-def hands_out(config: pytest.Config) -> bool:
-    """Whether this process hands its cells to workers and runs none."""
-    return config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
 
 
 def read_name(text: str) -> CellName | None:
@@ -153,32 +135,26 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "at_once": parse_sampler(name.sampler).at_once or None,
     }
     worker = getattr(config, "workerinput", {})
-    if worker or not hands_out(config):
+    if worker or not (config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)):
         known["worker"], known["shared_device"] = worker.get("workerid", ""), worker.get("pbcore_shared", False)
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
+    if model is not None and getattr(model, "served", False):  # its device, dtype and batches are the server's
+        known |= {"dummy": False, "shared_device": False}
+    elif model is not None:
+        import torch
+
+        from pbcore.decoding.run import default_batch
+
+        info = model.info
+        known |= {
+            "device": str(info.get("computes_on") or getattr(model, "device", requested.place)),
+            "dtype": str(info.get("dtype", requested.dtype or "")),
+            "batch_size": known["at_once"] or requested.rows or default_batch(model),
+            "threads": torch.get_num_threads(),
+            "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
+            "dummy": bool(info.get("dummy", False)),
+        }
     if model is not None:
-        known |= _of_model(model, requested, known["at_once"])
+        known["model_info"] = plain(dict(model.info), f"info of model {model.name}")
     return Conditions.unknown(**plain(known, "conditions"))
-
-
-def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
-    """What only a loaded model tells."""
-    import torch
-
-    from pbcore.decoding.run import default_batch
-    from pbcore.results.check import plain
-
-    info = plain(dict(model.info), f"info of model {model.name}")
-    if getattr(model, "served", False):  # whose device, dtype and batches are the server's
-        return {"dummy": False, "model_info": info, "shared_device": False}
-    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
-    return {
-        "device": device,
-        "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": at_once or requested.rows or default_batch(model),
-        "threads": torch.get_num_threads(),
-        "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
-        "dummy": bool(model.info.get("dummy", False)),
-        "model_info": info,
-    }

@@ -1,7 +1,7 @@
 """Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits
 that parallel decoding lost, and published scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import category
-from pbcore.text import NAME, ascii_text, code, md, name
+from pbcore.text import NAME, code, md, name
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
@@ -37,23 +37,19 @@ TITLE = "Beside published figures"
 
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
-    parts = []
-    for title, note, rows in _tables(cells):
-        head, *words = [[md(word, NAME) for word in row] for row in rows]
-        table = tabulate(words, head, tablefmt="github", disable_numparse=True)
-        parts.append(f"## {md(title)}\n\n{table}\n\n{note}\n")
+    parts = [f"## {md(title)}\n\n{_grid(rows, md, 'github')}\n\n{note}\n" for title, note, rows in _tables(cells)]
     return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
 
 
-def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
-    """The same for a terminal. `ascii` for outputs without other signs."""
-    plain = ascii_text if ascii else str
-    parts = []
-    for title, note, rows in _tables(cells):
-        head, *words = [[plain(name(word)) for word in row] for row in rows]
-        table = tabulate(words, head, tablefmt="simple", disable_numparse=True)
-        parts.append(f"{plain(name(title))}\n{table}\n  {plain(note)}")
-    return "\n\n".join(parts + [plain(line) for line in _within(cells) if parts])
+def ceiling_text(cells: pd.DataFrame) -> str:
+    """The same for a terminal."""
+    parts = [f"{name(title)}\n{_grid(rows, printable, 'simple')}\n  {note}" for title, note, rows in _tables(cells)]
+    return "\n\n".join(parts + [line for line in _within(cells) if parts])
+
+
+def _grid(rows: list[list[str]], clean: Callable[[str, int], str], form: str) -> str:
+    head, *words = [[clean(word, NAME) for word in row] for row in rows]
+    return tabulate(words, head, tablefmt=form, disable_numparse=True)
 
 
 def _within(cells: pd.DataFrame) -> list[str]:
@@ -82,23 +78,16 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
         if row["status"] != "ok" or row.get("headline") != "accuracy" or not pd.isna(columns["ceiling"][i]):
             continue
         key = row["task"], row["n"], row["length"], row["data_hash"]
+        info, options = (row[name] if isinstance(row.get(name), dict) else {} for name in ("model_info", "options"))
         if key not in tasks:
-            tasks[key] = _task(row)
-        task, info = tasks[key], row.get("model_info")
-        block = info.get("block") if isinstance(info, dict) else None
+            tasks[key] = redrawn(row["task"], str(row["length"]), int(row["n"]), options, row["data_hash"])
+        task, block = tasks[key], info.get("block")
         known = None if task is None else ceilings.of(task, row["sampler"], block)
         if known is not None:
             values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
             for name, value in zip((*THEORY[:4], "ceiling_kind"), values, strict=True):
                 columns[name][i] = value
     return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
-
-
-def _task(row: dict[Any, Any]) -> Task | None:
-    """The task with the samples of a record; None if they can't be drawn again."""
-    options = row.get("options")
-    known = options if isinstance(options, dict) else {}
-    return redrawn(row["task"], str(row["length"]), int(row["n"]), known, row["data_hash"])
 
 
 def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
@@ -152,11 +141,8 @@ def beside_published(
             raise LoadError(f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run folder")
         tables.append(table)
     published = pd.concat(tables, ignore_index=True) if tables else figures()
-    rows = against(cells, published, sources(), same)
-    return rows, "" if rows else _unmatched(cells, published)
-
-
-def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
+    if rows := against(cells, published, sources(), same):
+        return rows, ""
     lines = ["no cell has a published figure of the same model, task and sampler"]
     for whose, table in (("here", cells), ("published", published)):
         for what in ("model", "sampler"):
@@ -165,7 +151,7 @@ def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
     lines.append(
         "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
     )
-    return "\n".join(lines)
+    return rows, "\n".join(lines)
 
 
 def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:

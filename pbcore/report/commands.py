@@ -34,7 +34,6 @@ from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
-from pbcore.text import ascii_only
 
 OPTIONS = ("seed", "batch-size", "concurrency")  # factors that the benchmark takes as lists of their own
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
@@ -103,11 +102,10 @@ def run_report(args: argparse.Namespace) -> int:
         cells, answers = read_all(args.paths, with_answers=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-    plain = ascii_only(sys.stdout.encoding)
     for table in trade_off_tables(cells):
-        print(terminal(table, width, plain), end="\n\n")
+        print(terminal(table, width), end="\n\n")
     if args.ceilings:
-        print(ceiling_text(cells, plain) or "no ceilings: no task has listed answers")
+        print(ceiling_text(cells) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(cells, args)
     if args.against_published:
         print(against_text(rows, unmatched), end="\n\n")

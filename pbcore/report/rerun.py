@@ -9,8 +9,7 @@ from pbcore.gates.judge import Rerun, rerun_command
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 
-STOCK = ("waiting_line", "text_writing", "puzzle", "list_ops")  # categories with a file of cells; others share one
-_FILES = {"puzzle": "puzzles"}
+STOCK = {"waiting_line": "waiting_line", "text_writing": "text_writing", "puzzle": "puzzles", "list_ops": "list_ops"}
 _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 
 
@@ -33,9 +32,8 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
 
 
 def cell_file(task: str) -> str:
-    """The name of the file with a task's cells, given the task's full name."""
-    category = task.split("/", 1)[0]
-    return f"test_{_FILES.get(category, category) if category in STOCK else 'own_tasks'}.py"
+    """The name of the file with a task's cells, given the task's full name; categories without their own share one."""
+    return f"test_{STOCK.get(task.split('/', 1)[0], 'own_tasks')}.py"
 
 
 def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
@@ -50,11 +48,8 @@ def _options(settings: Mapping[str, Any]) -> list[str]:
     for name, value in settings.items():
         if name in _NO_OPTIONS or value is None or value is False or value == []:
             continue
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(flag)
-        elif isinstance(value, list) and not all(isinstance(one, int) for one in value):
-            words += [word for one in value for word in (flag, str(one))]
-        else:
-            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        flag, several = f"--{name.replace('_', '-')}", value if isinstance(value, list) else [value]
+        if all(isinstance(one, int) for one in several):
+            several = [",".join(map(str, several))]
+        words += [flag] if value is True else [word for one in several for word in (flag, str(one))]
     return words

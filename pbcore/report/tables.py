@@ -10,7 +10,7 @@ from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
 from pbcore.report.cells import NONE, ROWS_NOTE, elsewhere, interval, or_dash, prompts_note, rows_differ, samples_a_cell
 from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
-from pbcore.text import NAME, ascii_text, code, md, name
+from pbcore.text import NAME, code, md, name
 
 NOT_RUN = "·"
 FAILED = "error"
@@ -68,31 +68,25 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
-def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
+def terminal(table: Table, width: int = 100) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
-    `ascii` for outputs without other signs.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
     forwards what-if rows, a third its tokens per row."""
-    plain = ascii_text if ascii else str
-    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.rates.values())]
-    rows = [
-        (line, plain(label), [plain(text) for text in texts])
-        for line in table.lines
-        for label, texts in _text_rows(line, table)
-    ]
+    header = [*(name(short(task)) for task in table.tasks), "mean", *table.rates.values()]
+    rows = [(line, label, texts) for line in table.lines for label, texts in _text_rows(line, table)]
     first = max((len(label) for _, label, _ in rows), default=0)
     columns = [_column(title, [texts[i] for _, _, texts in rows]) for i, title in enumerate(header)]
-    out = [plain(table.title)]
+    out = [table.title]
     for part in parts_within([len(column[0]) for column in columns], width - first):
         out.append((" " * first + "".join(f" {columns[i][0]}" for i in part)).rstrip())
         previous = None
         for number, (line, label, _) in enumerate(rows):
             if line.model != previous:
-                out.append(plain(name(line.model)))
+                out.append(name(line.model))
                 previous = line.model
             out.append(f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip())
-    return "\n".join([*out, *(plain(f"  {printable(note, 400)}") for note in table.notes)])
+    return "\n".join([*out, *(f"  {printable(note, 400)}" for note in table.notes)])
 
 
 def _column(title: str, texts: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import cell, options, rundir, state
-from pbcore.plugin.cell import Cell, Shared, Spent
+from pbcore.plugin.cell import Cell, Decoded
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
@@ -23,32 +23,37 @@ SHORT = frozenset(option.name for option in OPTIONS)
 
 
 class TestShared:
-    def shared(self, **facts: int) -> Shared:
-        return Shared(SimpleNamespace(shared=0, computed=0, seconds=0.0), Spent(), **facts)  # type: ignore[arg-type]
-
-    def test_a_cells_part_of_the_store(self) -> None:
+    def test_a_cells_part_of_the_store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What the store did while the cell decoded; its time is all its forwards at the task's speed."""
-        one = self.shared()
-        assert one.rates["seconds_estimated"] is None
-        store: Any = one.store
-        store.shared, store.computed, store.seconds = 5, 7, 2.0
-        with one.counted() as given:
-            assert given is store
-            store.shared, store.computed, store.seconds = 8, 9, 3.0
-        assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (3, 2, 2, 1.0)
-        assert one.rates == {"forwards_shared": 3, "forwards_computed": 2, "seconds_estimated": 2.5}
-        with one.counted():
-            store.computed, store.seconds = 13, 7.0
-        assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (0, 4, 6, 5.0)
+        store: Any = SimpleNamespace(shared=5, computed=7, seconds=2.0)
+        config: Any = Config(tmp_path)
+        spent: dict[str, tuple[int, float]] = {}
+        config.stash[cell._HELD] = store, spent
+
+        def shared(*then: float) -> dict[str, Any] | None:
+            def decode(one: Cell, model: Any, samples: Any, given: Any) -> Decoded:
+                given.shared, given.computed, given.seconds = then
+                return Decoded([])
+
+            monkeypatch.setattr(Cell, "_decode", decode)
+            item: Any = SimpleNamespace(config=config)
+            return Cell(A, item, Settings())._shared(None, [], store).shared  # type: ignore[arg-type]
+
+        assert shared(5, 7, 2.0) == {"forwards_shared": 0, "forwards_computed": 0, "seconds_estimated": None}
+        assert shared(8, 9, 3.0) == {"forwards_shared": 3, "forwards_computed": 2, "seconds_estimated": 2.5}
+        assert spent == {A.task: (2, 1.0)}
+        told = shared(8, 13, 7.0)
+        assert told is not None
+        assert (told["forwards_shared"], told["forwards_computed"], spent[A.task]) == (0, 4, (6, 5.0))
 
     def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
         """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes with its model."""
         model: Any = SimpleNamespace(deterministic=True)
         config: Any = Config(tmp_path)
         item: Any = SimpleNamespace(config=config)
-        assert Cell(A, item, Settings())._shared_forwards(model) is None
+        assert Cell(A, item, Settings())._store(model) is None
         model.deterministic = False
-        assert Cell(A, item, Settings(share_forwards=True))._shared_forwards(model) is None
+        assert Cell(A, item, Settings(share_forwards=True))._store(model) is None
         cell.release(config)
         config.stash[cell._HELD] = "held"
         cell.release(config)

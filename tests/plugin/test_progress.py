@@ -53,7 +53,7 @@ def begun(rewritten: bool = True, width: int = 80) -> tuple[Progress, Terminal]:
     terminal = Terminal()
     config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=width))
     shown = Progress(config, terminal, rewritten)
-    shown.pytest_xdist_node_collection_finished([A, OTHER, B])
+    shown.pytest_pbcore_check(list(CELLS.values()))
     return shown, terminal
 
 
@@ -134,7 +134,6 @@ class TestProgress:
         terminal = Terminal()
         config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=80))
         shown = Progress(config, terminal, True)
-        shown.pytest_xdist_node_collection_finished([OTHER])
         shown.pytest_runtest_logstart(A)
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
         assert (terminal.shown, terminal.showfspath) == ([], True)

@@ -12,6 +12,7 @@ from pbcore.report.summary import summary
 from pbcore.report.tables import markdown, parts_within, terminal, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
+from pbcore.text import ascii_text
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
@@ -96,7 +97,7 @@ class TestIntervals:
         """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and in Markdown."""
         (table,) = trade_off_tables(frame(self.both()))
         assert "100 [91–100] 30 [18–45] 65.0" in terminal(table)
-        assert "100 [91-100] 30 [18-45] 65.0" in terminal(table, ascii=True)
+        assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(terminal(table))
         assert "| 100 | 30 | 65.0 | 4.0 |" in markdown(table)
         assert "| [91–100] | [18–45] |" in markdown(table).partition("<details>")[2]
 

@@ -59,8 +59,7 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
 
 def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
     """An answer for the page's script."""
-    whole = bool(cell.conditions.options.get("official_text")) and sample.official_text
-    text = sample.official_text if whole and sample.official_text else sample.text
+    text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
     why, found, kinds = (sample.details.get(name) for name in ("why", "matches", "failure"))
     pieces = None if sample.tokens is None else [token_digits(_number(tokens, piece)) for piece in sample.tokens]
     former = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+from tabulate import tabulate
 
 from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room, room
@@ -37,7 +38,10 @@ class Section:
         """The section of report.md; empty without rows."""
         if not self.rows:
             return ""
-        return f"## {self.title}\n\n{tables.markdown_table(self.columns, self.rows, self.heads)}\n\n{self.note}\n"
+        lines = [[column.markdown(row) for column in self.columns] for row in self.rows]
+        heads = self.heads or [column.head for column in self.columns]
+        table = tabulate(lines, heads, tablefmt="github", disable_numparse=True)
+        return f"## {self.title}\n\n{table}\n\n{self.note}\n"
 
     def html(self) -> str:
         """The section of the page; empty without rows."""

@@ -2,13 +2,12 @@
 carry; and in Markdown, from the same columns."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
-from tabulate import tabulate
 
 from pbcore.analysis.order import short
 from pbcore.printable import printable
@@ -33,6 +32,10 @@ class Column:
     task: str = ""  # a column of one task, for the page's filter
     code: bool = False  # a name that people type
     linked: Callable[[Row, str], str] = lambda row, inner: inner  # puts a row's HTML into a link
+
+    def empty(self, row: Row) -> bool:
+        """Whether a row has nothing here."""
+        return not self.text(row) if self.value is None else self.value(row) is None
 
     def html(self, row: Row) -> str:
         """A row's entry; the interval behind a number is apart."""
@@ -63,13 +66,11 @@ def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
 
 def scored(head: str, about: str = "", none: str = "") -> Column:
     """A column of scores in %, each with its 95 % interval."""
-    return Column(
-        head,
-        lambda row: or_dash(row["score"]) + interval(row["low"], row["high"]),
-        itemgetter("score"),
-        about,
-        none=none,
-    )
+
+    def shown(row: Row) -> str:
+        return or_dash(row["score"]) + interval(row["low"], row["high"])
+
+    return Column(head, shown, itemgetter("score"), about, none=none)
 
 
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows
@@ -78,6 +79,7 @@ SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
 _SILENT = "not reported by the model's server, or the cell has no forwards"
 _UNLISTED = "the task's right answers can't be listed"
 _UNTIMED = "the cells have no time of their own, or were not all run"
+_UNREACHED = "no sampler of the policy reached that score"
 _UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
 _PER_STEP = "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean"
 _PER_ROW = f"mean over samples of canvas tokens / rows; {ROWS_NOTE}"
@@ -108,6 +110,7 @@ THEORY = (
     decimals("ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"),
     decimals("bits_lost", "bits lost", 2, _BITS, True, _UNLISTED),
 )
+MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, optional=True)
 OVERVIEW = (
     MODEL,
     SAMPLER,
@@ -115,25 +118,15 @@ OVERVIEW = (
     *THEORY,
     *RATES,
     words("tasks", "tasks scored"),
+    MISSING,
 )
-MISSING = words("missing", "not measured, and why", wide=True)
 POLICIES = (
     MODEL,
     Column("policy", lambda row: str(row["family"]), code=True),
     decimals("points", "points", 0, "samplers of this policy that were measured on all tasks"),
-    *(
-        decimals(
-            f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none="no sampler of the policy reached that score"
-        )
-        for level in LEVELS
-    ),
+    *(decimals(f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none=_UNREACHED) for level in LEVELS),
     decimals("AUP", "AUP", 1, _AUP, none="an area needs two points at least"),
 )
-
-
-def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Column]:
-    """The columns, and one for what was not measured if there is such."""
-    return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
 def html_table(
@@ -146,11 +139,7 @@ def html_table(
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it the reason for each
     `–`, and if `explained` what the columns are. Optional columns that would be empty are left out."""
-
-    def lacks(column: Column, some: Callable[[Iterable[bool]], bool]) -> bool:
-        return column.value is not None and some(column.value(row) is None for row in rows)
-
-    shown = [column for column in columns if not (column.optional and lacks(column, all))]
+    shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
     return rendered(
         "table.html",
         columns=shown,
@@ -161,7 +150,7 @@ def html_table(
         caption=caption,
         label=label or caption,
         style=style,
-        absent=[one for one in shown if one.none and lacks(one, any)],
+        absent=[one for one in shown if one.none and any(map(one.empty, rows))],
         about=[one for one in shown if one.about and explained],
     )
 
@@ -216,13 +205,7 @@ def of_task(scope: Scope, task: str) -> Markup:
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
     rows = [record | {"missing": missing(group, [task])} for group in groups for record in group]
     sampler = Column("sampler", SAMPLER.text, code=True, linked=lambda row, inner: link(row["id"], inner))
-    columns = [MODEL, sampler, scored("score %", none=_UNSCORED), *THEORY, decimals("n", "samples", 0), *RATES]
+    columns = [MODEL, sampler, scored("score %", none=_UNSCORED), *THEORY, decimals("n", "samples", 0), *RATES, MISSING]
     headlines = ", ".join(sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"])
     caption = f"{printable(task, 80)}: score is {headlines}"
-    return html_table(with_missing(columns, rows), rows, caption, f"cells of {task}")
-
-
-def markdown_table(columns: Sequence[Column], rows: Iterable[Row], heads: Sequence[str] = ()) -> str:
-    """The rows as a table of Markdown, under other heads if they are given."""
-    lines = [[column.markdown(row) for column in columns] for row in rows]
-    return tabulate(lines, heads or [one.head for one in columns], tablefmt="github", disable_numparse=True)
+    return html_table(columns, rows, caption, f"cells of {task}")

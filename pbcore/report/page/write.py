@@ -20,7 +20,7 @@ from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.svg import WIDE, plot, series
-from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
+from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task
 from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
@@ -141,7 +141,7 @@ def page(
     known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     rows = overview(whole)
     caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
-    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
+    means = html_table(OVERVIEW, rows, caption, MEANS, "all-tasks", True)
     further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
     missing = gaps(cells)
     content = rendered(
