@@ -14,9 +14,10 @@ from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
+from pbcore.report.looks import numbered
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
-from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels
+from pbcore.report.style import Drawing, Row, finish, label, legend, panels
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell

@@ -13,7 +13,7 @@ from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
-from pbcore.report.looks import looks
+from pbcore.report.looks import looks, numbered
 from pbcore.report.style import Drawing, Row
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
@@ -75,7 +75,7 @@ def figure6(cells: Cells) -> Drawing:
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
         xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
-        axis.plot(xs, ys, **style.numbered(number), linestyle="", markersize=5, label=name)
+        axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
         text = ", ".join(style.label(short(task)) for task in together)
         axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
@@ -183,7 +183,7 @@ def _curves(
         model, task, sampler = row["model"], row["task"], row["sampler"]
         panel, curve = (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
-        look.setdefault(curve, style.numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
+        look.setdefault(curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
     figure, _ = style.panels(-(-len(panels) // columns), columns, rows_of_keys, x, "score (%)")

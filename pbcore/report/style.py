@@ -3,7 +3,7 @@ figures with their data, a CSV beside each PNG."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
@@ -48,12 +49,13 @@ def panels(
     return figure, [list(row) for row in axes]
 
 
-def legend(figure: Figure, columns: int, size: float = 8, entries: Sequence[tuple[Artist, str]] = ()) -> None:
-    """One legend below of these handles with their names, or else of what has a label in the figure's panels; each name
-    once."""
+def legend(figure: Figure, columns: int, size: float = 8, looks: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """One legend below of these names as lines with their looks, or else of what has a label in the figure's panels;
+    each name once."""
+    lines: list[tuple[Artist, str]] = [(Line2D([], [], **look), name) for name, look in (looks or {}).items()]
     labelled = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
     found: dict[str, Artist] = {}
-    for handle, name in entries or labelled:
+    for handle, name in lines or labelled:
         found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
@@ -65,12 +67,6 @@ def drawn_as(look: Look) -> dict[str, Any]:
     colour = COLOURS[look.colour]
     fill = "white" if look.hollow else colour
     return {"color": colour, "marker": MARKERS[look.marker], "linestyle": DASHES[look.dash], "mfc": fill}
-
-
-def numbered(number: int) -> dict[str, Any]:
-    """The colour and marker of a series that isn't a policy's."""
-    colours = len(COLOURS)
-    return {"color": COLOURS[number % colours], "marker": MARKERS[(number + number // colours) % len(MARKERS)]}
 
 
 def finish(axis: Axes, title: str) -> None:

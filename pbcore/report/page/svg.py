@@ -10,10 +10,10 @@ from markupsafe import Markup
 from pbcore.analysis.order import family
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.printable import counted, fixed, printable
-from pbcore.report.cells import interval, silent
+from pbcore.report.cells import interval, rows_differ, silent
 from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
-from pbcore.report.scopes import Scope, average, by_sampler, lines, number
+from pbcore.report.scopes import Scope, lines, number
 
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
@@ -56,8 +56,12 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     report no tokens per step. `known`: the look of each model's families in all plots of a run."""
     ids = {(one["model"], one["sampler"]): one["id"] for one in scope.records} if len(scope.tasks) == 1 else {}
     table = beside_ceilings(curves(scope.cells), scope.cells)
-    leaders, per_row = leading(table, most), _per_row(scope)
-    found = []
+    leaders, found = leading(table, most), []
+    per_row = {
+        names: f", {fixed(mean, 2)} per row"
+        for names, group in scope.cells.groupby(["model", "sampler"], sort=False)
+        if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
+    }
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
     for model, kind, group in lines(table):
         dots = []
@@ -77,16 +81,6 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     return found
 
 
-def _per_row(scope: Scope) -> dict[tuple[str, str], str]:
-    """(model, sampler) → its mean tokens per row in words, of those whose rows and calls differ."""
-    return {
-        (model, sampler): f", {fixed(mean, 2)} per row"
-        for model, sampler, group in by_sampler(scope.records)
-        if any(None not in (one["rows"], one["nfe"]) and one["rows"] != one["nfe"] for one in group)
-        and (mean := average([one["tokens_per_row"] for one in group], len(group))) is not None
-    }
-
-
 def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
     """A figure with its legend as HTML; empty without points. The script moves what has `data-x` and `data-p` (rates
     and heights) when the axis becomes linear."""
@@ -95,15 +89,11 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
         return Markup()
     low, high = math.floor(math.log2(min(xs, default=1)) + 1e-9), math.ceil(math.log2(max(xs, default=1)) - 1e-9)
     axis = _Axis(low, max(high, low + 1), width)
-    points: dict[str, list[tuple[float, float]]] = {}
-    for one in series:
-        points.setdefault(one.model, []).extend((dot.x, dot.y) for dot in one.dots)
-    fronts = ((model, pareto(of_model)) for model, of_model in points.items())
-    bands = [
-        f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
-        for model, front in fronts
-        if len(front) > 1
-    ]
+    bands = []
+    for model in dict.fromkeys(one.model for one in series):
+        front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
+        if drawn := _path("front", front, axis):
+            bands.append(f'<g data-model="{attribute(model)}">{drawn}</g>')
     groups = [_series(i, one, axis) for i, one in enumerate(series)]
     names = ", ".join(printable(one.name, 60) for one in series)
     told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
