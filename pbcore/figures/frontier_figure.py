@@ -205,9 +205,10 @@ def frontier_drawing(rows: Sequence[Row]) -> Drawing:
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
     x, y = "mean steps", "accuracy of ideal (%)"
-    figure, axes = panels(heats, len(groups) // heats, -(-(len(names) + 2) // 8), x, y)
+    columns = len(groups) // heats
+    figure, axes = panels([columns] * heats, -(-(len(names) + 2) // 8), x, y)
     for number, (where, group) in enumerate(groups.items()):
-        axis = axes[number % heats][number // heats]
+        axis = axes[number % heats * columns + number // heats]
         longest = max(row["steps"] for row in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
         for seen, dashes, name in ((False, "-", "positions first"), (True, "--", "tokens first")):

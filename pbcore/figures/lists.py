@@ -126,7 +126,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     rows = [place.row for place in places]
     curves = list(dict.fromkeys(row["curve"] for row in rows))
     caption = f"{x} · lines: theory, points: measured with {label(model.name)}"
-    figure, [[axis]] = panels(1, 1, -(-len(curves) // COLUMNS), caption, "accuracy (%)")
+    figure, [axis] = panels([1], -(-len(curves) // COLUMNS), caption, "accuracy (%)")
     for number, curve in enumerate(curves):
         line = [place for place in places if place.row["curve"] == curve]
         look = numbered(number)

@@ -154,7 +154,7 @@ def over_questions(cells: Cells) -> Drawing:
     operations = list(dict.fromkeys(operation for operation, _, _ in curves))
     names = sorted({(model, sampler) for _, model, sampler in curves}, key=lambda one: (one[0], natural(one[1])))
     x = "questions on the canvas, k (dotted: the ideal speed-up)"
-    figure, [axes] = panels(1, len(operations), -(-len(names) // 4), x, "tokens per step")
+    figure, axes = panels([len(operations)], -(-len(names) // 4), x, "tokens per step")
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
             if line := curves.get((operation, model, sampler)):

@@ -69,7 +69,7 @@ def figure6(cells: Cells) -> Drawing:
     if not rows:
         raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
     x_label = "parallelizability (tokens per step; right: harder)"
-    figure, [[axis]] = style.panels(1, 1, 0, x_label, "points gained per halved block, k = 2")
+    figure, [axis] = style.panels([1], 0, x_label, "points gained per halved block, k = 2")
     figure.set_size_inches(6.4, 4.4)
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
@@ -186,10 +186,9 @@ def _curves(
         look.setdefault(curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
-    figure, _ = style.panels(-(-len(panels) // columns), columns, rows_of_keys, x, "score (%)")
-    for axis in figure.axes[len(panels) :]:
-        axis.set_visible(False)
-    for axis, (panel, curves) in zip(figure.axes, panels.items(), strict=False):
+    shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
+    figure, axes = style.panels(shape, rows_of_keys, x, "score (%)")
+    for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
         for curve in (one for one in look if one in curves):
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))

@@ -127,14 +127,13 @@ def figure(grid: Sequence[Sequence[Panel]], measure: str, title: str = "", famil
     looked = {kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here}
     for i, name in enumerate(dict.fromkeys(name for one in levels for name in one)):
         looked[name] = {"color": COLOURS[-1 - i % 8], "linestyle": DASHES[1 + i % 3], "linewidth": 1.1}
-    columns = max(map(len, grid))
-    keys = max(1, -(-len(looked) // (2 * columns)))
+    shape = [len(row) for row in grid]
+    keys = max(1, -(-len(looked) // (2 * max(shape))))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
     x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < FULL).any() for table in tables) else ""
-    drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
+    drawn, axes = style.panels(shape, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
-    shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
-    for axis, (name, cells), one, level in zip(shown, flat, by_family, levels, strict=True):
+    for axis, (name, cells), one, level in zip(axes, flat, by_family, levels, strict=True):
         weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
         for weight, (kind, line) in zip(weights, one.items(), strict=True):
             _curve(axis, line, alpha=0.95, **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight})
@@ -143,10 +142,6 @@ def figure(grid: Sequence[Sequence[Panel]], measure: str, title: str = "", famil
             axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
         for key, ends in level.items():
             _level(axis, ends, **looked[key])
-    for above, row, below in zip(axes, axes[1:], grid[1:], strict=False):
-        for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
-            gap.set_visible(False)
-            axis.tick_params(labelbottom=True)
     style.legend(drawn, -(-len(looked) // keys), looks=looked)
     return drawn
 
@@ -157,7 +152,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
     models, behind = list(dict.fromkeys(cells["model"])), set(cells[elsewhere(cells)]["model"])
     keys, x, y = -(-len(models) // 4), "answers per second", "mean score (%)"
-    drawn, [axes] = style.panels(1, len(kinds), keys, x, y, sharex=False)
+    drawn, axes = style.panels([len(kinds)], keys, x, y, sharex=False)
     looked = {model: numbered(number % len(COLOURS)) | {"markersize": 4} for number, model in enumerate(models)}
     looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):

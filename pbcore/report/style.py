@@ -32,10 +32,11 @@ def label(text: str) -> str:
 
 
 def panels(
-    rows: int, columns: int, keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
-) -> tuple[Figure, list[list[Axes]]]:
-    """A figure of `rows` × `columns` panels with shared axes, one label for all x-axes and one for all y-axes, and room
-    for a legend of `keys` rows below."""
+    shape: Sequence[int], keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels in each row, and these panels, row by row: with shared axes, one label for all
+    x-axes and one for all y-axes, and room for a legend of `keys` rows below. Above a gap are tick labels."""
+    rows, columns = len(shape), max(shape)
     head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * keys
     width, height = PANEL[0] * columns + 0.4, PANEL[1] * rows + head + foot
     figure = Figure(figsize=(width, height), dpi=150)
@@ -46,7 +47,11 @@ def panels(
         figure.suptitle(title, fontsize=11, y=1 - 0.12 / height)
     top, bottom = 1 - (head + 0.28) / height, (foot + 0.12) / height
     figure.subplots_adjust(left=0.62 / width, right=0.985, top=top, bottom=bottom, wspace=0.08, hspace=0.24)
-    return figure, [list(row) for row in axes]
+    for row, size in enumerate(shape):
+        for column in range(size, columns):
+            axes[row, column].set_visible(False)
+            axes[row - 1, column].tick_params(labelbottom=True)
+    return figure, [axis for row, size in zip(axes, shape, strict=True) for axis in row[:size]]
 
 
 def legend(figure: Figure, columns: int, size: float = 8, looks: Mapping[str, Mapping[str, Any]] | None = None) -> None:

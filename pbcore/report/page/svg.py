@@ -18,9 +18,16 @@ from pbcore.report.scopes import Scope, lines, number
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
 NARROW, WIDE = 460, 920
-SIZE = 4.6  # of a marker
-_RAYS = [(SIZE * (0.6 if i % 2 else 1.5), math.pi * i / 5) for i in range(10)]
-_STAR = f"M{'L'.join(f'{far * math.sin(turn):.1f},{-far * math.cos(turn):.1f}' for far, turn in _RAYS)}Z"
+SHAPES = (  # of markers, as in `looks.MARKERS`
+    "M-4.6,0a4.6,4.6 0 1 0 9.2,0a4.6,4.6 0 1 0 -9.2,0",
+    "M-4.6,-4.6H4.6V4.6H-4.6Z",
+    "M0,-5.52L5.29,4.6H-5.29Z",
+    "M0,-6.21L6.21,0L0,6.21L-6.21,0Z",
+    "M0,5.52L5.29,-4.6H-5.29Z",
+    "M0,-5.98V5.98M-5.98,0H5.98",
+    "M-4.6,-4.6L4.6,4.6M-4.6,4.6L4.6,-4.6",
+    "M0.0,-6.9L1.6,-2.2L6.6,-2.1L2.6,0.9L4.1,5.6L0.0,2.8L-4.1,5.6L-2.6,0.9L-6.6,-2.1L-1.6,-2.2Z",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +123,8 @@ def _key(number: int, one: Series) -> str:
 
 def marker(look: Look, x: float, y: float) -> str:
     """The shape of a series at a point."""
-    s = SIZE
-    paths = (
-        f"M{-s},0a{s},{s} 0 1 0 {2 * s},0a{s},{s} 0 1 0 {-2 * s},0",  # circle
-        f"M{-s},{-s}H{s}V{s}H{-s}Z",  # square
-        f"M0,{-s * 1.2:g}L{s * 1.15:g},{s}H{-s * 1.15:g}Z",  # triangle
-        f"M0,{-s * 1.35:g}L{s * 1.35:g},0L0,{s * 1.35:g}L{-s * 1.35:g},0Z",  # diamond
-        f"M0,{s * 1.2:g}L{s * 1.15:g},{-s}H{-s * 1.15:g}Z",  # triangle, point down
-        f"M0,{-s * 1.3:g}V{s * 1.3:g}M{-s * 1.3:g},0H{s * 1.3:g}",  # plus
-        f"M{-s},{-s}L{s},{s}M{-s},{s}L{s},{-s}",  # cross
-        _STAR,
-    )
     kind = ' class="stroke"' if look.marker in (5, 6) else ' class="open"' if look.hollow else ""
-    return f'<path d="{paths[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
+    return f'<path d="{SHAPES[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
 
 
 @dataclass(frozen=True, slots=True)
