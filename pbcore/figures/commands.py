@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import lengths, positive
+from pbcore.grid.option import lengths, levels, positive
 from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_parsers(commands: Any) -> None:
     about = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
     add("--n", type=lengths, metavar="N,N", help=about)
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
-    add("--block-length", type=lengths, default=(), metavar="B,B", help=blocks)
+    add("--block-length", type=levels, default=(), metavar="B,B", help=blocks)
     add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
     figures.set_defaults(run=run_figures)
     parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
