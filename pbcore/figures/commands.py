@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
+from pbcore.grid.option import lengths, levels, positive
 from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ def add_parsers(commands: Any) -> None:
     out = Path("reports/figures")
     add("-o", "--out", type=Path, default=out, metavar="DIR", help=f"folder for PNG and CSV (default {out})")
     add("--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)")
-    lengths = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
-    add("--n", type=_numbers, metavar="N,N", help=lengths)
+    about = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
+    add("--n", type=lengths, metavar="N,N", help=about)
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
-    add("--block-length", type=_numbers, default=(), metavar="B,B", help=blocks)
+    add("--block-length", type=levels, default=(), metavar="B,B", help=blocks)
     add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
     figures.set_defaults(run=run_figures)
     parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
@@ -44,7 +45,7 @@ def add_parsers(commands: Any) -> None:
     parser.set_defaults(run=run_theory)
     for one in (figures, parser):
         count = f"answers per point (default {SAMPLES})"
-        one.add_argument("--samples", type=_positive, default=SAMPLES, metavar="N", help=count)
+        one.add_argument("--samples", type=positive, default=SAMPLES, metavar="N", help=count)
         one.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
 
 
@@ -92,8 +93,8 @@ def run_figures(args: argparse.Namespace) -> int:
         print(write_csv(rows, args.out / "table1.csv"))
         return 0
     if args.which == "2e":
-        lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
-        return _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
+        sizes, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
+        return _write([lists.threshold_panel(model, count, sizes, gammas, seed)], args.out)
     return _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)
 
 
@@ -118,16 +119,6 @@ def _write(drawings: Sequence[Drawing], out: Path) -> int:
         print(drawing.said)
         print(*drawing.write(out), sep="\n")
     return 0
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(_positive(part) for part in text.split(","))
 
 
 def _decimals(text: str) -> tuple[float, ...]:

@@ -13,8 +13,9 @@ from pbcore.errors import InputError
 from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
+from pbcore.report.looks import numbered
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
+from pbcore.report.style import Drawing, Row, finish, label, legend, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -76,9 +77,7 @@ def regret(op: str, n: int, sampler: str, measured: Measured, order: float, seen
         "sampler": sampler,
         "chooses": KINDS[kind(sampler)],
         "steps": measured.steps,
-        "accuracy": measured.accuracy,
-        "low": measured.low,
-        "high": measured.high,
+        **measured.shares(),
         "frontier": order,
         "frontier, tokens first": seen,
         "fewest steps": fewest,
@@ -163,13 +162,13 @@ def regret_text(rows: Sequence[Row]) -> str:
     for where, group in _by_task(rows).items():
         group.sort(key=lambda row: (round(row["regret in points"], 6), row["steps"], natural(row["sampler"])))
         lines = []
+        heads = [*head, "regret"] if _greedy(group[0]) else [*head, "regret", "bits"]
         for row in group:
             accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
             line = [row["sampler"], row["chooses"], row["steps"], accuracy, f"{low:.1f}–{high:.1f}", order, seen]
-            lines.append([*line, row["fewest steps"], row["regret in points"], row["regret in bits"]])
-        heads = [*head, "regret"] if _greedy(group[0]) else [*head, "regret", "bits"]
+            line += [row["fewest steps"], row["regret in points"], row["regret in bits"]]
+            lines.append(line[: len(heads)])
         sides = ("left", "left", *["right"] * (len(heads) - 2))
-        lines = [line[: len(heads)] for line in lines]
         table = tabulate(lines, heads, floatfmt=formats, colalign=sides)
         parts.append(f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}")
     over = above(rows)
@@ -206,9 +205,10 @@ def frontier_drawing(rows: Sequence[Row]) -> Drawing:
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
     x, y = "mean steps", "accuracy of ideal (%)"
-    figure, axes = panels(heats, len(groups) // heats, -(-(len(names) + 2) // 8), x, y)
+    columns = len(groups) // heats
+    figure, axes = panels([columns] * heats, -(-(len(names) + 2) // 8), x, y)
     for number, (where, group) in enumerate(groups.items()):
-        axis = axes[number % heats][number // heats]
+        axis = axes[number % heats * columns + number // heats]
         longest = max(row["steps"] for row in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
         for seen, dashes, name in ((False, "-", "positions first"), (True, "--", "tokens first")):

@@ -8,7 +8,8 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
 from pbcore.models.base import Model
-from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels, percent
+from pbcore.report.looks import numbered
+from pbcore.report.style import Drawing, Row, finish, label, legend, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -25,14 +26,10 @@ COLUMNS = 2  # of the legend
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One point of a curve: what is decoded, what is predicted, and what was measured."""
+    """One point of a curve: its line of the CSV, with what is decoded and predicted, and what was measured."""
 
-    curve: str
     x: float
-    op: str
-    n: int
-    sampler: str
-    predicted: float
+    row: Row
     measured: Measured
 
 
@@ -118,33 +115,30 @@ def _asked(model: Model, op: str, n: int, count: int) -> Questions:
 
 
 def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
-    measured = measure(model, asked, sampler, seed)
-    return Place(curve, x, asked.op, asked.n, sampler, accuracy(asked.op, asked.n, sampler), measured)
+    measured, predicted = measure(model, asked, sampler, seed), accuracy(asked.op, asked.n, sampler)
+    row = {"model": model.name, "curve": curve, "operation": asked.op, "n": asked.n, "sampler": sampler}
+    row |= {"predicted": predicted, **measured.shares(), "answers": measured.count, "steps": measured.steps}
+    return Place(x, row, measured)
 
 
 def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
     """One panel: a line and its points per curve."""
-    curves = list(dict.fromkeys(place.curve for place in places))
+    rows = [place.row for place in places]
+    curves = list(dict.fromkeys(row["curve"] for row in rows))
     caption = f"{x} · lines: theory, points: measured with {label(model.name)}"
-    figure, [[axis]] = panels(1, 1, -(-len(curves) // COLUMNS), caption, "accuracy (%)")
+    figure, [axis] = panels([1], -(-len(curves) // COLUMNS), caption, "accuracy (%)")
     for number, curve in enumerate(curves):
-        line = [place for place in places if place.curve == curve]
+        line = [place for place in places if place.row["curve"] == curve]
         look = numbered(number)
-        axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=look["color"], linewidth=1.1)
+        axis.plot([p.x for p in line], [100 * p.row["predicted"] for p in line], color=look["color"], linewidth=1.1)
         draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
     legend(figure, COLUMNS, 7.5)
-    rows: list[Row] = []
-    for place in places:
-        row = {"model": model.name, "curve": place.curve, "operation": place.op, "n": place.n, "sampler": place.sampler}
-        row |= {"predicted": place.predicted, "accuracy": place.measured.accuracy}
-        row |= {"low": place.measured.low, "high": place.measured.high}
-        rows.append(row | {"answers": place.measured.count, "steps": place.measured.steps})
-    worst = max(places, key=lambda place: abs(place.predicted - place.measured.accuracy))
+    worst = max(rows, key=lambda row: float(abs(row["predicted"] - row["accuracy"])))
     said = (
-        f"{title}, {model.name}: {within((place.predicted, place.measured) for place in places)};\n"
-        f"largest difference {worst.op}, n = {worst.n}, {worst.sampler}: "
-        f"predicted {worst.predicted:.4f}, measured {worst.measured.accuracy:.4f}"
+        f"{title}, {model.name}: {within((place.row['predicted'], place.measured) for place in places)};\n"
+        f"largest difference {worst['operation']}, n = {worst['n']}, {worst['sampler']}: "
+        f"predicted {worst['predicted']:.4f}, measured {worst['accuracy']:.4f}"
     )
     return Drawing(name, figure, rows, said)

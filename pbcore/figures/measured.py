@@ -82,6 +82,10 @@ class Measured:
     count: int
     steps: float
 
+    def shares(self) -> dict[str, float]:
+        """The columns of a CSV."""
+        return {"accuracy": self.accuracy, "low": self.low, "high": self.high}
+
     def at(self, x: float) -> Point:
         """The point of a figure, in %."""
         return x, 100 * self.accuracy, 100 * self.low, 100 * self.high

@@ -14,11 +14,11 @@ from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
+from pbcore.report.looks import numbered
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
-from pbcore.report.style import Drawing, Row, finish, label, legend, numbered, panels
+from pbcore.report.style import Drawing, Row, finish, label, legend, panels
 from pbcore.results.load import load_stored
-from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
 
@@ -29,21 +29,16 @@ FIGURE_3 = (*LISTS, *TEXTS, *PUZZLES)
 # The 12 tasks of Figure 7; the paper's text says 10.
 FIGURE_7 = (*LISTS, "text_writing/summarization", "text_writing/w2s_medium", *TEXTS, *PUZZLES)
 SEVERAL = re.compile(r"questions/(.+)-x(\d+)$")
-Cells = Sequence[StoredCell]
+Cells = Sequence[StoredCell]  # each with its headline score, as `read` gives them
 
 
 def read(paths: Iterable[Path]) -> list[StoredCell]:
     """The scored cells of run directories, dummies left out. Raises InputError if there are none."""
-    cells = [one for path in paths for one in load_stored(path) if one.cell.status == "ok" and headline(one.cell)]
-    real = [one for one in cells if not one.cell.conditions.dummy]
-    if not real:
+    stored = [one for path in paths for one in load_stored(path) if not one.cell.conditions.dummy]
+    scored = [one for one in stored if one.cell.status == "ok" and one.cell.headline in one.cell.scores]
+    if not scored:
         raise InputError("the runs hold no scored cell; give run directories of `pytest benches`")
-    return real
-
-
-def headline(cell: CellRecord) -> Score | None:
-    """A cell's headline score."""
-    return cell.scores.get(cell.headline)
+    return scored
 
 
 def figure3(cells: Cells) -> list[Drawing]:
@@ -136,8 +131,8 @@ def over_questions(cells: Cells) -> Drawing:
     another k."""
     found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
     for one in cells:
-        cell, score, named = one.cell, headline(one.cell), SEVERAL.match(one.cell.task)
-        if named and score is not None and cell.nfe_mean and cell.tokens_per_step:
+        cell, named = one.cell, SEVERAL.match(one.cell.task)
+        if named and cell.nfe_mean and cell.tokens_per_step:
             row: Row = {"operation": named[1], "model": cell.model_at, "sampler": cell.sampler, "k": int(named[2])}
             row |= {"tokens per step": cell.tokens_per_step, "forwards": cell.nfe_mean}
             row |= {name: 100 * one.mean for name, one in cell.scores.items()}
@@ -153,7 +148,7 @@ def over_questions(cells: Cells) -> Drawing:
     operations = list(dict.fromkeys(operation for operation, _, _ in curves))
     names = sorted({(model, sampler) for _, model, sampler in curves}, key=lambda one: (one[0], natural(one[1])))
     x = "questions on the canvas, k (dotted: the ideal speed-up)"
-    figure, [axes] = panels(1, len(operations), -(-len(names) // 4), x, "tokens per step")
+    figure, axes = panels([len(operations)], -(-len(names) // 4), x, "tokens per step")
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
             if line := curves.get((operation, model, sampler)):

@@ -9,11 +9,11 @@ from typing import Any
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.runs import Cells, headline
+from pbcore.figures.runs import Cells
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
-from pbcore.report.looks import looks
+from pbcore.report.looks import looks, numbered
 from pbcore.report.style import Drawing, Row
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
@@ -31,7 +31,10 @@ NEAR = (0.2, 0.8)  # in the units of Figure 6
 def figure4(cells: Cells) -> Drawing:
     """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is divided by n."""
     rows = [
-        _row(one.cell, score, n=n) for one in cells if category(one.cell.task) in LISTS for n, score in by_length(one)
+        _row(one.cell, "n", n, score)
+        for one in cells
+        if category(one.cell.task) in LISTS
+        for n, score in by_length(one)
     ]
     if len({row["n"] for row in rows}) < 2:
         raise InputError("Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …")
@@ -40,11 +43,11 @@ def figure4(cells: Cells) -> Drawing:
 
 def figure5(cells: Cells, k: int = 2) -> Drawing:
     """Score over block length for random top-k: a panel per category, a curve per model and task."""
-    rows = []
-    for one in cells:
-        name, score = parse(one.cell.sampler), headline(one.cell)
-        if score is not None and _top_k(name) == ("random", k):
-            rows.append(_row(one.cell, score, **{"block length": name.block or _canvas(one)}))
+    rows = [
+        _row(one.cell, "block length", name.block or _canvas(one))
+        for one in cells
+        if _top_k(name := parse(one.cell.sampler)) == ("random", k)
+    ]
     at = {(row["model"], row["task"], row["block length"]) for row in rows}
     if len(at) == len({(model, task) for model, task, _ in at}):  # different tasks have different canvases
         raise InputError(f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler random-k{k} …")
@@ -69,13 +72,13 @@ def figure6(cells: Cells) -> Drawing:
     if not rows:
         raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
     x_label = "parallelizability (tokens per step; right: harder)"
-    figure, [[axis]] = style.panels(1, 1, 0, x_label, "points gained per halved block, k = 2")
+    figure, [axis] = style.panels([1], 0, x_label, "points gained per halved block, k = 2")
     figure.set_size_inches(6.4, 4.4)
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
         xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
-        axis.plot(xs, ys, **style.numbered(number), linestyle="", markersize=5, label=name)
+        axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
         text = ", ".join(style.label(short(task)) for task in together)
         axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
@@ -90,11 +93,7 @@ def over_length(cells: Cells) -> Drawing:
     """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler. Tasks
     with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two runs
     have at the same length."""
-    rows = [
-        _row(one.cell, score, **{"canvas length": length})
-        for one in cells
-        if (score := headline(one.cell)) is not None and (length := canvas_length(one.cell)) is not None
-    ]
+    rows = [_row(one.cell, "canvas length", length) for one in cells if (length := canvas_length(one.cell)) is not None]
     if len({row["canvas length"] for row in rows}) < 2:
         raise InputError(
             "the figure needs runs with two canvas lengths at least: pytest benches --max-new-tokens 32 …, then with 64"
@@ -132,12 +131,9 @@ def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
 def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
     """The headline score for each n among a cell's samples, which are those of the task as generated again. Raises
     InputError if the task's samples are others now."""
-    cell, score = stored.cell, headline(stored.cell)
-    lengths = lengths_of(cell.length)
-    if score is None or not lengths:
-        return []
-    if len(lengths) == 1:
-        return [(lengths[0], score)]
+    cell, lengths = stored.cell, lengths_of(stored.cell.length)
+    if len(lengths) < 2:
+        return [(n, cell.scores[cell.headline]) for n in lengths]
     task = redrawn(cell.task, cell.length, cell.n_samples, cell.conditions.options, cell.conditions.data_hash)
     if task is None:
         raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")
@@ -152,15 +148,15 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
     by_k: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     for one in cells:
-        name, score = parse(one.cell.sampler), headline(one.cell)
+        cell, name = one.cell, parse(one.cell.sampler)
         policy, k = _top_k(name)
-        if policy not in TOP_K or score is None:
+        if policy not in TOP_K:
             continue
-        place = one.cell.task, one.cell.model, policy
+        place, mean = (cell.task, cell.model, policy), 100 * cell.scores[cell.headline].mean
         if name.block is None:
-            by_k[place][k] = 100 * score.mean
+            by_k[place][k] = mean
         if k == 2:
-            by_block[place][name.block or _canvas(one)] = 100 * score.mean
+            by_block[place][name.block or _canvas(one)] = mean
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for place, scores in by_k.items():
         x = parallelizability(scores) if len(scores) > 1 else None
@@ -183,13 +179,12 @@ def _curves(
         model, task, sampler = row["model"], row["task"], row["sampler"]
         panel, curve = (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
-        look.setdefault(curve, style.numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
+        look.setdefault(curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
-    figure, _ = style.panels(-(-len(panels) // columns), columns, rows_of_keys, x, "score (%)")
-    for axis in figure.axes[len(panels) :]:
-        axis.set_visible(False)
-    for axis, (panel, curves) in zip(figure.axes, panels.items(), strict=False):
+    shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
+    figure, axes = style.panels(shape, rows_of_keys, x, "score (%)")
+    for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
         for curve in (one for one in look if one in curves):
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
@@ -203,8 +198,10 @@ def _curves(
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 
-def _row(cell: CellRecord, score: Score, **more: int) -> Row:
-    place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, **more}
+def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> Row:
+    """A point: the cell's headline score, or that of a part of it, at a place on the x-axis."""
+    score = score or cell.scores[cell.headline]
+    place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, x: at}
     return place | {"score": 100 * score.mean, "low": 100 * score.low, "high": 100 * score.high, "samples": score.n}
 
 

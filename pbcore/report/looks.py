@@ -58,11 +58,20 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
     found = {}
     for (model, number), group in groupby(ordered, key=lambda name: (name[0], place(policy(name[1])))):
         for rank, name in enumerate(group):
-            colour, row = number % len(COLOURS), number // len(COLOURS)
             dash = models.index(model) if len(models) > 1 else rank
             hollow = (rank if len(models) > 1 else rank // len(DASHES)) % 2 == 1
-            found[name] = Look(colour, (colour + row) % len(MARKERS), dash % len(DASHES), hollow)
+            found[name] = Look(number % len(COLOURS), _marker(number), dash % len(DASHES), hollow)
     return found
+
+
+def _marker(number: int) -> int:
+    """That of each colour's first series is its own, later ones have the next."""
+    return (number + number // len(COLOURS)) % len(MARKERS)
+
+
+def numbered(number: int) -> dict[str, Any]:
+    """A series' colour and marker as matplotlib's options."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[_marker(number)]}
 
 
 def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -72,8 +81,7 @@ def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, A
     seen: Counter[str] = Counter()
     for name in dict.fromkeys(names):
         rule = policy(name[1])
-        look = looks([("", rule)])["", rule]
-        shape = {"marker": MARKERS[look.marker], "fillstyle": FILLS[seen[rule] % len(FILLS)], "mfcalt": "white"}
-        found[name] = {"color": COLOURS[look.colour], **shape}
+        fill = FILLS[seen[rule] % len(FILLS)]
+        found[name] = numbered(place(rule)) | {"fillstyle": fill, "mfcalt": "white"}
         seen[rule] += 1
     return found

@@ -4,6 +4,7 @@ score over answers per second, the one axis on which models behind servers stand
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pbcore.analysis.order import family, natural, sorted_tasks
-from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.analysis.tradeoff import ScoreInterval, beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.report import style
 from pbcore.report.cells import elsewhere, real, silent
-from pbcore.report.looks import COLOURS, FULL, Look, looks
+from pbcore.report.looks import COLOURS, DASHES, FULL, looks, numbered
 from pbcore.report.scopes import lines
 from pbcore.report.under_load import levels, under_load_figure
 from pbcore.tasks.naming import category
@@ -25,6 +26,7 @@ MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
 RATE = "samples_per_second"
+Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
 
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
@@ -32,9 +34,9 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     category) and `curves_<category>_<model>.png` (a panel per task), the latter two as far as `MOST_PANELS` panels go;
     `speed.png`, a panel per category, if a model elsewhere was timed; `under_load.png` with cells at several numbers at
     a time. Nothing and no folder without a cell to draw; dummies are left out."""
-    drawn = trade_off_figures(cells)
-    ran = real(cells[cells["status"] == "ok"])
-    timed = ran[(ran[RATE] > 0) & ran["score"].notna()]
+    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
+    drawn = trade_off_figures(scored)
+    timed = scored[scored[RATE] > 0]
     if elsewhere(timed).any():
         drawn["speed.png"] = speed_figure(timed)
     if not (table := levels(cells)).empty:
@@ -47,40 +49,33 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
-    """File name → figure of score over tokens per step; none unless a model has a scored cell with tokens per step."""
-    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    any_speed = silent(scored)
-    scored = scored[scored["tokens_per_step"] > 0]
+    """File name → figure of score over tokens per step of scored cells; none unless one has tokens per step."""
+    any_speed, scored = silent(cells), cells[cells["tokens_per_step"] > 0]
     if scored.empty:
         return {}
 
-    def with_levels(part: pd.DataFrame) -> pd.DataFrame:
+    def panel(title: str, part: pd.DataFrame) -> Panel:
         """These cells, and those of models without tokens per step for the same tasks."""
         same = any_speed[any_speed["task"].isin(set(part["task"]))]
-        return part if same.empty else pd.concat([part, same])
+        return style.label(title), part if same.empty else pd.concat([part, same])
 
     models = list(dict.fromkeys(scored["model"]))
     categories = list(dict.fromkeys(map(category, sorted_tasks(scored["task"]))))
     parts = {
         (kind, model): scored[(scored["model"] == model) & (scored["category"] == kind)]
-        for kind in categories
-        for model in models
+        for kind, model in product(categories, models)
     }
     families = {name for part in parts.values() for name in curves(part)["family"]}
-    whole = with_levels(scored)
+    _, whole = panel("", scored)
     drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
-        grid = [
-            [(style.label(f"{model} · {kind}"), with_levels(parts[kind, model])) for kind in categories]
-            for model in models
-        ]
+        grid = [[panel(f"{model} · {kind}", parts[kind, model]) for kind in categories] for model in models]
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
-        tasks = sorted_tasks(part["task"])
-        if len(tasks) > 1:
-            each = [(style.label(task.split("/", 1)[-1]), with_levels(part[part["task"] == task])) for task in tasks]
+        each = [panel(task.split("/", 1)[-1], part[part["task"] == task]) for task in sorted_tasks(part["task"])]
+        if len(each) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             drawn[name] = figure(_rows(each), "score (%)", style.label(f"{model}: {kind}"), families)
     return drawn
@@ -95,15 +90,15 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
     for _, own in table.groupby("model", sort=False):
-        front = pareto(zip(own["tokens_per_step"], own["score"], strict=True))
-        axis.plot(*zip(*front, strict=True), color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
+        _front(axis, own, "tokens_per_step", color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
     curved = lines(table)
     for model, kind, line in curved:
         if (model, kind) in leaders:
             name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
-            _curve(axis, line, known[model, kind], markersize=5.5, linewidth=1.5, label=style.label(name))
-    for any_speed, ends in level_lines(cells).items():
-        _level(axis, *ends, "#777777", "--", style.label(f"{any_speed} (any speed)"))
+            look = style.drawn_as(known[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
+            _curve(axis, line, label=style.label(name), **look)
+    for name, ends in level_lines(cells).items():
+        _level(axis, ends, color="#777777", linestyle="--", label=style.label(f"{name} (any speed)"))
     tasks = "–".join(map(str, sorted(set(table["tasks"]))))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, table["tokens_per_step"].max(), title)
@@ -117,51 +112,37 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     return drawn
 
 
-def figure(
-    grid: Sequence[Sequence[tuple[str, pd.DataFrame]]],
-    measure: str,
-    title: str = "",
-    families: Collection[str] = (),
-) -> Figure:
-    """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
-    figures of a run, in which each then has one look.
+def figure(grid: Sequence[Sequence[Panel]], measure: str, title: str = "", families: Collection[str] = ()) -> Figure:
+    """A figure with one panel per (title, cells of a model), shared axes, and one legend below. `families` are
+    those of all figures of a run, in which each then has one look.
 
     Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES
-    by_family = [
-        {str(kind): line for kind, line in (_best(table) if best else table).groupby("family")} for table in tables
-    ]
+    by_family = [{kind: line for _, kind, line in lines(_best(table) if best else table)} for table in tables]
     levels = [level_lines(cells) for _, cells in flat]
     here = sorted({kind for one in by_family for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
-    without = dict.fromkeys(name for one in levels for name in one)
-    shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
-    columns = max(map(len, grid))
-    keys = max(1, -(-(len(here) + len(shades)) // (2 * columns)))
+    looked = {kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here}
+    for i, name in enumerate(dict.fromkeys(name for one in levels for name in one)):
+        looked[name] = {"color": COLOURS[-1 - i % 8], "linestyle": DASHES[1 + i % 3], "linewidth": 1.1}
+    shape = [len(row) for row in grid]
+    keys = max(1, -(-len(looked) // (2 * max(shape))))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
     x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < FULL).any() for table in tables) else ""
-    drawn, axes = style.panels(len(grid), columns, keys, x, measure, title)
+    drawn, axes = style.panels(shape, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
-    shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
-    for axis, (name, cells), one, level in zip(shown, flat, by_family, levels, strict=True):
-        for number, (kind, line) in enumerate(one.items()):
-            weight = 1 + 0.9 * (len(one) - 1 - number) / max(1, len(one) - 1)  # coinciding curves stay visible
-            _curve(axis, line, known["", kind], alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
+    for axis, (name, cells), one, level in zip(axes, flat, by_family, levels, strict=True):
+        weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
+        for weight, (kind, line) in zip(weights, one.items(), strict=True):
+            _curve(axis, line, alpha=0.95, **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight})
         _scales(axis, top, name)
         if cells.empty:
             axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
         for key, ends in level.items():
-            _level(axis, *ends, *shades[key])
-    for above, row, below in zip(axes, axes[1:], grid[1:], strict=False):
-        for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
-            gap.set_visible(False)
-            axis.tick_params(labelbottom=True)
-    looked = {kind: {**style.drawn_as(known["", kind]), "markersize": 4, "linewidth": 1.4} for kind in here}
-    looked |= {key: {"color": colour, "linestyle": dash, "linewidth": 1.1} for key, (colour, dash) in shades.items()}
-    entries = [(axes[0][0].plot([], [], **look)[0], name) for name, look in looked.items()]
-    style.legend(drawn, -(-len(entries) // keys), entries=entries)
+            _level(axis, ends, **looked[key])
+    style.legend(drawn, -(-len(looked) // keys), looks=looked)
     return drawn
 
 
@@ -170,41 +151,41 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     front. Hollow: a server's wall time, with several requests at once."""
     kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
     models, behind = list(dict.fromkeys(cells["model"])), set(cells[elsewhere(cells)]["model"])
-    drawn, [axes] = style.panels(
-        1, len(kinds), -(-len(models) // 4), "answers per second", "mean score (%)", sharex=False
-    )
-    looked = {}
-    for number, model in enumerate(models):
-        look = style.numbered(number % len(COLOURS))
-        looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
+    keys, x, y = -(-len(models) // 4), "answers per second", "mean score (%)"
+    drawn, axes = style.panels([len(kinds)], keys, x, y, sharex=False)
+    looked = {model: numbered(number % len(COLOURS)) | {"markersize": 4} for number, model in enumerate(models)}
+    looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
-        for model in (one for one in models if one in set(table["model"])):
-            own = table[table["model"] == model]
+        for model, own in sorted(table.groupby("model"), key=lambda group: models.index(group[0])):
             style.points(axis, own[RATE], own["score"], own["low"], own["high"], **looked[model], linestyle="")
-            front = pareto(zip(own[RATE], own["score"], strict=True))
-            axis.plot(*zip(*front, strict=True), color=looked[model]["color"], linewidth=1.2)
+            _front(axis, own, RATE, color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    names = {model: f"{model} (server)" if model in behind else model for model in models}
-    entries = [(axes[0].plot([], [], **looked[model])[0], name) for model, name in names.items()]
-    style.legend(drawn, min(4, len(models)), entries=entries)
+    named = {f"{model} (server)" if model in behind else model: look for model, look in looked.items()}
+    style.legend(drawn, min(4, len(models)), looks=named)
     return drawn
 
 
-def _curve(axis: Axes, line: pd.DataFrame, look: Look, **sizes: Any) -> None:
+def _curve(axis: Axes, line: pd.DataFrame, **look: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
-    drawn, rates = style.drawn_as(look), line["tokens_per_step"]
-    style.points(axis, rates, line["score"], line["low"], line["high"], **drawn, **sizes)
-    axis.plot(rates, line["ceiling"], ":", color=drawn["color"], marker="_", markersize=6, linewidth=0.9)
+    rates = line["tokens_per_step"]
+    style.points(axis, rates, line["score"], line["low"], line["high"], **look)
+    axis.plot(rates, line["ceiling"], ":", color=look["color"], marker="_", markersize=6, linewidth=0.9)
 
 
-def _level(axis: Axes, score: float, low: float, high: float, colour: str, dashes: str, name: str = "") -> None:
+def _front(axis: Axes, table: pd.DataFrame, rate: str, **look: Any) -> None:
+    """The Pareto front of a table of `curves`."""
+    axis.plot(*zip(*pareto(zip(table[rate], table["score"], strict=True)), strict=True), **look)
+
+
+def _level(axis: Axes, ends: ScoreInterval, **look: Any) -> None:
     """A score at any speed, with its interval."""
-    axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1, label=name)
-    axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
+    score, *interval = ends
+    axis.axhline(score, **{"linewidth": 1.1, **look})
+    axis.axhspan(*interval, color=look["color"], alpha=0.1, linewidth=0)
 
 
 def _scales(axis: Axes, top: float, title: str) -> None:
@@ -222,10 +203,10 @@ def _best(table: pd.DataFrame) -> pd.DataFrame:
     by_policy = table.assign(family=table["family"].str.split("+").str[0])
     fastest_first = by_policy.sort_values(["tokens_per_step", "score"], ascending=False, kind="stable")
     others = fastest_first.groupby("family")["score"].transform(lambda scores: scores.cummax().shift(fill_value=-1))
-    return fastest_first[fastest_first["score"] > others][::-1]
+    return fastest_first[fastest_first["score"] > others][::-1].sort_values("family", kind="stable")
 
 
-def _rows(flat: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.DataFrame]]]:
+def _rows(flat: list[Panel]) -> list[list[Panel]]:
     """Panels in rows of at most five, filled evenly."""
     size = -(-len(flat) // -(-len(flat) // 5))
     return [flat[start : start + size] for start in range(0, len(flat), size)]

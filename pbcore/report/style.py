@@ -3,7 +3,7 @@ figures with their data, a CSV beside each PNG."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
@@ -31,10 +32,11 @@ def label(text: str) -> str:
 
 
 def panels(
-    rows: int, columns: int, keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
-) -> tuple[Figure, list[list[Axes]]]:
-    """A figure of `rows` × `columns` panels with shared axes, one label for all x-axes and one for all y-axes, and room
-    for a legend of `keys` rows below."""
+    shape: Sequence[int], keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels in each row, and these panels, row by row: with shared axes, one label for all
+    x-axes and one for all y-axes, and room for a legend of `keys` rows below. Above a gap are tick labels."""
+    rows, columns = len(shape), max(shape)
     head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * keys
     width, height = PANEL[0] * columns + 0.4, PANEL[1] * rows + head + foot
     figure = Figure(figsize=(width, height), dpi=150)
@@ -45,15 +47,20 @@ def panels(
         figure.suptitle(title, fontsize=11, y=1 - 0.12 / height)
     top, bottom = 1 - (head + 0.28) / height, (foot + 0.12) / height
     figure.subplots_adjust(left=0.62 / width, right=0.985, top=top, bottom=bottom, wspace=0.08, hspace=0.24)
-    return figure, [list(row) for row in axes]
+    for row, size in enumerate(shape):
+        for column in range(size, columns):
+            axes[row, column].set_visible(False)
+            axes[row - 1, column].tick_params(labelbottom=True)
+    return figure, [axis for row, size in zip(axes, shape, strict=True) for axis in row[:size]]
 
 
-def legend(figure: Figure, columns: int, size: float = 8, entries: Sequence[tuple[Artist, str]] = ()) -> None:
-    """One legend below of these handles with their names, or else of what has a label in the figure's panels; each name
-    once."""
+def legend(figure: Figure, columns: int, size: float = 8, looks: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """One legend below of these names as lines with their looks, or else of what has a label in the figure's panels;
+    each name once."""
+    lines: list[tuple[Artist, str]] = [(Line2D([], [], **look), name) for name, look in (looks or {}).items()]
     labelled = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
     found: dict[str, Artist] = {}
-    for handle, name in entries or labelled:
+    for handle, name in lines or labelled:
         found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
@@ -65,12 +72,6 @@ def drawn_as(look: Look) -> dict[str, Any]:
     colour = COLOURS[look.colour]
     fill = "white" if look.hollow else colour
     return {"color": colour, "marker": MARKERS[look.marker], "linestyle": DASHES[look.dash], "mfc": fill}
-
-
-def numbered(number: int) -> dict[str, Any]:
-    """The colour and marker of a series that isn't a policy's."""
-    colours = len(COLOURS)
-    return {"color": COLOURS[number % colours], "marker": MARKERS[(number + number // colours) % len(MARKERS)]}
 
 
 def finish(axis: Axes, title: str) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy.optimize import nnls
 
 from pbcore.names import parse
@@ -102,11 +101,11 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     timed = table["p50 s"].notna().any()
     drawn = Figure(figsize=(PANEL[0] * (3 if timed else 2) + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])
-    looks = marks(zip(table["model"], table["sampler"], strict=True))
-    entries = []
+    known = marks(zip(table["model"], table["sampler"], strict=True))
+    looks = {}
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        look = looks[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2}
-        entries.append((_draw(axes, group, look), f"{model} · {sampler}"))
+        looks[f"{model} · {sampler}"] = look = known[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2}
+        _draw(axes, group, look)
     places = sorted(set(table["at once"]))
     for axis, title in zip(axes, ("answers per second", "score over speed", "seconds of an answer"), strict=False):
         finish(axis, title)
@@ -119,15 +118,15 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
             axis.set_yscale("log")
             plain_ticks(axis.yaxis)
     axes[1].set_ylabel("mean score (%)", fontsize=8)
-    legend(drawn, min(3, len(looks)), entries=entries)
+    legend(drawn, min(3, len(looks)), looks=looks)
     drawn.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
     return drawn
 
 
-def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> Line2D:
-    """One model and sampler in each panel; the line of the first."""
+def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> None:
+    """One model and sampler in each panel."""
     at_once, rates = (group[name].to_numpy(dtype=float) for name in ("at once", "answers/s"))
-    (line,) = axes[0].plot(at_once, rates, **look)
+    axes[0].plot(at_once, rates, **look)
     found = roof(at_once, rates)
     if found is not None:
         bend = found.bend
@@ -141,4 +140,3 @@ def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> Line2D
     if len(axes) > 2 and group["p50 s"].notna().any():
         middle, high = (group[name].to_numpy(dtype=float) for name in ("p50 s", "p90 s"))
         axes[2].errorbar(at_once, middle, yerr=np.vstack([0 * middle, np.clip(high - middle, 0, None)]), **look)
-    return line

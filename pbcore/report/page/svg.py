@@ -10,17 +10,24 @@ from markupsafe import Markup
 from pbcore.analysis.order import family
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.printable import counted, fixed, printable
-from pbcore.report.cells import interval, silent
+from pbcore.report.cells import interval, rows_differ, silent
 from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
-from pbcore.report.scopes import Scope, average, by_sampler, lines, number
+from pbcore.report.scopes import Scope, lines, number
 
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
 NARROW, WIDE = 460, 920
-SIZE = 4.6  # of a marker
-_RAYS = [(SIZE * (0.6 if i % 2 else 1.5), math.pi * i / 5) for i in range(10)]
-_STAR = f"M{'L'.join(f'{far * math.sin(turn):.1f},{-far * math.cos(turn):.1f}' for far, turn in _RAYS)}Z"
+SHAPES = (  # of markers, as in `looks.MARKERS`
+    "M-4.6,0a4.6,4.6 0 1 0 9.2,0a4.6,4.6 0 1 0 -9.2,0",
+    "M-4.6,-4.6H4.6V4.6H-4.6Z",
+    "M0,-5.52L5.29,4.6H-5.29Z",
+    "M0,-6.21L6.21,0L0,6.21L-6.21,0Z",
+    "M0,5.52L5.29,-4.6H-5.29Z",
+    "M0,-5.98V5.98M-5.98,0H5.98",
+    "M-4.6,-4.6L4.6,4.6M-4.6,4.6L4.6,-4.6",
+    "M0.0,-6.9L1.6,-2.2L6.6,-2.1L2.6,0.9L4.1,5.6L0.0,2.8L-4.1,5.6L-2.6,0.9L-6.6,-2.1L-1.6,-2.2Z",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,12 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     report no tokens per step. `known`: the look of each model's families in all plots of a run."""
     ids = {(one["model"], one["sampler"]): one["id"] for one in scope.records} if len(scope.tasks) == 1 else {}
     table = beside_ceilings(curves(scope.cells), scope.cells)
-    leaders, per_row = leading(table, most), _per_row(scope)
-    found = []
+    leaders, found = leading(table, most), []
+    per_row = {
+        names: f", {fixed(mean, 2)} per row"
+        for names, group in scope.cells.groupby(["model", "sampler"], sort=False)
+        if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
+    }
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
     for model, kind, group in lines(table):
         dots = []
@@ -77,16 +88,6 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     return found
 
 
-def _per_row(scope: Scope) -> dict[tuple[str, str], str]:
-    """(model, sampler) → its mean tokens per row in words, of those whose rows and calls differ."""
-    return {
-        (model, sampler): f", {fixed(mean, 2)} per row"
-        for model, sampler, group in by_sampler(scope.records)
-        if any(None not in (one["rows"], one["nfe"]) and one["rows"] != one["nfe"] for one in group)
-        and (mean := average([one["tokens_per_row"] for one in group], len(group))) is not None
-    }
-
-
 def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
     """A figure with its legend as HTML; empty without points. The script moves what has `data-x` and `data-p` (rates
     and heights) when the axis becomes linear."""
@@ -95,15 +96,11 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
         return Markup()
     low, high = math.floor(math.log2(min(xs, default=1)) + 1e-9), math.ceil(math.log2(max(xs, default=1)) - 1e-9)
     axis = _Axis(low, max(high, low + 1), width)
-    points: dict[str, list[tuple[float, float]]] = {}
-    for one in series:
-        points.setdefault(one.model, []).extend((dot.x, dot.y) for dot in one.dots)
-    fronts = ((model, pareto(of_model)) for model, of_model in points.items())
-    bands = [
-        f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
-        for model, front in fronts
-        if len(front) > 1
-    ]
+    bands = []
+    for model in dict.fromkeys(one.model for one in series):
+        front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
+        if drawn := _path("front", front, axis):
+            bands.append(f'<g data-model="{attribute(model)}">{drawn}</g>')
     groups = [_series(i, one, axis) for i, one in enumerate(series)]
     names = ", ".join(printable(one.name, 60) for one in series)
     told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."  # for screen readers
@@ -126,19 +123,8 @@ def _key(number: int, one: Series) -> str:
 
 def marker(look: Look, x: float, y: float) -> str:
     """The shape of a series at a point."""
-    s = SIZE
-    paths = (
-        f"M{-s},0a{s},{s} 0 1 0 {2 * s},0a{s},{s} 0 1 0 {-2 * s},0",  # circle
-        f"M{-s},{-s}H{s}V{s}H{-s}Z",  # square
-        f"M0,{-s * 1.2:g}L{s * 1.15:g},{s}H{-s * 1.15:g}Z",  # triangle
-        f"M0,{-s * 1.35:g}L{s * 1.35:g},0L0,{s * 1.35:g}L{-s * 1.35:g},0Z",  # diamond
-        f"M0,{s * 1.2:g}L{s * 1.15:g},{-s}H{-s * 1.15:g}Z",  # triangle, point down
-        f"M0,{-s * 1.3:g}V{s * 1.3:g}M{-s * 1.3:g},0H{s * 1.3:g}",  # plus
-        f"M{-s},{-s}L{s},{s}M{-s},{s}L{s},{-s}",  # cross
-        _STAR,
-    )
     kind = ' class="stroke"' if look.marker in (5, 6) else ' class="open"' if look.hollow else ""
-    return f'<path d="{paths[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
+    return f'<path d="{SHAPES[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
 
 
 @dataclass(frozen=True, slots=True)
