@@ -16,7 +16,6 @@ import pytest
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
 from pbcore.metrics import grammar
-from pbcore.metrics import text as text_metrics
 from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
