@@ -193,13 +193,12 @@ def _moves(job: Job, step: Step, known: _Known, entry: Tensor) -> Iterator[_Move
         if not bool(step.masked.any()):
             return
         move = as_move(job.name.policy, job.policy.select(step), step)
-        reveal = move.reveal & step.masked
         token = step.token if move.token is None else move.token
-        least = step.confidence.masked_fill(~reveal, torch.inf).argmin(-1, keepdim=True)  # (Q, 1)
+        least = step.confidence.masked_fill(~move.reveal, torch.inf).argmin(-1, keepdim=True)  # (Q, 1)
         own, at = token.gather(1, least), entry.gather(1, least).clamp(min=0)[:, 0]
         others, chances = known.tokens[at], known.chances[at]  # (Q, T)
         chances = torch.cat([chances[:, :1], chances.masked_fill(others == own, 0)], -1)
-        chances = share * chances * reveal.any(-1, keepdim=True)
-        yield _Move(reveal, token, least, torch.cat([own, others], -1), chances)
-        step._hide(torch.zeros_like(reveal).scatter(1, least, True) & reveal)
+        chances = share * chances * move.reveal.any(-1, keepdim=True)
+        yield _Move(move.reveal, token, least, torch.cat([own, others], -1), chances)
+        step._hide(torch.zeros_like(move.reveal).scatter(1, least, True) & move.reveal)
         share *= OTHER

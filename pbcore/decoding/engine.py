@@ -96,18 +96,18 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
     """The move within the loop's limits: an unmasker reveals something each step, other policies end at their cap."""
     caps = _caps(job, move, step.slots)
     if caps is None:
-        idle = ~(move.reveal & step.masked).any(-1)
+        idle = ~move.reveal.any(-1)
         if step.quota is None and bool(idle.any()):
             row = int(idle.nonzero()[0])
             raise DecodingError(
                 f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(step.nfe[row])}; "
                 "return step.at_least_best(...), or declare cap(slots), the most steps a block may take, if it may wait"
             )
-        return replace(move, reveal=move.reveal & step.masked)
+        return move
     last = (rows.index + 1 >= caps)[:, None]
     return replace(
         move,
-        reveal=torch.where(last, masked, move.reveal & step.masked),
+        reveal=torch.where(last, masked, move.reveal),
         remask=None if move.remask is None else move.remask & step.inside & ~last,
         revise=None if move.revise is None else move.revise & step.inside & ~masked,
         hold=None if move.hold is None else move.hold & ~last[:, 0],

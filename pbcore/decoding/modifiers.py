@@ -112,9 +112,8 @@ class Remdm:
             count = torch.full_like(ordinary, getattr(self.policy, "k", None) or 0)
         count = torch.where(extra, 1, count)
         move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
-        reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
-        here = torch.where(reveal, confidence, confidences)  # (R, C)
+        here = torch.where(move.reveal, confidence, confidences)  # (R, C)
         committed = step.inside & (here > MASKED)
         place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
         due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
@@ -123,7 +122,7 @@ class Remdm:
         confidences.copy_(here.masked_fill(weakest | ~step.inside, MASKED))
         done += again
         extra.copy_(again)
-        return replace(move, reveal=reveal, remask=weakest)
+        return replace(move, remask=weakest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class RemdmEarly(Remdm):
     State: each slot's confidence when revealed, rounds done."""
 
     def select(self, step: Step) -> Move:
-        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
+        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal
         confidences = step.state("remdm confidences")  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
         here = torch.where(reveal, step.confidence, confidences)  # (R, C)
@@ -150,18 +149,13 @@ class RemdmEarly(Remdm):
         return Move(reveal, committed & (step.rank(-here, committed) < 1) & again[:, None])
 
 
-def remasked(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` wrapped in the sampler's remasking."""
-    if name.remask is None:
-        return policy
+def _remasked(policy: Policy, name: SamplerName) -> Policy:
     steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
     if name.remask == "rcr":
         return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
     extra = name.remask_rounds + (0 if name.remask_variant else steps)
-    declared = traits(policy)
-    declared = Traits(
-        cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
-    )
+    own = traits(policy)
+    declared = Traits(cap=lambda slots: slots + extra, review=own.review, needs=own.needs, reads=own.reads)
     return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
 
 
@@ -188,19 +182,15 @@ class Drawn:
                 return answer
             return replace(as_move(self.name.policy, answer, step), token=token, confidence=confidence)
         move = as_move(self.name.policy, self.policy.select(step), step)
-        reveal = move.reveal & step.masked
         if self.name.gap:
-            reveal = spaced(step, reveal, self.name.gap)
+            move = replace(move, reveal=spaced(step, move.reveal, self.name.gap))
         if how is None:
-            return replace(move, reveal=reveal)
-        token, confidence = together(step, reveal, how)
-        return replace(move, reveal=reveal, token=token, confidence=confidence)
+            return move
+        token, confidence = together(step, move.reveal, how)
+        return replace(move, token=token, confidence=confidence)
 
 
-def drawn(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` with the sampler's modifiers of its tokens."""
-    if name.together is None and not name.gap:
-        return policy
+def _drawn(policy: Policy, name: SamplerName) -> Policy:
     declared = traits(policy)
     if name.together is not None or name.temperature:
         declared = replace(declared, reads="distributions")
@@ -222,7 +212,6 @@ class Adas:
     declared: Traits
 
     def select(self, step: Step) -> Tensor | Move | Probe:
-        assert step.attention is not None
         weights = step.attention.weights.to(step.confidence.dtype)  # (R, C, C)
         left, discount = step.masked.clone(), torch.zeros_like(step.confidence)
         place = torch.full_like(step.token, step.masked.shape[-1])  # (R, C) in the order
@@ -236,9 +225,12 @@ class Adas:
         return self.policy.select(step)
 
 
-def reordered(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` in the order of the sampler's `+adasN`."""
-    if name.adas is None:
-        return policy
-    reads, needs = traits(policy).reads, frozenset({"attention"})
-    return Adas(policy, name.adas, Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1)))
+def modified(policy: Policy, name: SamplerName) -> Policy:
+    """`policy` with the sampler's modifiers around it."""
+    if name.remask is not None:
+        policy = _remasked(policy, name)
+    if name.adas is not None:
+        reads, needs = traits(policy).reads, frozenset({"attention"})
+        declared = Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1))
+        policy = Adas(policy, name.adas, declared)
+    return _drawn(policy, name) if name.together or name.gap else policy

@@ -28,9 +28,9 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
     return token, probability(logits, token)
 
 
-def scattered(slots: Tensor, values: Tensor) -> Tensor:
-    """Values (M,) in their slots (R, C), 0 elsewhere."""
-    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
+def scattered(slots: Tensor, values: Tensor, fill: float = 0.0) -> Tensor:
+    """Values (M,) in their slots (R, C), `fill` elsewhere."""
+    return values.new_full(slots.shape, fill).masked_scatter(slots, values)
 
 
 def probability(logits: Tensor, token: Tensor) -> Tensor:

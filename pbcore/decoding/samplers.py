@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, cast, get_type_hints
 
 from pbcore.decoding.checks import why_not_ahead
-from pbcore.decoding.modifiers import ORDERED, drawn, remasked, reordered
+from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
@@ -100,7 +100,7 @@ def policy(name: SamplerName) -> Policy:
     built = build(name)
     for why in _clashes(built, name):
         raise SamplerNameError(f"sampler {name}: {why}")
-    result = drawn(reordered(remasked(built, name), name), name)
+    result = modified(built, name)
     for why in _clashes_together(traits(result), name):
         raise SamplerNameError(f"sampler {name}: {why}")
     return result

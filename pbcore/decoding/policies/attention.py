@@ -14,7 +14,6 @@ MOST = 32  # the surest masks, among which axon's anchors are chosen
 
 def symmetric(step: Step) -> Tensor:
     """(A + Aᵀ) / 2 (R, C, C) between candidates; 0 on the diagonal and at all other pairs."""
-    assert step.attention is not None
     weights = step.attention.weights.to(step.confidence.dtype)
     both = (weights + weights.transpose(1, 2)) / 2
     pairs = step.masked[:, :, None] & step.masked[:, None, :]
@@ -139,7 +138,6 @@ class Clad(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        assert step.attention is not None
         reveal = step.at_least_best(step.confidence >= self.gamma, step.confidence)
         weights = step.attention.weights.maximum(step.attention.weights.transpose(1, 2))  # (R, C, C)
         for row, slots in enumerate(step.slots.tolist()):
@@ -193,9 +191,7 @@ class Dawn:
     attends = Attending(last=4, prompt=True, sinks=True)
 
     def select(self, step: Step) -> Tensor:
-        assert step.attention is not None
         assert step.attention.sinks is not None
-        assert step.review is not None
         weights, visible = step.attention.weights, step.attention.visible  # (R, C, T), (R, T)
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
         edges = (weights >= self.edge) & (step.attention.sinks <= self.sink)[:, None, :]  # (R, C, T)
@@ -243,7 +239,6 @@ class Axon(Ranged):
     def select(self, step: Step) -> Tensor:
         base = Dawn(self.gamma, self.edge, self.induce, self.least, self.sink).select(step)
         used = step.state("axon times", per="row")  # (R,)
-        assert step.attention is not None
         assert step.attention.sinks is not None
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
         weights, sinks = between(step.attention.weights, own), step.attention.sinks.gather(-1, own)
