@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, slots_of, step_of
-from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
+from pbcore.decoding.prediction import NUMBERS, Prediction, numbered, pieces_of, predict, rowwise
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Forwards
@@ -58,10 +58,8 @@ def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     if missing:
         for row, forwards in _run(job, rows, context, missing, want):
             rows.foreseen[row], found[row] = forwards, forwards.logits[forwards.at[0][want[row]]]
-    at = torch.full_like(rows.canvas, -1)
-    at[want] = torch.arange(int(want.sum()), device=at.device)
     logits = [one for one in found.values() if one is not None]
-    rows.kept = Forwards(rows.canvas, nfe, at, torch.cat(logits)) if logits else None
+    rows.kept = Forwards(rows.canvas, nfe, numbered(want), torch.cat(logits)) if logits else None
 
 
 def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:

@@ -58,8 +58,7 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
         rows.store = rows.store + ran
         rows.enter(torch.where(entered, block, rows.block))
         stop_early(job, rows, before)
-        if bool((entered & done).any()):
-            rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
+        rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:

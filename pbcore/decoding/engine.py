@@ -66,7 +66,7 @@ def denoise(
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop)
+    return list(log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop))
 
 
 def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import pieces_of, predict, probability, scattered
+from pbcore.decoding.prediction import numbered, pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.sharing import SharedContext, of_rows
@@ -75,7 +75,7 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     block = rows.unit // size  # (R, A)
     start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
     stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
-    width = int(rows.block.max() + 1) * size if reaches_back else size
+    width = min(int(rows.block.max() + 1) * size, block.shape[1]) if reaches_back else size
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
@@ -191,9 +191,7 @@ def forwarded(
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
         logits[:, job.model.mask_id] = -torch.inf
     rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
-    at = torch.full_like(canvas, -1)
-    at[want] = torch.arange(len(logits), device=at.device)
-    return Forwards(canvas, nfe, at, logits)
+    return Forwards(canvas, nfe, numbered(want), logits)
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
@@ -205,14 +203,9 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
-    """The masks (R, L) in the active block of each row that has any."""
-    want = torch.zeros_like(rows.canvas, dtype=torch.bool)
-    open_ = (rows.canvas == job.model.mask_id).any(-1).nonzero().squeeze(-1)
-    if len(open_):
-        some = rows.select(open_)
-        _, where, _, masked = slots_of(job, some)  # (R', C) each
-        want[open_] = marked(some.canvas, where, masked)
-    return want
+    """The masks (R, L) in the active block of each row."""
+    _, where, _, masked = slots_of(job, rows)  # (R, C) each
+    return marked(rows.canvas, where, masked)
 
 
 def _logits(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step, quota
 from pbcore.decoding.what_if import Probe
@@ -66,9 +65,8 @@ class RcrMax(Rcr):
     """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
     2508.13148).
 
-    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the
-    confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
-    keeps as many tokens as the schedule has revealed so far, k more than the step before.
+    Each step keeps as many tokens as the schedule has revealed so far, k more than the step before. Unlike `+rcr` this
+    variant stays in the active block.
 
     State: each slot's highest confidence."""
 
@@ -130,8 +128,7 @@ class RemdmEarly(Remdm):
     """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
     (arXiv 2503.00307).
 
-    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the
-    block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
+    `+remdmN` counts 7/8 of the block in steps, which for k > 1 lies past the block's end. A round has no step of its
     own: the next step of k tokens decodes the remasked token again.
 
     State: each slot's confidence when revealed, rounds done."""
@@ -218,7 +215,9 @@ class Adas:
         for number in range(step.masked.shape[-1]):
             score = (step.confidence - self.alpha * discount).masked_fill(~left, -torch.inf)
             pick = score.argmax(-1, keepdim=True)  # (R, 1): the first of equals; where none is left, any
-            discount = discount + at_columns(weights, pick[:, 0]) * (1 - step.confidence.gather(-1, pick))
+            discount = discount + weights.take_along_dim(pick[:, None], -1)[..., 0] * (
+                1 - step.confidence.gather(-1, pick)
+            )
             place = torch.where(left & torch.zeros_like(left).scatter(-1, pick, True), number, place)
             left = left.scatter(-1, pick, False)
         step._walk = place.argsort(dim=-1, stable=True)

@@ -33,6 +33,11 @@ def scattered(slots: Tensor, values: Tensor, fill: float = 0.0) -> Tensor:
     return values.new_full(slots.shape, fill).masked_scatter(slots, values)
 
 
+def numbered(marked: Tensor) -> Tensor:
+    """The place of each marked entry (R, B) among all, counted row by row; -1 for the others."""
+    return (marked.flatten().cumsum(0) - 1).view_as(marked).masked_fill(~marked, -1)
+
+
 def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
     parts = [torch.softmax(piece, dim=-1).gather(-1, given[:, None]) for piece, given in paired(logits, token)]
@@ -78,7 +83,5 @@ def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
 
 def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of logits (M, V), each with its part of `values` (M,)."""
-    begin = 0
-    for piece in pieces_of(logits):
-        yield piece, values[begin : begin + len(piece)]
-        begin += len(piece)
+    pieces = pieces_of(logits)
+    return zip(pieces, torch.split(values, [len(piece) for piece in pieces]), strict=True)

@@ -113,26 +113,25 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
     PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
     decoded in any case, as no bound holds for their rows."""
-    settings, first = plan.settings, {}
-    for cell in reversed(cells):
+    settings, first = plan.settings, dict[str, CellName]()
+    for cell in cells:
         if cell.task == cells[0].task or asks(parse(cell.sampler)):
-            first[cell.sampler] = cell
-    samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
-    shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
+            first.setdefault(cell.sampler, cell)
+    shared = [name for name in first if shareable(model, policy(parse(name)), parse(name))]
     store = ForwardStore(model) if shared else None
     rates, rows, begun = {}, {}, perf_counter()
-    for name in samplers:
+    for name, cell in first.items():
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
-        sample = plan.task(first[name].task, first[name].model).samples[0]
+        sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
         if settings.sharing or not forwards(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
-    asked = 0 if store is None else store.shared + store.computed
-    if store is None or not asked or not settings.sharing:
-        return Probe(rates, rows, 1.0, frozenset(shared if settings.sharing else ()))
-    return Probe(rates, rows, store.computed / asked, frozenset(shared))
+    if store is None or not settings.sharing:
+        return Probe(rates, rows, 1.0, frozenset())
+    asked = store.shared + store.computed
+    return Probe(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
 
 
 def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:

@@ -20,25 +20,15 @@ def symmetric(step: Step) -> Tensor:
     return both.masked_fill(~pairs, 0.0) * ~torch.eye(both.shape[-1], dtype=torch.bool, device=both.device)
 
 
-def between(matrix: Tensor, own: Tensor) -> Tensor:
-    """Of a matrix from slots to all columns (R, C, T) what goes to the slots' own columns (R, C): (R, C, C)."""
-    return matrix.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1))
-
-
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
     """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot indices: none that has
     an edge (R, C, C) to one already taken."""
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
-        own = edges.gather(1, slot[:, :, None].expand(-1, 1, edges.shape[-1])).squeeze(1)  # (R, C)
+        own = edges.take_along_dim(slot[:, :, None], 1).squeeze(1)  # (R, C)
         add = among.gather(-1, slot) & ~(own & taken).any(-1, keepdim=True)
         taken = taken.scatter(-1, slot, taken.gather(-1, slot) | add)
     return taken
-
-
-def at_columns(matrix: Tensor, slot: Tensor) -> Tensor:
-    """Column `slot` (R,) of each matrix (R, C, C): (R, C)."""
-    return matrix.gather(2, slot[:, None, None].expand(-1, matrix.shape[1], 1)).squeeze(2)
 
 
 def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
@@ -201,7 +191,7 @@ class Dawn:
         anchors[unsure.nonzero()[:, 0], own[unsure]] = False
         sure = step.masked & (step.confidence >= self.gamma)
         induced = (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
-        attends = between(edges, own)  # (R, C, C): i to j
+        attends = edges.take_along_dim(own[:, None], -1)  # (R, C, C): i to j
         tied = (attends & (sure & induced)[:, None, :]).any(-1)
         rest = step.masked & (step.confidence >= self.least) & ~sure & ~induced & ~tied
         chosen = independent(attends | attends.transpose(1, 2), rest, step.order(step.confidence, rest))
@@ -241,7 +231,7 @@ class Axon(Ranged):
         used = step.state("axon times", per="row")  # (R,)
         assert step.attention.sinks is not None
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
-        weights, sinks = between(step.attention.weights, own), step.attention.sinks.gather(-1, own)
+        weights, sinks = step.attention.weights.take_along_dim(own[:, None], -1), step.attention.sinks.gather(-1, own)
         rest, confidence = step.masked & ~base, step.confidence.double()
         unsure = (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights  # (R, C, C)
         itself = torch.eye(step.masked.shape[1], dtype=torch.bool, device=used.device)
@@ -283,5 +273,7 @@ def _anchors(weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, t
         if count:
             going = going & (gain.gather(-1, pick)[:, 0] > 0) & (covered.sum(-1) < target)
         taken = taken | torch.zeros_like(taken).scatter(-1, pick, going[:, None])
-        covered = torch.where(going[:, None], covered.maximum(at_columns(weights, pick[:, 0])), covered)
+        covered = torch.where(
+            going[:, None], covered.maximum(weights.take_along_dim(pick[:, None], -1)[..., 0]), covered
+        )
     return taken
