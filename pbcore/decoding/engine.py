@@ -15,7 +15,7 @@ from typing import Any
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_written
-from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
+from pbcore.decoding.forward import Job, Source, forward, hold_back, marked, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.sharing import ForwardStore, shareable
@@ -147,8 +147,7 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     rows.revealed[row, at] = rows.steps[row]
     rows.confidences[row, at] = confidence[row, slot].to(rows.confidences.dtype)
     if move.remask is not None:
-        row, slot = move.remask.nonzero(as_tuple=True)
-        rows.canvas[row, where[row, slot]] = job.model.mask_id
+        rows.canvas.masked_fill_(marked(rows.canvas, where, move.remask), job.model.mask_id)
     rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
     if move.take is not None:
         answers = check_taken(job.name.policy, move.take, step, rows.canvas)

@@ -40,7 +40,7 @@ class Job:
 
 def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
     """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by what-if or ahead."""
-    step = step_of(job, rows, rows.earlier(job.name.ahead))
+    step = step_of(job, rows)
     revealed = step.inside & (step.token != job.model.mask_id)
     query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
     if job.model.block:
@@ -87,8 +87,8 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return place, column, inside, masked
 
 
-def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
-    """The Step after `nfe` (R,) forwards, before it has seen what the next one says of the candidates."""
+def step_of(job: Job, rows: Rows) -> Step:
+    """The rows' next Step, before it has seen what their next forward says of the candidates."""
     place, where, inside, masked = slots_of(job, rows)
     count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
     single = not job.model.block and job.name.block is None
@@ -101,7 +101,7 @@ def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
         confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,
-        nfe=nfe,
+        nfe=rows.earlier(job.name.ahead),
         slots=count,
         size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,

@@ -54,14 +54,9 @@ class Rows:
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
 
-    @property
-    def one_at_a_time(self) -> Tensor:
-        """The forwards (R,) that each row would have taken so far without looking ahead."""
-        return self.steps + self.store
-
     def earlier(self, ahead: int) -> Tensor:
         """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it didn't."""
-        return self.one_at_a_time if ahead else self.nfe
+        return self.steps + self.store if ahead else self.nfe
 
     def count(self, canvases: Tensor) -> None:
         """One forward in which each row had `canvases` (R,), those with 0 took no part."""
