@@ -23,26 +23,23 @@ _POSITIVE = r"[1-9][0-9]{0,8}"
 _SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
-_MODIFIERS = [  # groups are fields of SamplerName
-    re.compile(pattern)
-    for pattern in (
-        rf"b(?P<block>{_POSITIVE})",
-        "(?P<cache>prefix|dual)",
-        rf"s(?P<counts>{_WHOLE}(_{_WHOLE})*)",
-        rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",
-        "(?P<remask>rcr)(-(?P<remask_variant>max))?",
-        rf"(?P<remask>remdm)(?P<remask_rounds>{_POSITIVE})(-(?P<remask_variant>early))?",
-        rf"adas(?P<adas>{_NUMBER})",
-        "(?P<together>counts|rounding)",
-        rf"gap(?P<gap>{_SEVERAL})",
-        rf"ahead(?P<ahead>{_SEVERAL})",
-        "(?P<eos_stop>eos_stop)",
-        "(?P<no_early_eos>no_early_eos)",
-        "(?P<eos_last>eos_last)",
-        rf"t(?P<temperature>{_NUMBER})",
-        rf"x(?P<at_once>{_POSITIVE})",
-    )
-]
+_MODIFIERS = (  # groups are fields of SamplerName
+    rf"b(?P<block>{_POSITIVE})",
+    "(?P<cache>prefix|dual)",
+    rf"s(?P<counts>{_WHOLE}(_{_WHOLE})*)",
+    rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",
+    "(?P<remask>rcr)(-(?P<remask_variant>max))?",
+    rf"(?P<remask>remdm)(?P<remask_rounds>{_POSITIVE})(-(?P<remask_variant>early))?",
+    rf"adas(?P<adas>{_NUMBER})",
+    "(?P<together>counts|rounding)",
+    rf"gap(?P<gap>{_SEVERAL})",
+    rf"ahead(?P<ahead>{_SEVERAL})",
+    "(?P<eos_stop>eos_stop)",
+    "(?P<no_early_eos>no_early_eos)",
+    "(?P<eos_last>eos_last)",
+    rf"t(?P<temperature>{_NUMBER})",
+    rf"x(?P<at_once>{_POSITIVE})",
+)
 _READ: dict[str, Callable[[str], Any]] = {  # a field's value; others are the text itself
     **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "ahead", "at_once"), int),
     **dict.fromkeys(("eos_stop", "no_early_eos", "eos_last"), bool),
@@ -155,7 +152,7 @@ def canonical(name: str) -> str:
 def _modifier(name: str, text: str) -> dict[str, Any]:
     """The fields that one `+modifier` sets."""
     for pattern in _MODIFIERS:
-        if match := pattern.fullmatch(text):
+        if match := re.fullmatch(pattern, text):
             return {field: _READ.get(field, str)(value or "") for field, value in match.groupdict().items()}
     raise SamplerNameError(
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "

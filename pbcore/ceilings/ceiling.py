@@ -4,7 +4,6 @@ The ceiling is the expected accuracy of the ideal model on the cell's samples un
 loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding."""
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -54,19 +53,18 @@ def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = 
 
 def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]]:
     """The distributions of samples' answers that differ in more than names, with their numbers of samples."""
-    counts: Counter[Hashable] = Counter()
-    first: dict[Hashable, AnswerDistribution] = {}
+    found: dict[Hashable, tuple[AnswerDistribution, int]] = {}
     for sample in samples:
         try:
             distribution = answer_distribution(sample)
             key = structure(distribution)
         except InputError as error:
             raise NoCeiling(f"{sample.task}, sample {sample.index}: {error}") from error
-        counts[key] += 1
-        first.setdefault(key, distribution)
-    if not first:
+        first, count = found.get(key, (distribution, 0))
+        found[key] = first, count + 1
+    if not found:
         raise NoCeiling("there is no sample")
-    return [(first[key], count) for key, count in counts.items()]
+    return list(found.values())
 
 
 def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS) -> Ceiling:

@@ -46,13 +46,14 @@ def _outcomes(
     group_of = torch.tensor([i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long)
     up, none = torch.eye(len(groups)), torch.zeros(1, len(groups))
     trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
-    revealed = _select(policy, name, groups, trials, settled, step, size)
+    every = [Group((1.0, 0.0), settled), *groups]
+    revealed = _select(policy, name, every, trials, step, size)
     moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
     if not moved:
         yield 1.0, revealed[0][1:], revealed[0][0]
         return
     lifts = [_lift(groups, i, drawn) for i in moved]
-    if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
+    if _select(policy, name, every, trials, step, size, nudge=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
     chosen, weights = [], []
     for choice in product(*(range(groups[i].positions + 1) for i in moved)):
@@ -64,7 +65,7 @@ def _outcomes(
         if weight:
             chosen.append(row)
             weights.append(weight)
-    revealed = _select(policy, name, groups, torch.stack(chosen), settled, step, size)
+    revealed = _select(policy, name, every, torch.stack(chosen), step, size)
     for weight, counts in zip(weights, revealed, strict=True):
         yield weight, counts[1:], counts[0]
 
@@ -91,22 +92,14 @@ def _numbers(group: Group) -> tuple[float, float, float]:
 
 
 def _select(
-    policy: Policy,
-    name: SamplerName,
-    groups: Sequence[Group],
-    trials: Tensor,
-    settled: int,
-    step: int,
-    size: int,
-    confidences: bool = True,
+    policy: Policy, name: SamplerName, groups: Sequence[Group], trials: Tensor, step: int, size: int, nudge: bool = True
 ) -> list[tuple[int, ...]]:
-    """For each trial, the numbers revealed: of the settled positions, then of each group. `trials` (R, positions of all
-    groups) say which way noise moves a position's numbers: down (−1), not (0) or up (1). Without `confidences` these
-    stay."""
-    known = (1.0, 1.0, log(1 + 1e-10))
-    of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
+    """For each trial, the numbers revealed of each group, the first of which are the settled positions. `trials` (R,
+    positions of the others) say which way noise moves a position's numbers: down (−1), not (0) or up (1). Without
+    `nudge` the confidences stay."""
+    of = [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
-    shift = NUDGE * torch.nn.functional.pad(trials.double(), (settled, 0))  # (R, C)
+    shift = NUDGE * torch.nn.functional.pad(trials.double(), (groups[0].positions, 0))  # (R, C)
     rows, candidates = shift.shape
     places = torch.arange(candidates).expand(rows, candidates)
     zeros = torch.zeros(rows, dtype=torch.long)
@@ -128,13 +121,13 @@ def _select(
         asked=candidates,
         temperature=name.temperature,
         token=torch.zeros_like(places),
-        confidence=numbers[:, 0] + (shift if confidences else 0 * shift),
+        confidence=numbers[:, 0] + (shift if nudge else 0 * shift),
         quota=_quota(name, candidates, step, size, rows),
         _numbers={"margin": numbers[:, 1] + shift, "entropy": -(numbers[:, 2] + shift)},
     )
     reveal = policy.select(made)
     assert isinstance(reveal, Tensor)
-    edges = [0, *accumulate((group.positions for group in groups), initial=settled)]
+    edges = list(accumulate((group.positions for group in groups), initial=0))
     ends = torch.nn.functional.pad(reveal.long().cumsum(-1), (1, 0))[:, edges]  # (R, G + 2)
     return [tuple(row) for row in ends.diff(dim=-1).tolist()]
 

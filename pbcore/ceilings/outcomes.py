@@ -218,11 +218,8 @@ class _Enumeration:
             groups[self._tied(marginals[slot], token, slot)].append(i)
         share = 1 / math.prod(math.factorial(len(group)) for group in groups.values())
         for arranged in product(*(permutations(group) for group in groups.values())):
-            numbers = [0.0] * count
-            for group in arranged:
-                for rank, i in enumerate(group):
-                    numbers[i] = (rank + 1) / (count + 1)
-            yield numbers, share
+            rank = {i: place for group in arranged for place, i in enumerate(group, 1)}
+            yield [rank[i] / (count + 1) for i in range(count)], share
 
     def _tied(self, chances: Sequence[float], token: int, slot: int) -> float:
         """A number that slots share whose order only noise, or chance, decides."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, slots_of, step_of
-from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
+from pbcore.decoding.prediction import NUMBERS, Prediction, numbered, pieces_of, predict, rowwise
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Forwards
@@ -50,7 +50,7 @@ class _Known:
 
 def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     """Finds the forward of each row's canvas, or runs it together with guesses, for the step to read."""
-    want, nfe = next_masks(job, rows), rows.one_at_a_time  # (R, L), (R,)
+    want, nfe = next_masks(job, rows), rows.earlier(job.name.ahead)  # (R, L), (R,)
     rows.foreseen = rows.foreseen or [None] * len(rows.origin)
     open_ = want.any(-1).nonzero().squeeze(-1).tolist()
     found = {row: _exact(rows.foreseen[row], rows.canvas[row], nfe[row], want[row]) for row in open_}
@@ -58,10 +58,8 @@ def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     if missing:
         for row, forwards in _run(job, rows, context, missing, want):
             rows.foreseen[row], found[row] = forwards, forwards.logits[forwards.at[0][want[row]]]
-    at = torch.full_like(rows.canvas, -1)
-    at[want] = torch.arange(int(want.sum()), device=at.device)
     logits = [one for one in found.values() if one is not None]
-    rows.kept = Forwards(rows.canvas, nfe, at, torch.cat(logits)) if logits else None
+    rows.kept = Forwards(rows.canvas, nfe, numbered(want), torch.cat(logits)) if logits else None
 
 
 def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:
@@ -80,14 +78,14 @@ def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Te
         guesses = sorted([*guesses, *_guesses(job, rows, known)], key=lambda guess: guess.row)
     row, depth = torch.tensor([(guess.row, guess.depth) for guess in guesses], device=want.device).T  # (W,) each
     canvas = torch.stack([guess.canvas for guess in guesses])  # (W, L)
-    forwards = forwarded(job, rows, context, row, canvas, rows.one_at_a_time[row] + depth)
+    forwards = forwarded(job, rows, context, row, canvas, rows.earlier(job.name.ahead)[row] + depth)
     for number in missing:
         yield number, forwards.select((row == number).nonzero().squeeze(-1))
 
 
 def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known | None:
     """For each row that of its forwards with the most of its tokens and no others; None if no row has any."""
-    parts, at = list[Tensor](), torch.full_like(rows.canvas, -1)
+    parts, told = list[Tensor](), torch.zeros_like(want)
     for row in missing:
         forwards, wanted = rows.foreseen[row], want[row]
         if forwards is None:
@@ -96,7 +94,7 @@ def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known
         within = (masks | (forwards.canvas == rows.canvas[row])).all(-1) & forwards.knows(wanted)
         if bool(within.any()):
             closest = masks.sum(-1).masked_fill(~within, len(wanted) + 1).argmin()
-            at[row, wanted] = sum(map(len, parts)) + torch.arange(int(wanted.sum()), device=at.device)
+            told[row] = wanted
             parts.append(forwards.logits[forwards.at[closest][wanted]])
     if not parts:
         return None
@@ -105,24 +103,21 @@ def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known
     plain = job.traits.reads == "numbers" and job.name.greedy
     numbers = {name: rowwise(function, logits) for name, function in NUMBERS.items()} if plain else {}
     seen = Prediction(*predict(logits, 0.0, None), None if plain else logits, numbers)
-    return _Known(at, seen, torch.cat([one.indices for one in best]), torch.cat([one.values for one in best]))
+    chances, tokens = (torch.cat(parts) for parts in zip(*best, strict=True))
+    return _Known(numbered(told), seen, tokens, chances)
 
 
 def _guesses(job: Job, rows: Rows, known: _Known) -> Iterator[_Guess]:
     """The likeliest canvases that follow, at most `ahead` − 1 for each row."""
     owners = (known.at >= 0).any(-1).nonzero().squeeze(-1).tolist()
     best: dict[int, list[_Guess]] = {row: [] for row in owners}
-    seen: set[tuple[int, int, bytes]] = set()
     level = [_Guess(row, 1.0, rows.canvas[row], 0) for row in owners]
     while level:
-        fresh = defaultdict(list)
+        fresh = defaultdict[int, dict[bytes, _Guess]](dict)
         for guess in _next(job, rows, known, level):
-            key = (guess.row, guess.depth, guess.key)
-            if key not in seen:
-                seen.add(key)
-                fresh[guess.row].append(guess)
+            fresh[guess.row].setdefault(guess.key, guess)
         for row, some in fresh.items():
-            best[row] = nlargest(job.name.ahead - 1, best[row] + some, key=lambda guess: guess.chance)
+            best[row] = nlargest(job.name.ahead - 1, [*best[row], *some.values()], key=lambda guess: guess.chance)
         depth = level[0].depth + 1
         level = [guess for row in fresh for guess in best[row] if guess.depth == depth and guess.open]
     return (guess for some in best.values() for guess in some)
@@ -164,7 +159,7 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
 
 def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Tensor]:
     """The step of rows on canvases that they might have, and the entry of each slot (Q, C)."""
-    step = step_of(job, asked, asked.one_at_a_time)
+    step = step_of(job, asked)
     entry = known.at[owner].gather(1, step.column)  # (Q, C)
     entries = entry[step.masked]  # (M,)
     if known.seen.logits is not None:
@@ -193,13 +188,12 @@ def _moves(job: Job, step: Step, known: _Known, entry: Tensor) -> Iterator[_Move
         if not bool(step.masked.any()):
             return
         move = as_move(job.name.policy, job.policy.select(step), step)
-        reveal = move.reveal & step.masked
         token = step.token if move.token is None else move.token
-        least = step.confidence.masked_fill(~reveal, torch.inf).argmin(-1, keepdim=True)  # (Q, 1)
+        least = step.confidence.masked_fill(~move.reveal, torch.inf).argmin(-1, keepdim=True)  # (Q, 1)
         own, at = token.gather(1, least), entry.gather(1, least).clamp(min=0)[:, 0]
         others, chances = known.tokens[at], known.chances[at]  # (Q, T)
         chances = torch.cat([chances[:, :1], chances.masked_fill(others == own, 0)], -1)
-        chances = share * chances * reveal.any(-1, keepdim=True)
-        yield _Move(reveal, token, least, torch.cat([own, others], -1), chances)
-        step._hide(torch.zeros_like(reveal).scatter(1, least, True) & reveal)
+        chances = share * chances * move.reveal.any(-1, keepdim=True)
+        yield _Move(move.reveal, token, least, torch.cat([own, others], -1), chances)
+        step._hide(torch.zeros_like(move.reveal).scatter(1, least, True) & move.reveal)
         share *= OTHER

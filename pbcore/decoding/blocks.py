@@ -58,8 +58,7 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
         rows.store = rows.store + ran
         rows.enter(torch.where(entered, block, rows.block))
         stop_early(job, rows, before)
-        if bool((entered & done).any()):
-            rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
+        rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
@@ -69,9 +68,9 @@ def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
         return
     stop = _stops(job, rows)  # (R, L)
     fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
-    masked = (rows.canvas == job.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
-    ends = fresh.any(-1) & ~masked.any(-1) & ~rows.given
-    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id
+    masked, before_stop = rows.canvas == job.model.mask_id, stop.int().cumsum(-1) == 0  # (R, L) each
+    ends = fresh.any(-1) & ~(masked & before_stop).any(-1) & ~rows.given
+    rows.canvas[masked & ends[:, None]] = job.model.eos_id
 
 
 def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:

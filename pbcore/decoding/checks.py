@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pbcore.decoding.protocol import Traits, unforeseeable
@@ -119,7 +120,8 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move. Raises DecodingError that names what is wrong and what is expected."""
+    """The answer of policy `name` as a Move that reveals masked slots alone. Raises DecodingError that names what is
+    wrong and what is expected."""
     shape, device = tuple(step.masked.shape), step.masked.device
     if isinstance(answer, Probe):
         raise DecodingError(
@@ -131,7 +133,7 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
                 f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on "
                 f"{device} (like step.masked, True where to reveal) or a Move"
             )
-        return Move(answer)
+        return Move(answer & step.masked)
     kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}
     for field in ("reveal", "remask", "revise", "token", "confidence", "hold", "take"):
         value, kind = getattr(answer, field), kinds.get(field, torch.bool)
@@ -141,7 +143,7 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
                 f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape "
                 f"{sizes} on {device}"
             )
-    return answer
+    return replace(answer, reveal=answer.reveal & step.masked)
 
 
 def check_cap(name: str, cap: Any, slots: int) -> int:

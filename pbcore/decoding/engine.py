@@ -15,7 +15,7 @@ from typing import Any
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_written
-from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
+from pbcore.decoding.forward import Job, Source, forward, hold_back, marked, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.sharing import ForwardStore, shareable
@@ -66,7 +66,7 @@ def denoise(
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop)
+    return list(log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop))
 
 
 def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
@@ -96,18 +96,18 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
     """The move within the loop's limits: an unmasker reveals something each step, other policies end at their cap."""
     caps = _caps(job, move, step.slots)
     if caps is None:
-        idle = ~(move.reveal & step.masked).any(-1)
+        idle = ~move.reveal.any(-1)
         if step.quota is None and bool(idle.any()):
             row = int(idle.nonzero()[0])
             raise DecodingError(
                 f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(step.nfe[row])}; "
                 "return step.at_least_best(...), or declare cap(slots), the most steps a block may take, if it may wait"
             )
-        return replace(move, reveal=move.reveal & step.masked)
+        return move
     last = (rows.index + 1 >= caps)[:, None]
     return replace(
         move,
-        reveal=torch.where(last, masked, move.reveal & step.masked),
+        reveal=torch.where(last, masked, move.reveal),
         remask=None if move.remask is None else move.remask & step.inside & ~last,
         revise=None if move.revise is None else move.revise & step.inside & ~masked,
         hold=None if move.hold is None else move.hold & ~last[:, 0],
@@ -147,8 +147,7 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     rows.revealed[row, at] = rows.steps[row]
     rows.confidences[row, at] = confidence[row, slot].to(rows.confidences.dtype)
     if move.remask is not None:
-        row, slot = move.remask.nonzero(as_tuple=True)
-        rows.canvas[row, where[row, slot]] = job.model.mask_id
+        rows.canvas.masked_fill_(marked(rows.canvas, where, move.remask), job.model.mask_id)
     rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
     if move.take is not None:
         answers = check_taken(job.name.policy, move.take, step, rows.canvas)

@@ -2,19 +2,18 @@
 
 R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
 
-import copy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import pieces_of, predict, probability, scattered
+from pbcore.decoding.prediction import numbered, pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
-from pbcore.decoding.sharing import SharedContext
+from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
+from pbcore.models.base import AttentionContext, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
 
@@ -41,7 +40,7 @@ class Job:
 
 def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
     """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by what-if or ahead."""
-    step = step_of(job, rows, rows.earlier(job.name.ahead))
+    step = step_of(job, rows)
     revealed = step.inside & (step.token != job.model.mask_id)
     query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
     if job.model.block:
@@ -56,7 +55,7 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
     if isinstance(context, SharedContext):
         step._see(context.predict(query))
     else:
-        logits, again, step.attention = _logits(job, rows, context, query, step.column, revealed, reused)
+        logits, again = _logits(job, rows, context, query, step, revealed, reused)
         step.mask = _without_mask(job, logits, step.masked)
         step._see(step._predicted(logits))
     check_numbers(job.model, step.confidence[step.masked], step.masked.nonzero()[:, 0], rows)
@@ -76,7 +75,7 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     block = rows.unit // size  # (R, A)
     start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
     stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
-    width = int(rows.block.max() + 1) * size if reaches_back else size
+    width = min(int(rows.block.max() + 1) * size, block.shape[1]) if reaches_back else size
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
@@ -88,8 +87,8 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return place, column, inside, masked
 
 
-def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
-    """The Step after `nfe` (R,) forwards, before it has seen what the next one says of the candidates."""
+def step_of(job: Job, rows: Rows) -> Step:
+    """The rows' next Step, before it has seen what their next forward says of the candidates."""
     place, where, inside, masked = slots_of(job, rows)
     count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
     single = not job.model.block and job.name.block is None
@@ -102,7 +101,7 @@ def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
         confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,
-        nfe=nfe,
+        nfe=rows.earlier(job.name.ahead),
         slots=count,
         size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
@@ -188,13 +187,11 @@ def forwarded(
     if len(live):
         block = asked.block[live] if job.model.block else None
         query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
-        logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
+        logits = of_rows(context, row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
         logits[:, job.model.mask_id] = -torch.inf
     rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
-    at = torch.full_like(canvas, -1)
-    at[want] = torch.arange(len(logits), device=at.device)
-    return Forwards(canvas, nfe, at, logits)
+    return Forwards(canvas, nfe, numbered(want), logits)
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
@@ -206,44 +203,30 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
-    """The masks (R, L) in the active block of each row that has any."""
-    want = torch.zeros_like(rows.canvas, dtype=torch.bool)
-    open_ = (rows.canvas == job.model.mask_id).any(-1).nonzero().squeeze(-1)
-    if len(open_):
-        some = rows.select(open_)
-        _, where, _, masked = slots_of(job, some)  # (R', C) each
-        want[open_] = marked(some.canvas, where, masked)
-    return want
-
-
-def _of_rows(context: Any, index: Tensor, rows: int) -> Any:
-    """The context with its rows `index` (W,), any number of times each."""
-    if len(index) == rows and bool((index == torch.arange(rows, device=index.device)).all()):
-        return context
-    part = copy.copy(context)
-    part.keep(index)
-    return part
+    """The masks (R, L) in the active block of each row."""
+    _, where, _, masked = slots_of(job, rows)  # (R, C) each
+    return marked(rows.canvas, where, masked)
 
 
 def _logits(
-    job: Job, rows: Rows, context: Context, query: Query, where: Tensor, revealed: Tensor, reused: Tensor
-) -> tuple[Tensor, Tensor | None, Attention | None]:
+    job: Job, rows: Rows, context: Context, query: Query, step: Step, revealed: Tensor, reused: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V), and attention."""
-    again = attention = None
-    review = marked(query.canvas, where, revealed) if job.traits.review else None
+    again = None
+    review = marked(query.canvas, step.column, revealed) if job.traits.review else None
     if "attention" in job.traits.needs:
-        query = replace(query, review=review, attending=job.traits.attends, slots=where)
-        logits, again, attention = cast(AttentionContext, context).logits_and_attention(query)
+        query = replace(query, review=review, attending=job.traits.attends, slots=step.column)
+        logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
         logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
     elif bool(reused.any()):
-        return _partly_kept(job, rows, context, query, reused), None, None
+        return _partly_kept(job, rows, context, query, reused), None
     else:
         logits = context.logits(query)
     check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
     if again is not None:
         check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
-    return logits, again, attention
+    return logits, again
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:
@@ -255,7 +238,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     index = (~reused).nonzero().squeeze(-1)
     block = None if query.block is None else query.block[index]
     query_of = replace(query, canvas=query.canvas[index], want=query.want[index], nfe=query.nfe[index], block=block)
-    fresh = _of_rows(context, index, len(reused)).logits(query_of)
+    fresh = of_rows(context, index, len(reused)).logits(query_of)
     check_logits(job.model, fresh, int(query_of.want.sum()), query.canvas, "masked")
     logits = known.new_empty(len(known) + len(fresh), known.shape[-1])
     row = query.want.nonzero()[:, 0]  # (M,)

@@ -100,7 +100,6 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
     union, of = np.unique(ids, return_inverse=True)  # (U,), (S, K)
-    of = of.reshape(ids.shape)
     positions = np.arange(len(ids))[:, None]
     expected = np.bincount(of.ravel(), chances.ravel(), minlength=len(union))  # N (U,)
     cap = np.maximum(1, np.floor(expected + 0.5)).astype(np.int64)
@@ -126,7 +125,6 @@ def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generato
     What a position's K likeliest tokens leave of its probability goes to a token of its own, -1."""
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
     union, of = np.unique(ids, return_inverse=True)
-    of = of.reshape(ids.shape)
     matrix = np.zeros((len(ids), len(union) + len(ids)))
     positions = np.arange(len(ids))
     matrix[positions[:, None], of] = chances

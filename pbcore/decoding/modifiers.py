@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step, quota
 from pbcore.decoding.what_if import Probe
@@ -66,9 +65,8 @@ class RcrMax(Rcr):
     """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
     2508.13148).
 
-    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the
-    confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
-    keeps as many tokens as the schedule has revealed so far, k more than the step before.
+    Each step keeps as many tokens as the schedule has revealed so far, k more than the step before. Unlike `+rcr` this
+    variant stays in the active block.
 
     State: each slot's highest confidence."""
 
@@ -112,9 +110,8 @@ class Remdm:
             count = torch.full_like(ordinary, getattr(self.policy, "k", None) or 0)
         count = torch.where(extra, 1, count)
         move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
-        reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
-        here = torch.where(reveal, confidence, confidences)  # (R, C)
+        here = torch.where(move.reveal, confidence, confidences)  # (R, C)
         committed = step.inside & (here > MASKED)
         place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
         due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
@@ -123,7 +120,7 @@ class Remdm:
         confidences.copy_(here.masked_fill(weakest | ~step.inside, MASKED))
         done += again
         extra.copy_(again)
-        return replace(move, reveal=reveal, remask=weakest)
+        return replace(move, remask=weakest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +128,13 @@ class RemdmEarly(Remdm):
     """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
     (arXiv 2503.00307).
 
-    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the
-    block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
+    `+remdmN` counts 7/8 of the block in steps, which for k > 1 lies past the block's end. A round has no step of its
     own: the next step of k tokens decodes the remasked token again.
 
     State: each slot's confidence when revealed, rounds done."""
 
     def select(self, step: Step) -> Move:
-        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
+        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal
         confidences = step.state("remdm confidences")  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
         here = torch.where(reveal, step.confidence, confidences)  # (R, C)
@@ -150,18 +146,13 @@ class RemdmEarly(Remdm):
         return Move(reveal, committed & (step.rank(-here, committed) < 1) & again[:, None])
 
 
-def remasked(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` wrapped in the sampler's remasking."""
-    if name.remask is None:
-        return policy
+def _remasked(policy: Policy, name: SamplerName) -> Policy:
     steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
     if name.remask == "rcr":
         return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
     extra = name.remask_rounds + (0 if name.remask_variant else steps)
-    declared = traits(policy)
-    declared = Traits(
-        cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
-    )
+    own = traits(policy)
+    declared = Traits(cap=lambda slots: slots + extra, review=own.review, needs=own.needs, reads=own.reads)
     return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
 
 
@@ -188,19 +179,15 @@ class Drawn:
                 return answer
             return replace(as_move(self.name.policy, answer, step), token=token, confidence=confidence)
         move = as_move(self.name.policy, self.policy.select(step), step)
-        reveal = move.reveal & step.masked
         if self.name.gap:
-            reveal = spaced(step, reveal, self.name.gap)
+            move = replace(move, reveal=spaced(step, move.reveal, self.name.gap))
         if how is None:
-            return replace(move, reveal=reveal)
-        token, confidence = together(step, reveal, how)
-        return replace(move, reveal=reveal, token=token, confidence=confidence)
+            return move
+        token, confidence = together(step, move.reveal, how)
+        return replace(move, token=token, confidence=confidence)
 
 
-def drawn(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` with the sampler's modifiers of its tokens."""
-    if name.together is None and not name.gap:
-        return policy
+def _drawn(policy: Policy, name: SamplerName) -> Policy:
     declared = traits(policy)
     if name.together is not None or name.temperature:
         declared = replace(declared, reads="distributions")
@@ -222,23 +209,27 @@ class Adas:
     declared: Traits
 
     def select(self, step: Step) -> Tensor | Move | Probe:
-        assert step.attention is not None
         weights = step.attention.weights.to(step.confidence.dtype)  # (R, C, C)
         left, discount = step.masked.clone(), torch.zeros_like(step.confidence)
         place = torch.full_like(step.token, step.masked.shape[-1])  # (R, C) in the order
         for number in range(step.masked.shape[-1]):
             score = (step.confidence - self.alpha * discount).masked_fill(~left, -torch.inf)
             pick = score.argmax(-1, keepdim=True)  # (R, 1): the first of equals; where none is left, any
-            discount = discount + at_columns(weights, pick[:, 0]) * (1 - step.confidence.gather(-1, pick))
+            discount = discount + weights.take_along_dim(pick[:, None], -1)[..., 0] * (
+                1 - step.confidence.gather(-1, pick)
+            )
             place = torch.where(left & torch.zeros_like(left).scatter(-1, pick, True), number, place)
             left = left.scatter(-1, pick, False)
         step._walk = place.argsort(dim=-1, stable=True)
         return self.policy.select(step)
 
 
-def reordered(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` in the order of the sampler's `+adasN`."""
-    if name.adas is None:
-        return policy
-    reads, needs = traits(policy).reads, frozenset({"attention"})
-    return Adas(policy, name.adas, Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1)))
+def modified(policy: Policy, name: SamplerName) -> Policy:
+    """`policy` with the sampler's modifiers around it."""
+    if name.remask is not None:
+        policy = _remasked(policy, name)
+    if name.adas is not None:
+        reads, needs = traits(policy).reads, frozenset({"attention"})
+        declared = Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1))
+        policy = Adas(policy, name.adas, declared)
+    return _drawn(policy, name) if name.together or name.gap else policy

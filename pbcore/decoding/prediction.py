@@ -28,9 +28,14 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
     return token, probability(logits, token)
 
 
-def scattered(slots: Tensor, values: Tensor) -> Tensor:
-    """Values (M,) in their slots (R, C), 0 elsewhere."""
-    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
+def scattered(slots: Tensor, values: Tensor, fill: float = 0.0) -> Tensor:
+    """Values (M,) in their slots (R, C), `fill` elsewhere."""
+    return values.new_full(slots.shape, fill).masked_scatter(slots, values)
+
+
+def numbered(marked: Tensor) -> Tensor:
+    """The place of each marked entry (R, B) among all, counted row by row; -1 for the others."""
+    return (marked.flatten().cumsum(0) - 1).view_as(marked).masked_fill(~marked, -1)
 
 
 def probability(logits: Tensor, token: Tensor) -> Tensor:
@@ -78,7 +83,5 @@ def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
 
 def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of logits (M, V), each with its part of `values` (M,)."""
-    begin = 0
-    for piece in pieces_of(logits):
-        yield piece, values[begin : begin + len(piece)]
-        begin += len(piece)
+    pieces = pieces_of(logits)
+    return zip(pieces, torch.split(values, [len(piece) for piece in pieces]), strict=True)

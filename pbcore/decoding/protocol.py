@@ -3,25 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from inspect import isdatadescriptor
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args, get_origin
 
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 
-ALLOWED = {
-    "review": (None, "seen", "hidden"),
-    "rewrites": (False, True),
-    "reach": ("block", "prefix"),
-    "reads": ("distributions", "numbers"),
-    "chooses": (None, "positions", "tokens"),
-}
-COURSES = {
-    "fill": ("grid", "length", "blocks"),
-    "stop": ("block", "token", "revealed", "never"),
-    "store": ("needed", "unstopped", "all"),
-}
 NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
@@ -33,6 +21,14 @@ class Policy(Protocol):
         """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
         canvases to ask about first."""
         ...
+
+
+def _not_allowed(declared: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """The fields whose value isn't one of their type's: name, value, allowed ones."""
+    for one in fields(declared):
+        value = getattr(declared, one.name)
+        if get_origin(one.type) is Literal and value not in get_args(one.type):
+            yield one.name, value, get_args(one.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +45,16 @@ class Course:
     - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`, except after a
       stop token; `all`."""
 
-    fill: str = "grid"
+    fill: Literal["grid", "length", "blocks"] = "grid"
     cut: bool = True
-    stop: str = "block"
+    stop: Literal["block", "token", "revealed", "never"] = "block"
     ends_at_stop: bool = False
     pads: bool = False
-    store: str = "needed"
+    store: Literal["needed", "unstopped", "all"] = "needed"
 
     def __post_init__(self) -> None:
-        for name, allowed in COURSES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"course.{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        for name, value, allowed in _not_allowed(self):
+            raise ValueError(f"course.{name} is {value!r}; allowed: {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +81,11 @@ class Traits:
     - `attends`: which weights: of which layers, with or without those of the prompt's columns."""
 
     cap: Callable[[int], int] | None = None
-    review: str | None = None
-    rewrites: bool = False
-    reach: str = "block"
-    reads: str = "distributions"
-    chooses: str | None = None
+    review: Literal[None, "seen", "hidden"] = None
+    rewrites: Literal[False, True] = False
+    reach: Literal["block", "prefix"] = "block"
+    reads: Literal["distributions", "numbers"] = "distributions"
+    chooses: Literal[None, "positions", "tokens"] = None
     part: int | None = None
     course: Course = Course()
     needs: frozenset[str] = frozenset()
@@ -114,10 +109,8 @@ def traits(policy: Any) -> Traits:
 
 def _wrong(declared: Traits) -> Iterator[str]:
     """What isn't allowed of what a policy declares."""
-    for member, allowed in ALLOWED.items():
-        value = getattr(declared, member)
-        if value not in allowed:
-            yield f"{member} is {value!r}; allowed: {', '.join(map(repr, allowed))}"
+    for member, value, allowed in _not_allowed(declared):
+        yield f"{member} is {value!r}; allowed: {', '.join(map(repr, allowed))}"
     if declared.chooses and declared.rewrites:
         yield (
             f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens and keep them; leave "

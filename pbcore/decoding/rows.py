@@ -5,7 +5,7 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from pbcore.decoding.step import State
@@ -54,14 +54,9 @@ class Rows:
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
 
-    @property
-    def one_at_a_time(self) -> Tensor:
-        """The forwards (R,) that each row would have taken so far without looking ahead."""
-        return self.steps + self.store
-
     def earlier(self, ahead: int) -> Tensor:
         """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it didn't."""
-        return self.one_at_a_time if ahead else self.nfe
+        return self.steps + self.store if ahead else self.nfe
 
     def count(self, canvases: Tensor) -> None:
         """One forward in which each row had `canvases` (R,), those with 0 took no part."""
@@ -126,38 +121,33 @@ class Log:
         known = (rows.revealed[row, at], rows.steps[row], rows.confidences[row, at])
         self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
 
-    def generations(self, model: Denoiser, ends_at_stop: bool) -> list[Generation]:
+    def generations(self, model: Denoiser, ends_at_stop: bool) -> Iterator[Generation]:
         """Each row's result without padding, once all have finished; with `ends_at_stop` up to its first stop token."""
         rows, former = join(self.finished), defaultdict[int, list[Former]](list)
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
             former[row].append(Former(*entry))
-        return [self._generation(model, rows, row, former[row], ends_at_stop) for row in range(len(rows.origin))]
-
-    def _generation(
-        self, model: Denoiser, rows: Rows, row: int, former: Sequence[Former], ends_at_stop: bool
-    ) -> Generation:
-        stops, length, own = model.stop_ids, int(rows.answer[row]), int(rows.length[row])
-        canvas = tuple(rows.canvas[row, :own].tolist())
-        if ends_at_stop:
-            length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
-        ids = canvas[:length]
-        text = model.text(ids)
-        before = self.trajectories  # the canvases before each step
-        return Generation(
-            text=text,
-            token_ids=ids,
-            nfe=int(rows.nfe[row]),
-            answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
-            steps=tuple(rows.revealed[row, :length].tolist()),
-            confidences=tuple(rows.confidences[row, :length].tolist()),
-            trajectory=None if before is None else (*(one[:own] for one in before[row]), canvas),
-            former=tuple(one for one in former if one.position < length),
-            **past_eos(ids, stops, text, model.whole_text),
-            prefill=int(rows.prefill[row]) if model.block else None,
-            store=int(rows.store[row]) if model.block else None,
-            rows=int(rows.forwarded[row]),
-        )
+        stops, before = model.stop_ids, self.trajectories  # the canvases before each step
+        for row, own in enumerate(rows.length.tolist()):
+            length, canvas = int(rows.answer[row]), tuple(rows.canvas[row, :own].tolist())
+            if ends_at_stop:
+                length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
+            ids = canvas[:length]
+            text = model.text(ids)
+            yield Generation(
+                text=text,
+                token_ids=ids,
+                nfe=int(rows.nfe[row]),
+                answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
+                steps=tuple(rows.revealed[row, :length].tolist()),
+                confidences=tuple(rows.confidences[row, :length].tolist()),
+                trajectory=None if before is None else (*(one[:own] for one in before[row]), canvas),
+                former=tuple(one for one in former[row] if one.position < length),
+                **past_eos(ids, stops, text, model.whole_text),
+                prefill=int(rows.prefill[row]) if model.block else None,
+                store=int(rows.store[row]) if model.block else None,
+                rows=int(rows.forwarded[row]),
+            )
 
 
 def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:

@@ -104,12 +104,10 @@ def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
 
 
 def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
-    if isinstance(prompt, Sample):
-        return model.encode(prompt, max_new_tokens, prompt.index)
-    if not isinstance(prompt, Sequence) or not prompt:
+    if not isinstance(prompt, Sample) and (not isinstance(prompt, Sequence) or not prompt):
         given = "empty" if isinstance(prompt, Sequence) else f"a {type(prompt).__name__}"
         raise InputError(f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of token ids")
-    return model.encode(prompt, max_new_tokens, index)
+    return model.encode(prompt, max_new_tokens, prompt.index if isinstance(prompt, Sample) else index)
 
 
 def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:

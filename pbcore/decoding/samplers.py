@@ -6,14 +6,12 @@ from difflib import get_close_matches
 from typing import Any, cast, get_type_hints
 
 from pbcore.decoding.checks import why_not_ahead
-from pbcore.decoding.modifiers import ORDERED, drawn, remasked, reordered
+from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
-
-WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 
 def resolve(text: str) -> SamplerName:
@@ -44,13 +42,13 @@ def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
 
 def _spelled(value: float, kind: Any) -> str:
     """`2`, and `1.0` for a parameter that isn't a whole number; empty for a switch."""
-    return "" if kind is bool else str(value) if kind in WHOLE else plain(float(value))
+    return "" if kind is bool else str(value) if kind is int else plain(float(value))
 
 
 def _kinds(cls: type) -> Mapping[str, Any]:
-    """The type of each parameter."""
+    """The type of each parameter: bool, int or float."""
     hints = get_type_hints(cls)
-    return {item.name: hints[item.name] for item in fields(cls) if item.init}
+    return {item.name: int if hints[item.name] == int | None else hints[item.name] for item in fields(cls) if item.init}
 
 
 def build(name: SamplerName) -> Policy:
@@ -61,7 +59,7 @@ def build(name: SamplerName) -> Policy:
     for word, number in name.arguments:
         target = word or next((n for n, kind in kinds.items() if n not in values and kind is not bool), "")
         if target not in kinds or target in values:
-            usage = [n if kind is bool else f"{n}<{'int' if kind in WHOLE else 'number'}>" for n, kind in kinds.items()]
+            usage = [n if kind is bool else f"{n}<{'int' if kind is int else 'number'}>" for n, kind in kinds.items()]
             raise SamplerNameError(
                 f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: "
                 f"{', '.join(usage) or 'none'}"
@@ -79,13 +77,10 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | 
         if number:
             raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
         return True
-    whole = kind in WHOLE
-    if not number or (whole and not number.isdigit()):
-        raise SamplerNameError(
-            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. "
-            f"{parameter}{'2' if whole else '0.9'}"
-        )
-    return int(number) if whole else float(number)
+    if not number or (kind is int and not number.isdigit()):
+        needed = f"a whole number, e.g. {parameter}2" if kind is int else f"a number, e.g. {parameter}0.9"
+        raise SamplerNameError(f"sampler {name}: {parameter} needs {needed}")
+    return int(number) if kind is int else float(number)
 
 
 def policy(name: SamplerName) -> Policy:
@@ -100,7 +95,7 @@ def policy(name: SamplerName) -> Policy:
     built = build(name)
     for why in _clashes(built, name):
         raise SamplerNameError(f"sampler {name}: {why}")
-    result = drawn(reordered(remasked(built, name), name), name)
+    result = modified(built, name)
     for why in _clashes_together(traits(result), name):
         raise SamplerNameError(f"sampler {name}: {why}")
     return result

@@ -44,6 +44,15 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     return declared.reads == "numbers" and declared.review is None and not {"mask", "probe"} & declared.needs
 
 
+def of_rows(context: Any, index: Tensor, rows: int) -> Any:
+    """A context of so many `rows` with its rows `index` (W,), any number of times each."""
+    if len(index) == rows and bool((index == torch.arange(rows, device=index.device)).all()):
+        return context
+    part = copy.copy(context)
+    part.keep(index)
+    return part
+
+
 @dataclass(slots=True)
 class _Known:
     """What is known of a request: canvas → token, confidence and NUMBERS of its masked positions, a row each."""
@@ -133,14 +142,10 @@ class SharedContext:
 
     def _compute(self, query: Query, masked: Tensor, part: list[int]) -> list[NDArray[Any]]:
         """One forward of some rows: the numbers of all their masked positions."""
-        start, context = perf_counter(), self.context
-        rows = torch.tensor(part, device=query.canvas.device)
-        if len(part) < len(self.rows):
-            context = copy.copy(context)
-            context.keep(rows)
+        start, rows = perf_counter(), torch.tensor(part, device=query.canvas.device)
         query = replace(query, canvas=query.canvas[rows], want=masked[rows], nfe=query.nfe[rows])
         counts = query.want.sum(-1)
-        logits = context.logits(query)  # (M, V)
+        logits = of_rows(self.context, rows, len(self.rows)).logits(query)  # (M, V)
         check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
         logits[:, self.model.mask_id] = -torch.inf
         token, confidence = predict(logits, 0.0, None)  # (M,) each

@@ -59,6 +59,9 @@ class Review:
     mask: Tensor | None = None  # (R, C) float
 
 
+_ABSENT: Any = None  # in place of what only a policy that declares it has
+
+
 @dataclass(slots=True, kw_only=True)
 class Step:
     """The result of one forward for the rows still being decoded, and of the what-if rows asked about since. A row's
@@ -89,9 +92,9 @@ class Step:
     reach: str = "block"  # the policy's `reach`
     reads: str = "distributions"  # the policy's `reads`
     quota: Tensor | None = None  # (R,) long: tokens to reveal now, if a schedule says
-    attention: Attention | None = None  # weights of the slots, if the policy needs them
+    attention: Attention = _ABSENT  # weights of the slots, if the policy needs them, else None
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
-    review: Review | None = None  # if the policy declares `review`
+    review: Review = _ABSENT  # if the policy declares `review`, else None
     answers: Answers | None = None  # of the policy's last Probe in this step
     notes: dict[str, Any] = field(default_factory=dict)  # the policy's own, for its next call in this step
     _logits: Tensor | None = None  # (M, V) float; None if a store answered
@@ -132,9 +135,7 @@ class Step:
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """Puts values (M,) of the candidates into their slots: (R, C), `fill` elsewhere."""
-        out = values.new_full(self.masked.shape, fill)
-        out[self.masked] = values
-        return out
+        return scattered(self.masked, values, fill)
 
     def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function`, log-probabilities (m, V) → (m,), of the candidates (R, C), in chunks of bounded memory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pbcore.decoding.prediction import predict, probability, scattered
+from pbcore.decoding.prediction import numbered, predict, probability, scattered
 from pbcore.lazy_torch import Tensor, torch
 
 
@@ -97,5 +97,4 @@ class Answers:
         part = self._forwards.select(take.clamp(min=0))
         known = (canvas == mask_id) & (take >= 0)[:, None] & (part.at >= 0)
         logits = self._forwards.rows_of(part.at[known])
-        at = torch.full_like(part.at, -1).masked_scatter(known, torch.arange(len(logits), device=known.device))
-        return replace(part, at=at, logits=logits)
+        return replace(part, at=numbered(known), logits=logits)

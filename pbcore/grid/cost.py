@@ -1,7 +1,6 @@
 """Costs of cells: forwards of a sampler, a cell's relative cost by name and samples, the remaining time of a run."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -129,7 +128,7 @@ class Clock:
 
     def __init__(self, weight: Callable[[CellName], float]) -> None:
         self._weight = cache(lambda cell: max(weight(cell), 1e-9))
-        self._spent: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, weight
+        self._spent: dict[tuple[str, ...], tuple[float, float]] = {}  # seconds, weight
         self._overheads: list[float] = []
         self._at_once = 1
 
@@ -140,9 +139,8 @@ class Clock:
     def done(self, cell: CellName, whole: float, call: float) -> None:
         """A cell is done: `call` seconds of its test itself, `whole` with what came before and after it."""
         for key in _keys(cell):
-            spent = self._spent[key]
-            spent[0] += call
-            spent[1] += self._weight(cell)
+            seconds, weight = self._spent.get(key, (0.0, 0.0))
+            self._spent[key] = seconds + call, weight + self._weight(cell)
         self._overheads.append(max(0.0, whole - call))
 
     def expected(self, cell: CellName) -> float:

@@ -10,6 +10,9 @@ from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pbcore.decoding import decode
 from pbcore.decoding.run import default_batch
 from pbcore.decoding.samplers import policy
@@ -38,19 +41,16 @@ class Probe(NamedTuple):
 
 class Cost(NamedTuple):
     """Estimated cost of a cell, or of several together. Forwards are those of single rows, seconds those of decoding
-    alone. `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` bound it."""
+    alone. `fixed` forwards are exact; of the others, and of the seconds, there are three numbers: what the probe gives,
+    and the bounds, least and most."""
 
     answers: int
     fixed: int
-    expected: float
-    least: int
-    most: int
+    adaptive: NDArray[np.float64]  # (3,)
     calls: float  # forwards of samplers with what-if rows, by the probe; not among those above
     rows: float  # canvases in those
     computed: float  # forwards expected to be left where cells share them
-    seconds: float
-    seconds_least: float
-    seconds_most: float
+    seconds: NDArray[np.float64]  # (3,)
     unprobed: int
 
 
@@ -66,11 +66,12 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
             forward.append(_forward_seconds(denoiser, samples, plan.settings.rows))
             samplers = [cell.sampler for cell in mine if cell.task == task]
             costs += [_cost(name, samples, len(plan.settings.seed), probe, forward[-1]) for name in samplers]
-    cost = Cost(*map(sum, zip(*costs, strict=True)))
-    asked = cost.fixed + cost.expected + cost.rows
+    cost = Cost(*(sum(parts) for parts in zip(*costs, strict=True)))
+    expected, least, most = cost.adaptive
+    asked = cost.fixed + expected + cost.rows
     yield f"{cells[0].model}: {counted(len(cells), 'cell')}, {counted(cost.answers, 'answer')}"
-    adaptive = f"; adaptive samplers about {cost.expected:,.0f} (a probe), bounds {cost.least:,} to {cost.most:,}"
-    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if cost.most else ''}"
+    adaptive = f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to {most:,.0f}"
+    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if most else ''}"
     if cost.rows:
         yield (
             f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
@@ -85,13 +86,13 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         unprobed = counted(cost.unprobed, "cell")
         yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
     yield f"  a forward takes {1000 * min(forward):.2f} to {1000 * max(forward):.2f} ms a row ({batch})"
-    about, low, high = map(_duration, (cost.seconds, cost.seconds_least, cost.seconds_most))
+    about, low, high = map(_duration, cost.seconds)
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
 def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
     name, rate = parse(sampler), probe.rates.get(sampler)
-    fixed, expected, least, most, calls, rows = 0, 0.0, 0, 0, 0.0, 0.0
+    fixed, adaptive, calls, rows = 0, np.zeros(3), 0.0, 0.0
     for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
         bounds, answers = forwards(name, tokens), seeds * count
         if asks(name):
@@ -101,40 +102,36 @@ def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, eac
             fixed += answers * bounds.low
         else:
             guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
-            expected += answers * guess
-            least += answers * bounds.low
-            most += answers * bounds.high
+            adaptive += answers * np.array([guess, bounds.low, bounds.high])
     left = probe.computed if sampler in probe.shareable else 1.0
-    computed = left * (fixed + expected) + rows
-    times = computed * each, (left * (fixed + least) + rows) * each, (fixed + most + rows) * each
-    unprobed = most > 0 and rate is None
-    return Cost(seeds * len(samples), fixed, expected, least, most, calls, rows, computed, *times, unprobed)
+    computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows  # at most, nothing is shared
+    unprobed = bool(adaptive.any()) and rate is None
+    return Cost(seeds * len(samples), fixed, adaptive, calls, rows, computed[0], computed * each, unprobed)
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
     PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
     decoded in any case, as no bound holds for their rows."""
-    settings, first = plan.settings, {}
-    for cell in reversed(cells):
+    settings, first = plan.settings, dict[str, CellName]()
+    for cell in cells:
         if cell.task == cells[0].task or asks(parse(cell.sampler)):
-            first[cell.sampler] = cell
-    samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
-    shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
+            first.setdefault(cell.sampler, cell)
+    shared = [name for name in first if shareable(model, policy(parse(name)), parse(name))]
     store = ForwardStore(model) if shared else None
     rates, rows, begun = {}, {}, perf_counter()
-    for name in samplers:
+    for name, cell in first.items():
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
-        sample = plan.task(first[name].task, first[name].model).samples[0]
+        sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
         if settings.sharing or not forwards(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
-    asked = 0 if store is None else store.shared + store.computed
-    if store is None or not asked or not settings.sharing:
-        return Probe(rates, rows, 1.0, frozenset(shared if settings.sharing else ()))
-    return Probe(rates, rows, store.computed / asked, frozenset(shared))
+    if store is None or not settings.sharing:
+        return Probe(rates, rows, 1.0, frozenset())
+    asked = store.shared + store.computed
+    return Probe(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
 
 
 def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:

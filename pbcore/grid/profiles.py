@@ -2,7 +2,7 @@
 papers of `--preset` (data/presets.yaml), each with its source."""
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ class Profile:
     all). `only` has what differs for single models: model → its task patterns, samplers and limit."""
 
     name: str
-    models: tuple[str, ...]
+    models: Sequence[str]
     limit: int | None
-    tasks: tuple[str, ...]
-    samplers: tuple[str, ...] = ()
-    sweeps: tuple[dict[str, Any], ...] = ()
+    tasks: Sequence[str]
+    samplers: Sequence[str] = ()
+    sweeps: Sequence[dict[str, Any]] = ()
     only: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def sampler_names(self, canvas: int) -> list[str]:
@@ -35,10 +35,7 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    found: dict[str, dict[str, Any]] = package_yaml("pbcore.grid", "profiles.yaml")
-    for entry in found.values():
-        entry |= {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    return {name: Profile(name, **entry) for name, entry in found.items()}
+    return {name: Profile(name, **entry) for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()}
 
 
 def powers_of_two(last: int) -> list[int]:

@@ -14,16 +14,10 @@ MOST = 32  # the surest masks, among which axon's anchors are chosen
 
 def symmetric(step: Step) -> Tensor:
     """(A + Aᵀ) / 2 (R, C, C) between candidates; 0 on the diagonal and at all other pairs."""
-    assert step.attention is not None
     weights = step.attention.weights.to(step.confidence.dtype)
     both = (weights + weights.transpose(1, 2)) / 2
     pairs = step.masked[:, :, None] & step.masked[:, None, :]
     return both.masked_fill(~pairs, 0.0) * ~torch.eye(both.shape[-1], dtype=torch.bool, device=both.device)
-
-
-def between(matrix: Tensor, own: Tensor) -> Tensor:
-    """Of a matrix from slots to all columns (R, C, T) what goes to the slots' own columns (R, C): (R, C, C)."""
-    return matrix.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1))
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
@@ -31,15 +25,10 @@ def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
     an edge (R, C, C) to one already taken."""
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
-        own = edges.gather(1, slot[:, :, None].expand(-1, 1, edges.shape[-1])).squeeze(1)  # (R, C)
+        own = edges.take_along_dim(slot[:, :, None], 1).squeeze(1)  # (R, C)
         add = among.gather(-1, slot) & ~(own & taken).any(-1, keepdim=True)
         taken = taken.scatter(-1, slot, taken.gather(-1, slot) | add)
     return taken
-
-
-def at_columns(matrix: Tensor, slot: Tensor) -> Tensor:
-    """Column `slot` (R,) of each matrix (R, C, C): (R, C)."""
-    return matrix.gather(2, slot[:, None, None].expand(-1, matrix.shape[1], 1)).squeeze(2)
 
 
 def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
@@ -139,7 +128,6 @@ class Clad(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        assert step.attention is not None
         reveal = step.at_least_best(step.confidence >= self.gamma, step.confidence)
         weights = step.attention.weights.maximum(step.attention.weights.transpose(1, 2))  # (R, C, C)
         for row, slots in enumerate(step.slots.tolist()):
@@ -193,9 +181,7 @@ class Dawn:
     attends = Attending(last=4, prompt=True, sinks=True)
 
     def select(self, step: Step) -> Tensor:
-        assert step.attention is not None
         assert step.attention.sinks is not None
-        assert step.review is not None
         weights, visible = step.attention.weights, step.attention.visible  # (R, C, T), (R, T)
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
         edges = (weights >= self.edge) & (step.attention.sinks <= self.sink)[:, None, :]  # (R, C, T)
@@ -205,7 +191,7 @@ class Dawn:
         anchors[unsure.nonzero()[:, 0], own[unsure]] = False
         sure = step.masked & (step.confidence >= self.gamma)
         induced = (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
-        attends = between(edges, own)  # (R, C, C): i to j
+        attends = edges.take_along_dim(own[:, None], -1)  # (R, C, C): i to j
         tied = (attends & (sure & induced)[:, None, :]).any(-1)
         rest = step.masked & (step.confidence >= self.least) & ~sure & ~induced & ~tied
         chosen = independent(attends | attends.transpose(1, 2), rest, step.order(step.confidence, rest))
@@ -243,10 +229,9 @@ class Axon(Ranged):
     def select(self, step: Step) -> Tensor:
         base = Dawn(self.gamma, self.edge, self.induce, self.least, self.sink).select(step)
         used = step.state("axon times", per="row")  # (R,)
-        assert step.attention is not None
         assert step.attention.sinks is not None
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
-        weights, sinks = between(step.attention.weights, own), step.attention.sinks.gather(-1, own)
+        weights, sinks = step.attention.weights.take_along_dim(own[:, None], -1), step.attention.sinks.gather(-1, own)
         rest, confidence = step.masked & ~base, step.confidence.double()
         unsure = (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights  # (R, C, C)
         itself = torch.eye(step.masked.shape[1], dtype=torch.bool, device=used.device)
@@ -288,5 +273,7 @@ def _anchors(weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, t
         if count:
             going = going & (gain.gather(-1, pick)[:, 0] > 0) & (covered.sum(-1) < target)
         taken = taken | torch.zeros_like(taken).scatter(-1, pick, going[:, None])
-        covered = torch.where(going[:, None], covered.maximum(at_columns(weights, pick[:, 0])), covered)
+        covered = torch.where(
+            going[:, None], covered.maximum(weights.take_along_dim(pick[:, None], -1)[..., 0]), covered
+        )
     return taken

@@ -3,7 +3,7 @@
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import joined
 from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Ranged, Whole, register_policy
-from pbcore.decoding.prediction import distribution, pieces_of
+from pbcore.decoding.prediction import distribution, numbered, pieces_of, scattered
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
@@ -11,11 +11,6 @@ from pbcore.models.counter_rng import bernoulli, categorical
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
 CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in the next step anyway
-
-
-def numbered(asked: Tensor) -> Tensor:
-    """The what-if row of each canvas that is `asked` about (R, B), counted row by row; -1 for the others."""
-    return (asked.flatten().cumsum(0) - 1).view_as(asked).masked_fill(~asked, -1)
 
 
 @register_policy("lopa")
@@ -44,8 +39,7 @@ class Lopa(Ranged):
         masked = step.answers.masked
         _, confidence = step.answers.predict(masked)  # (W, C)
         mean = (confidence * masked).sum(-1) / masked.sum(-1).clamp(min=1)  # (W,)
-        scores = torch.full(tried.shape, -1.0, dtype=mean.dtype, device=mean.device).masked_scatter(tried, mean)
-        best = scores.argmax(-1, keepdim=True)  # the first of equals
+        best = scattered(tried, mean, -1.0).argmax(-1, keepdim=True)  # the first of equals
         take = numbered(tried).gather(1, best).squeeze(1)  # (R,)
         return Move(write[take], take=take)
 

@@ -27,7 +27,6 @@ class WideInNarrowOut(Ranged):
         return slots
 
     def select(self, step: Step) -> Move:
-        assert step.review is not None
         most = (step.masked.sum(-1) * 7 // 10).clamp(5, 20)  # (R,)
         wide = step.masked & (step.confidence > self.gamma)
         wide = torch.where((wide.sum(-1) > most)[:, None], step.first(step.confidence, most), wide)
@@ -60,7 +59,6 @@ class Saber(Ranged):
         return slots
 
     def select(self, step: Step) -> Move:
-        assert step.review is not None
         commits, last = step.state("saber commits"), step.state("saber last", -1.0)  # (R, C)
         revealed = step.inside & ~step.masked
         count = revealed.sum(-1)  # (R,)
@@ -104,7 +102,6 @@ class TokenToMask(Ranged):
         return slots * (self.times + 1) + self.post
 
     def select(self, step: Step) -> Move:
-        assert step.review is not None
         back, last = step.state("t2m back"), step.state("t2m last")  # (R, C)
         after = step.state("t2m after", per="row")  # (R,)
         revealed, full = step.inside & ~step.masked, ~step.masked.any(-1)
@@ -155,7 +152,6 @@ class JointThreshold(Ranged):
         return slots + self.post
 
     def select(self, step: Step) -> Move:
-        assert step.review is not None
         revealed, full = step.inside & ~step.masked, ~step.masked.any(-1)
         least = torch.full_like(step.index, self.least)  # (R,)
         fill = chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, least))

@@ -7,9 +7,8 @@ from pbcore.lazy_torch import Tensor, torch
 
 def joined(step: Step) -> Tensor:
     """The masks (R, C) right after a mask in the canvas."""
-    result = torch.zeros_like(step.masked)
-    result[:, 1:] = step.masked[:, 1:] & step.masked[:, :-1] & (step.column.diff(dim=-1) == 1)
-    return result
+    follows = step.masked[:, 1:] & step.masked[:, :-1] & (step.column.diff(dim=-1) == 1)
+    return torch.nn.functional.pad(follows, (1, 0))
 
 
 @register_policy("dus")

@@ -82,7 +82,6 @@ class RecheckShadow(Recheck):
         return 2 * slots
 
     def select(self, step: Step) -> Move:
-        assert step.review is not None
         waiting = step.state("recheck waiting")  # (R, C)
         waits = waiting > 0
         checking = waits.any(-1, keepdim=True)  # (R, 1)
