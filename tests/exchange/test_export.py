@@ -110,6 +110,7 @@ class TestParquet:
     def test_as_they_are(self, tmp_path: Path) -> None:
         """Texts are not defused, lists are lists, what was not measured is null."""
         parquet = pytest.importorskip("pyarrow.parquet")
+        (tmp_path / "out").mkdir()  # of an earlier export
         cells, samples = write_parquet(run_of(tmp_path).path, tmp_path / "out")
         answers: list[dict[str, Any]] = parquet.read_table(samples).to_pylist()
         told = [row for row in answers if row["task"] == "waiting_line/shuffle"]

@@ -18,6 +18,12 @@ class TestFigures:
         assert "of 5 points have the predicted value within their 95 % interval" in said
         assert sorted(path.name for path in tmp_path.iterdir()) == ["figure2a.csv", "figure2a.png"]
 
+    def test_thresholds_of_figure_2e(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two operations at as many lengths and thresholds as are given."""
+        given = ["--n", "2,3", "--threshold", "0.3,0.75,0.9", "--samples", "4", "-o", str(tmp_path)]
+        assert main(["figures", "2e", *given]) == 0
+        assert "of 12 points" in capsys.readouterr().out
+
     def test_figure_3_from_a_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """From the run's directory; without one the command says what it needs."""
         run = factory.write(create(tmp_path, "run"), factory.grid(tasks=("waiting_line/copy",)))

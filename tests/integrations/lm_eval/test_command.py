@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore import results
 from pbcore.cli import main
-from pbcore.integrations.lm_eval.records import CACHED
+from pbcore.integrations.lm_eval import command
+from pbcore.integrations.lm_eval.records import CACHED, results_files
 from pbcore.results.load import load_stored
 from tests.integrations.lm_eval.harness import copy_task, needs_harness
 
@@ -145,6 +147,43 @@ def test_a_missing_file_of_samples(ran: Path, tmp_path: Path, capsys: pytest.Cap
     rows.unlink()
     assert main(["lm-eval", "import", str(tmp_path / "twice" / "a"), str(tmp_path / "other")]) == 2
     assert f"{rows} is missing; run the harness with --log_samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        (["--tasks", "t"], ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"]),
+        (
+            ["run", "--tasks", "t", "--help"],
+            ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"],
+        ),
+        (["--tasks", "t", "-M", "hf", "-b", "4", "-s", "-o", "out"], []),
+        (["--log", "x", "--mod", "y"], ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"]),
+    ],
+)
+def test_what_the_harness_is_given(
+    given: list[str], added: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's words as they are, behind what they lack; its exit status is the command's."""
+    asked: list[Sequence[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "_harness", lambda words: asked.append(words) or 3)
+    assert main(["lm-eval", *given]) == 3
+    own = [word for word in given if word != "run"]
+    words = list(asked[0])
+    assert (words[0], words[-len(own) :]) == ("run", own)
+    between = words[1 : -len(own)]
+    assert between[: len(added)] == added
+    assert len(between) == len(added) + bool(added)  # the folder is named anew each time
+
+
+def test_results_files_come_by_date(tmp_path: Path) -> None:
+    """The oldest first, whatever their folders' names."""
+    for place in ("b/results_2025-01.json", "a/results_2026-01.json", "a/c/results_2025-01.json", "a/other.json"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    found = [str(file.relative_to(tmp_path)) for file in results_files(tmp_path)]
+    assert found == ["a/c/results_2025-01.json", "b/results_2025-01.json", "a/results_2026-01.json"]
 
 
 def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
