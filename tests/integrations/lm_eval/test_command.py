@@ -149,16 +149,19 @@ def test_a_missing_file_of_samples(ran: Path, tmp_path: Path, capsys: pytest.Cap
     assert f"{rows} is missing; run the harness with --log_samples" in capsys.readouterr().err
 
 
+ADDED = ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"]
+
+
 @pytest.mark.parametrize(
     ("given", "added"),
     [
-        (["--tasks", "t"], ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"]),
+        (["--tasks", "t"], ADDED),
         (
             ["run", "--tasks", "t", "--help"],
-            ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"],
+            ADDED,
         ),
         (["--tasks", "t", "-M", "hf", "-b", "4", "-s", "-o", "out"], []),
-        (["--log", "x", "--mod", "y"], ["--model", "pbcore", "--batch_size", "auto", "--log_samples", "--output_path"]),
+        (["--log", "x", "--mod", "y"], ADDED),
     ],
 )
 def test_what_the_harness_is_given(
@@ -167,7 +170,12 @@ def test_what_the_harness_is_given(
     """The user's words as they are, behind what they lack; its exit status is the command's."""
     asked: list[Sequence[str]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "_harness", lambda words: asked.append(words) or 3)
+
+    def harness(words: Sequence[str]) -> int:
+        asked.append(words)
+        return 3
+
+    monkeypatch.setattr(command, "_harness", harness)
     assert main(["lm-eval", *given]) == 3
     own = [word for word in given if word != "run"]
     words = list(asked[0])
