@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -35,7 +36,7 @@ Row = Mapping[Any, Any]  # of a frame
 @dataclass(frozen=True, slots=True)
 class Beside:
     """One score of one cell beside a published figure. Scores in [0, 1]; `low` to `high` is the 95 % interval of ours
-    alone, since published figures have none. Rates and NFE are None where unknown."""
+    alone, since published figures have none; NaN where unknown. Rates are None where unknown, `n` 0."""
 
     source: str
     model: str
@@ -59,7 +60,7 @@ class Beside:
     @property
     def outside(self) -> bool:
         """Whether the published figure lies outside our interval."""
-        return not self.low <= self.theirs <= self.high
+        return self.theirs < self.low or self.theirs > self.high
 
 
 def against(
@@ -112,14 +113,14 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
 def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Beside]:
     rewrite, table = theirs["prompts"] == REWRITE, _known(theirs, "table")
     source = "2026 rewrite" if rewrite else "published" if table is None else f"paper, Table {int(table)}"
-    names, n = (ours["model"], theirs["model"], ours["task"], ours["sampler"]), int(ours["n"] or 0)
+    names, n = (ours["model"], theirs["model"], ours["task"], ours["sampler"]), int(_known(ours, "n") or 0)
     rates = [_known(row, "tokens_per_step") for row in (ours, theirs)]
     for metric in METRICS:
         mine = "rouge_l_unstemmed" if metric == "rouge_l" and rewrite else metric
         score, *ends = (_known(ours, f"{mine}{end}") for end in ("", "_low", "_high"))
         figure = _known(theirs, metric)
         if score is not None and figure is not None:
-            low, high = (score if end is None else end for end in ends)
+            low, high = (nan if end is None else end for end in ends)
             yield Beside(source, *names, mine, score, low, high, n, figure, rates[0], rates[1], differs)
 
 
@@ -131,12 +132,12 @@ def _differs(ours: Row, theirs: Row) -> Iterator[str]:
     wanted = REWRITE if rewrite else "official"
     if ours.get("data_source") != wanted:
         yield f"data: ours {ours.get('data_source') or 'unknown'}, theirs {wanted}"
-    n = "3-6" if rewrite else "15"
-    if category(ours["task"]) == "waiting_line" and str(ours.get("length")) != n:
-        yield f"length: ours n = {ours.get('length') or 'unknown'}, theirs n = {n}"
-    wanted_n = 108 if ours["task"] == "puzzle/sudoku" and not rewrite else 100
-    if int(ours["n"] or 0) != wanted_n:
-        yield f"samples: ours {int(ours['n'] or 0)}, theirs {wanted_n}"
+    lengths = "3-6" if rewrite else "15"
+    if category(ours["task"]) == "waiting_line" and str(ours.get("length")) != lengths:
+        yield f"length: ours n = {ours.get('length') or 'unknown'}, theirs n = {lengths}"
+    n, wanted_n = _known(ours, "n"), 108 if ours["task"] == "puzzle/sudoku" and not rewrite else 100
+    if n != wanted_n:
+        yield f"samples: ours {'unknown' if n is None else int(n)}, theirs {wanted_n}"
     cache = _parts(ours["sampler"])[1]
     if theirs["sampler"] != PAPER or theirs["model"] in DIFFUSION:
         yield f"cache: ours {', '.join(cache) or 'none'}, theirs not published"

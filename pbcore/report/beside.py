@@ -12,7 +12,7 @@ from tabulate import tabulate
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted, fixed, printable, signed, some
-from pbcore.report.cells import NONE, or_dash, real
+from pbcore.report.cells import NONE, interval, or_dash, real
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
 from pbcore.results.questions import redrawn
@@ -191,7 +191,7 @@ def _cells(row: Beside) -> list[str]:
         short(row.task),
         row.metric,
         fixed(100 * row.ours),
-        f"[{fixed(100 * row.low, 0)}–{fixed(100 * row.high, 0)}]",
+        interval(100 * row.low, 100 * row.high).strip() or NONE,
         f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
         signed(100 * row.difference),
         or_dash(row.tokens_per_step),

@@ -47,6 +47,14 @@ class TestReport:
             assert run_command("report", run.path, *words) == 2
             assert "--published and --as go with --against-published" in capsys.readouterr().err
 
+    def test_figures_without_samples_and_intervals(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """What a table of means doesn't say is unknown: no interval, so nothing outside it, no number of samples."""
+        assert run_command("report", bundled("parallelbench_v2.csv"), "--against-published") == 0
+        told = capsys.readouterr().out
+        rows = [line.split()[:5] for line in told.splitlines()]
+        assert ["sudoku", "accuracy", "92.0", "–", "93.5"] in rows
+        assert "  samples: ours unknown, theirs 108 (2 rows)" in told
+
     def test_nothing_matches(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The names on both sides are shown, and how to give one; hostile ones too."""
         run = run_of(tmp_path, model=ODD)
