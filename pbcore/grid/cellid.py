@@ -5,8 +5,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pbcore.tasks.naming import category, short
-
 _BRACKET = re.compile(r"\[(?P<name>[^\[\]]+/[^\[\]]+/[^\[\]]+)\]$")
 
 
@@ -23,11 +21,13 @@ class CellName:
 
     @property
     def category(self) -> str:
-        return category(self.task)
+        return self.task.split("/", 1)[0]
 
     @property
     def cell_id(self) -> str:
         """The record's id, e.g. `tiny/shuffle/confidence-k2`."""
+        from pbcore.tasks.naming import short
+
         return "/".join((self.model, short(self.task), self.sampler, *filter(None, [self.level])))
 
     @property
@@ -38,6 +38,8 @@ class CellName:
 
 def parse(text: str, tasks: Collection[str]) -> CellName | None:
     """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold slashes."""
+    from pbcore.tasks.naming import short
+
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
