@@ -117,3 +117,12 @@ def test_terms_are_rounded_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> 
     masked, _, _ = likelihood._patterns(49, 64, 0)
     terms = torch.tensor([-49 / int(row.sum()) for row in masked], dtype=torch.float64)
     assert (found.value, found.error) == (float((terms / 64).sum()), float(terms.std()) / 8)
+
+
+def test_every_number_of_masks_has_its_share_of_the_draws() -> None:
+    """As many draws as tokens have 1, 2 … L masks, each once; with twice as many, twice."""
+    for times in (1, 2):
+        masked, weights, whole = likelihood._patterns(64, 64 * times, seed=3)
+        assert sorted(masked.sum(-1).tolist()) == sorted([*range(1, 65)] * times)
+        assert weights.tolist() == [1 / (64 * times)] * (64 * times)
+        assert not whole

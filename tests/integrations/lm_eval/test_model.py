@@ -18,7 +18,7 @@ from tests.models.checkpoints import llama_checkpoint
 needs_harness()
 
 from pbcore.integrations.lm_eval.likelihood import bounds  # noqa: E402
-from pbcore.integrations.lm_eval.model import PbcoreLM  # noqa: E402  without the harness it can't be imported
+from pbcore.integrations.lm_eval.model import PbcoreLM, register  # noqa: E402  without the harness it can't be imported
 
 CHOICES: dict[str, Any] = {
     "output_type": "multiple_choice",
@@ -218,3 +218,12 @@ def generation() -> dict[str, Any]:
         "generation_kwargs": {"max_gen_toks": 8},
         "metric_list": [{"metric": "exact_match"}],
     }
+
+
+def test_it_is_registered_once() -> None:
+    """Also where the harness read the entry point, and at a second call."""
+    from lm_eval.api.registry import model_registry
+
+    for _ in range(2):
+        register()
+        assert model_registry.get("pbcore") is PbcoreLM
