@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore.analysis.compare import compare_runs
+from pbcore.analysis.factors import factor_changes
+from pbcore.analysis.frontier_gap import Room
 from pbcore.cli import COMMANDS, add_command, main
 from pbcore.figures import frontier_figure, runs, sweeps
 from pbcore.figures.lists import panel, threshold_panel
@@ -32,6 +34,7 @@ from pbcore.report.comparison import comparison_markdown, comparison_text
 from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
 from pbcore.report.page.compare import comparison_page
+from pbcore.report.page.sections import exploration_section, factor_section, frontier_section
 from pbcore.report.plots import write_plots
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminal, trade_off_tables
@@ -138,6 +141,21 @@ def varied() -> list[Entry]:
     return entries
 
 
+EXPLORED: dict[str, Any] = {
+    "kendall": 0.5,
+    "remasks": 1.25,
+    "flip_flops": 0.5,
+    "distinct": 2.5,
+    "pass_at": {"1": 0.5, "4": 0.875},
+    "law": {
+        "kernel": 0.25,
+        "kernel_by_chance": 0.125,
+        "entropy": 1.5,
+        "entropy_exact": 2.0,
+        "places": 0.5,
+        "places_by_chance": 0.25,
+    },
+}
 FACTS: dict[str, Any] = {
     "command": ["pytest", "benches", "-k", "a b"],
     "started": "2026-03-04T05:06:07",
@@ -233,6 +251,27 @@ class TestRun:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""
         tables = trade_off_tables(frame(record for record, _ in varied()))
         same("\n\n".join(terminal(table, width) for table in tables for width in (120, 60)))
+
+    def test_sections(self, same: Check) -> None:
+        """What changes with factors, the order and variety of answers, and the frontier, in both renderings."""
+        entries = []
+        for threads, right in ((1, [1.0, 0.0, 1.0]), (8, [0.0, 1.0, 1.0])):
+            for dtype in ("float32", "bfloat16"):
+                cell, samples = under(
+                    factory.cell(right=right), level={"threads": threads, "dtype": dtype}, dtype=dtype
+                )
+                cell = replace(cell, id=f"{cell.id}/threads:{threads}+dtype:{dtype}", decoding=EXPLORED)
+                entries.append((cell, [replace(one, text=f"{one.index} {right}") for one in samples]))
+        rooms = [
+            Room("ideal", "list_ops/shuffle", "random-k2", "order", 0.5, 0.4, 0.6, 5.0, 0.625),
+            Room("ideal", "list_ops/shuffle", "wino-0.6", "back", 0.9, 0.8, 0.95, 4.0, None),
+        ]
+        sections = [
+            factor_section(factor_changes(stored(entries))),
+            exploration_section(frame(record for record, _ in entries)),
+            frontier_section(rooms),
+        ]
+        same("\n".join(part for one in sections for part in (one.markdown(), readable(one.html()))))
 
     def test_page(self, same: Check, tmp_path: Path) -> None:
         """report.html without its script, its style and its data."""
