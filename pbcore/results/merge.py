@@ -111,10 +111,7 @@ def _check_data(entry: StoredCell, path: str, data: dict[tuple[str, int | str], 
 
 def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     there: dict[int, set[int]] = {}
-    for where, facts in parts:
-        shard = facts.get("shard")
-        if shard is None:
-            continue
+    for where, shard in [(where, facts["shard"]) for where, facts in parts if facts.get("shard") is not None]:
         match = _SHARD.fullmatch(shard)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise LoadError(f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3")
