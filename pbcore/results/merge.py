@@ -45,12 +45,11 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
-            known = chosen.get(entry.cell.id)
-            reason = None if known is None else conflict(known, entry)
-            if reason:
+            known = chosen.setdefault(entry.cell.id, entry)
+            if reason := conflict(known, entry):
                 conflicts.append(f"{printable(entry.cell.id)} ({path}): {reason}")
             else:
-                chosen[entry.cell.id] = entry if known is None else min(known, entry, key=_order)
+                chosen[entry.cell.id] = min(known, entry, key=_order)
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(
