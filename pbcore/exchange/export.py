@@ -25,7 +25,6 @@ _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
 FIELDS = ("index", "seed", "text", "official_text", "nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
 LISTS = ("tokens", "steps", "confidences")
 
-
 Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins, None where not measured
 
 
@@ -150,7 +149,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `export`."""
     parser = subparsers.add_parser("export", help="write a run as CSV or Parquet, or send it to a tracker")
     parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv")

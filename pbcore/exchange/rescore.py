@@ -193,7 +193,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `rescore`."""
     parser = subparsers.add_parser(
         "rescore", help="score the kept answers of a run again, without its models, as a new run"
     )

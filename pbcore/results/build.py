@@ -229,11 +229,11 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     if not rounds:
         return {}
     seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
-    rates: dict[str, Any] = {}
+    times: dict[str, Any] = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
     if seconds > 0:
-        rates["samples_per_second"] = len(samples) / seconds
-        rates["tokens_per_second"] = sum(tokens) / seconds if tokens else None
-    return {"seconds": seconds, "rounds": [float(value) for value in rounds], **rates}
+        times["samples_per_second"] = len(samples) / seconds
+        times["tokens_per_second"] = sum(tokens) / seconds if tokens else None
+    return times
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
@@ -258,8 +258,6 @@ def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
     """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
     from what its samples give. Intervals are not computed again."""
-    if cell.status != "ok":
-        return
     try:
         aggregates = list(_aggregates(cell, samples))
     except (ValueError, TypeError, ZeroDivisionError) as error:

@@ -72,7 +72,9 @@ def _place(value: Any, wanted: dict[str, Any], key: str) -> str:
     while todo:
         part, cell, path = todo.pop()
         if isinstance(part, dict):
-            cell, path = next(((name, ()) for name in _names(part)), (cell, path))
+            inner = part.get("cell")
+            ids = (part.get("id"), inner, inner.get("id") if isinstance(inner, dict) else None)
+            cell, path = next(((name, ()) for name in ids if isinstance(name, str)), (cell, path))
         if part is wanted:
             if _is_cell(key):
                 return f"cell {printable(key)}"
@@ -81,13 +83,6 @@ def _place(value: Any, wanted: dict[str, Any], key: str) -> str:
         items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
         todo += [(one, name, ()) if _is_cell(name := str(at)) else (one, cell, (*path, name)) for at, one in items]
     raise AssertionError("the mapping is not in the value")
-
-
-def _names(part: dict[str, Any]) -> list[str]:
-    """The id of the cell that a mapping is about, if it tells one."""
-    inner = part.get("cell")
-    told = (part.get("id"), inner, inner.get("id") if isinstance(inner, dict) else None)
-    return [name for name in told if isinstance(name, str)]
 
 
 def _is_cell(key: str) -> bool:

@@ -123,15 +123,11 @@ def _json_records(source: Path) -> list[CellRecord]:
         raise LoadError(f"{source}: field {kind} is {shown(entries)}; it should be a list")
     if kind == "cells":
         return [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(entries)]
-    cells = []
-    for i, entry in enumerate(entries):
-        extra = entry.get("extra_info", {}) if isinstance(entry, dict) else None
-        if not isinstance(extra, dict):
-            raise LoadError(
-                f"{source}: benchmarks[{i}] is {shown(entry)}; it should be a mapping with one in extra_info"
-            )
-        cells.append((f"{source}: benchmarks[{i}]", extra))
-    return _of_properties(source, cells)
+    tests = [(f"{source}: benchmarks[{i}]", entry) for i, entry in enumerate(entries)]
+    for where, entry in tests:
+        if not isinstance(entry, dict) or not isinstance(entry.get("extra_info", {}), dict):
+            raise LoadError(f"{where} is {shown(entry)}; it should be a mapping with one in extra_info")
+    return _of_properties(source, [(where, entry.get("extra_info", {})) for where, entry in tests])
 
 
 def _junit_records(source: Path) -> list[CellRecord]:

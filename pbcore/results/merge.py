@@ -45,12 +45,11 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
-            known = chosen.get(entry.cell.id)
-            reason = None if known is None else conflict(known, entry)
-            if reason:
+            known = chosen.setdefault(entry.cell.id, entry)
+            if reason := conflict(known, entry):
                 conflicts.append(f"{printable(entry.cell.id)} ({path}): {reason}")
             else:
-                chosen[entry.cell.id] = entry if known is None else min(known, entry, key=_order)
+                chosen[entry.cell.id] = min(known, entry, key=_order)
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(
@@ -111,10 +110,7 @@ def _check_data(entry: StoredCell, path: str, data: dict[tuple[str, int | str], 
 
 def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     there: dict[int, set[int]] = {}
-    for where, facts in parts:
-        shard = facts.get("shard")
-        if shard is None:
-            continue
+    for where, shard in [(where, facts["shard"]) for where, facts in parts if facts.get("shard") is not None]:
         match = _SHARD.fullmatch(shard)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise LoadError(f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3")

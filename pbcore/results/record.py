@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from itertools import groupby
@@ -83,8 +83,7 @@ class SampleRecord:
     @classmethod
     def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
         """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated` does."""
-        sample: SampleRecord = _sample(data, where)
-        return sample
+        return _sample(data, where)
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -229,7 +228,7 @@ class CellRecord:
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
-_sample = partial(validated, lambda: shape(SampleRecord))
+_sample: Callable[[Any, str], SampleRecord] = partial(validated, lambda: shape(SampleRecord))
 _cell = partial(
     validated,
     lambda: shape(CellRecord, served=(dict[str, Any] if (part := part_class()) is None else shape(part)) | None),

@@ -194,9 +194,11 @@ def parse_cell(text: str, where: str) -> StoredCell:
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
     """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
     per seed, and its aggregates are theirs."""
+    if cell.status != "ok":
+        return StoredCell(cell, tuple(samples))
     places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
-    if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(samples)):
+    if len(indices) != cell.n_samples or len(places) != len(samples):
         raise LoadError(
             f"{where}: cell {printable(cell.id)}: {counted(len(samples), 'answer')} to "
             f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
