@@ -34,8 +34,12 @@ SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
 }
 _ALL: dict[str, Any] = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}
 RESULTS_FILE = "results_parallelbench.json"
-_TOP_K = {"confidence_topk": "confidence", "topk_margin": "margin", "entropy_topk": "entropy"} | {
-    name: name for name in ("left_to_right", "random")
+_TOP_K = {
+    "confidence_topk": "confidence",
+    "topk_margin": "margin",
+    "entropy_topk": "entropy",
+    "left_to_right": "left_to_right",
+    "random": "random",
 }
 
 
