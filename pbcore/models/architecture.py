@@ -55,6 +55,12 @@ class Architecture:
         return key
 
 
+def first_eos(raw: Mapping[str, Any]) -> Any:
+    """The first EOS id that config.json names, else its padding's; None without either."""
+    named = raw.get("eos_token_id", raw.get("pad_token_id"))
+    return next(iter(named), None) if isinstance(named, list) else named
+
+
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
     """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides the number of
     layers.
@@ -84,8 +90,7 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         config.is_causal = config.use_cache = False
         size: int = config.vocab_size
         mask_id, eos_id = (token if token and token < size else None for token in (family.mask_id, family.eos_id))
-        named = raw.get("eos_token_id", raw.get("pad_token_id"))
-        first = next(iter(named), None) if isinstance(named, list) else named
+        first = first_eos(raw)
         result = Architecture(
             name,
             model_class,

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pbcore.models.adapter import Adapter, merge, read_adapter
-from pbcore.models.architecture import Architecture, architecture
+from pbcore.models.architecture import Architecture, architecture, first_eos
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -156,9 +156,8 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
     kind, config = str(raw.get("model_type")), module.config
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
-    eos_id = raw.get("eos_token_id", raw.get("pad_token_id"))
     shift = bool(raw.get("shift_logits", kind.lower() == "dream"))
-    return Architecture(kind, type(module), config, {}, raw.get("mask_token_id"), eos_id, shift)
+    return Architecture(kind, type(module), config, {}, raw.get("mask_token_id"), first_eos(raw), shift)
 
 
 def plain_info(entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype) -> dict[str, Any]:

@@ -194,6 +194,9 @@ class TestWrongCheckpoints:
         assert ran.exists()
         assert model.info["remote_code"] is True
         assert model.caches == frozenset()
+        edit_config(folder, eos_token_id=[2, 3])  # of several, the first
+        several: Any = load_model(str(folder), trust_remote_code=True)
+        assert several.eos_id == 2
 
 
 class TestShapes:

@@ -77,6 +77,14 @@ def model(folder: Path) -> native.DiffusionGemma:
     )
 
 
+@pytest.mark.skipif(find_spec("optimum") is not None, reason="the library is installed")
+def test_quantization_names_what_is_missing(folder: Path) -> None:
+    """It is passed on, so that no record names one that was not used."""
+    entry = ModelEntry("gemma", "diffusion_gemma", folder=folder)
+    with pytest.raises(ModelError, match="quanto"):
+        native.load_diffusion_gemma(entry, "cpu", None, LoadOptions(quantization="quanto-int8"))
+
+
 PROMPTS = ["Bob Jones", [{"role": "user", "content": "Copy this list: "}]]
 
 
