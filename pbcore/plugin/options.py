@@ -1,6 +1,7 @@
 """The options of the group "pbcore", each with an ini/TOML equivalent `pbcore_<name>`, read into one Settings value."""
 
 import argparse
+import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -145,13 +146,16 @@ def usage_errors(option: str = "") -> Iterator[None]:
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again, by `seed` alone if given, with the options that decide the answer."""
+    """The command that runs one sample again from the folder where pytest was started, by `seed` alone if given, with
+    the options that decide the answer."""
     head, _, name = node_id.rstrip("]").partition("[")
     file, _, function = head.partition("::")
-    if not (config.rootpath / file).exists():  # a stock cell, run from the installed package
-        head = f"{STOCK / Path(file).name}::{function}"
+    if (config.rootpath / file).exists():  # node ids begin at the project's root
+        file = os.path.relpath(config.rootpath / file, config.invocation_params.dir)
+    else:  # a stock cell, run from the installed package
+        file = str(STOCK / Path(file).name)
     numbered = name.rpartition("/")[2].isdecimal()
-    words = ["pytest", f"{head}[{name if numbered else f'{name}/{sample}'}]"]
+    words = ["pytest", f"{file}::{function}[{name if numbered else f'{name}/{sample}'}]"]
     for option in OPTIONS:
         value: Any = config.getoption(option.dest, None)
         if option.field == "seed" and value is not None and seed is not None:

@@ -15,7 +15,11 @@ from tests.plugin.conftest import Run
 
 def test_a_stock_cell_is_named_by_its_installed_file(tmp_path: Path) -> None:
     """A project that has no such file runs the package's; its own file keeps its name."""
-    config = SimpleNamespace(rootpath=tmp_path, getoption=lambda name, default: default)
+    config = SimpleNamespace(
+        rootpath=tmp_path,
+        invocation_params=SimpleNamespace(dir=tmp_path),
+        getoption=lambda name, default: default,
+    )
     node = "benches/test_puzzles.py::test_cell[ideal/sudoku/random-k2]"
     stock = Path(pbcore.benches.__file__).parent / "test_puzzles.py"
     assert shlex.split(rerun(config, node, 3))[1] == f"{stock}::test_cell[ideal/sudoku/random-k2/3]"  # type: ignore[arg-type]
@@ -58,6 +62,17 @@ class TestStopAtFirst:
         shown = [line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))]
         assert shown
         assert set(shown) <= set(again.stdout.lines)
+
+    def test_the_command_holds_where_pytest_was_started(
+        self, in_process: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a folder of the project, whose node ids begin at its root."""
+        monkeypatch.chdir(project.path / "benches")
+        result = in_process("test_waiting_line.py", *WRONG, "--limit 12 -x")
+        (line,) = (line for line in result.stdout.lines if line.startswith("rerun this sample:"))
+        words = shlex.split(line)
+        assert words[4].startswith("test_waiting_line.py::test_cell[")
+        in_process(*words[4:]).assert_outcomes(failed=1)
 
     def test_the_command_repeats_the_options_that_decide_the_answer(self, run: Run) -> None:
         """Switches and values; what selects cells is in the node id."""
