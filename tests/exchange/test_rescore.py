@@ -15,7 +15,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
-from pbcore.metrics import grammar
+from pbcore.metrics import grammar, semantic
 from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
@@ -172,13 +172,30 @@ class TestTools:
         assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
 
     def test_the_tools_that_scored_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """LanguageTool where a grammar was scored with it; not where it is there and wasn't needed."""
+        """LanguageTool and BERTScore where a text was scored with them; not where they are there and weren't needed."""
         server = SimpleNamespace(identity="LanguageTool 9")
         checker = SimpleNamespace(server=server, check=lambda texts: [Verdict() for _ in texts])
+        meaning = SimpleNamespace(source="some model", f1=lambda texts, _: [0.5 for _ in texts])
         monkeypatch.setattr(grammar, "checker", lambda: checker)
-        for task, tools in ((COPY, {}), ("text_writing/w2s_easy", {"LanguageTool": "LanguageTool 9"})):
+        monkeypatch.setattr(semantic, "available", lambda: True)
+        monkeypatch.setattr(semantic, "scorer", lambda: meaning)
+        both = {"LanguageTool": "LanguageTool 9", "BERTScore": "some model"}
+        for task, tools in ((COPY, {}), ("text_writing/paraphrasing", both)):
             made, _ = rescore(run_of(tmp_path / "old" / task, task).path, tmp_path / task)
             assert made.read_run()["parent"]["tools"] == tools
+
+    def test_what_was_not_measured_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Once for all cells that lack it for the same reason."""
+
+        def gone() -> None:
+            raise Unavailable("no LanguageTool here")
+
+        monkeypatch.setattr(grammar, "checker", gone)
+        _, results = rescore(run_of(tmp_path / "old", "text_writing/w2s_easy").path, tmp_path / "new")
+        assert rescored_text(results).splitlines() == [
+            "1 cell scored again, 1 with the same scores",
+            "not measured in 1 cell: grammar, v1, v2: no LanguageTool here",
+        ]
 
     @pytest.mark.slow
     def test_without_torch(self, tmp_path: Path) -> None:
