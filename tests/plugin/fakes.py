@@ -78,7 +78,7 @@ class Config:
             pytest_pbcore_begin=lambda config: None,
             pytest_pbcore_summary=lambda config: [],
         )
-        self.invocation_params = SimpleNamespace(args=("benches", "--limit", 4))
+        self.invocation_params = SimpleNamespace(args=("benches", "--limit", 4), dir=root)
 
     def getoption(self, name: str, default: Any = None) -> Any:
         return getattr(self.option, name, default)
