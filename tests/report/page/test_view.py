@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,24 @@ class TestCommand:
         monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
         assert not complete(write_page(run(tmp_path, n=100).path))
+
+    def test_several_runs_are_served_until_ctrl_c(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The browser opens the address that is printed, which answers; Ctrl-C ends the server and the command."""
+        opened: list[str] = []
+        monkeypatch.setattr(webbrowser, "open", opened.append)
+
+        def interrupted(server: ThreadingHTTPServer) -> None:
+            threading.Thread(target=server.handle_request).start()
+            assert get(opened[0])[0] == 200
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupted)
+        assert main(["view", *(str(run(tmp_path, name).path) for name in "ab")]) == 0
+        assert capsys.readouterr().out.splitlines() == [opened[0], "Ctrl-C ends it"]
+        with pytest.raises(urllib.error.URLError):
+            get(opened[0])
 
     def test_the_latest_run(self, tmp_path: Path) -> None:
         """Without a name the newest run directory is taken; a folder without one is named."""
