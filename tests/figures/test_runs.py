@@ -119,6 +119,17 @@ class TestFigure6:
         with pytest.raises(InputError, match="top-k over k"):
             figure6(cells("waiting_line/copy", {"random-k1": 1.0, "random-k2": 0.5}))
 
+    def test_tasks_at_one_place_share_a_name(self) -> None:
+        """Names that would cover each other stand in one label; a task further along either axis has its own."""
+        right = {"random-k1": 1.0, "random-k2": 1.0, "random-k2+b8": 1.0}
+        found = [
+            *(one for task in ("copy", "sort") for one in cells(f"waiting_line/{task}", right)),
+            *cells("waiting_line/shuffle", {**right, "random-k2": 0.1, "random-k2+b8": 0.1}),
+            *cells("waiting_line/reverse", {**right, "random-k2+b8": 0.9}),
+        ]
+        labels = {text.get_text(): getattr(text, "xy", None) for text in figure6(found).figure.axes[0].texts}
+        assert labels == {"copy, sort": (1.5, 0), "shuffle": (pytest.approx(1.2 / 1.1), 0), "reverse": (1.5, -5)}
+
 
 def sized(tokens: int | None, sampler: str = "random-k2", right: float = 1.0, task: str = "waiting_line/copy") -> Entry:
     """A cell with this canvas length; None: the task's own."""

@@ -215,7 +215,6 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
         raise InputError(f"{full}: {why}")
     if task.get_config("num_fewshot") is None:
         task.set_config(key="num_fewshot", value=0)
-    task.set_fewshot_seed(seed=FEWSHOT_SEED)
     config = json.dumps(task.dump_config(), sort_keys=True, default=str)
     scorer = HarnessScorer(task, f"{version('lm_eval')}-{hashlib.sha256(config.encode()).hexdigest()[:16]}")
     known = SCORERS.all().get(full)
@@ -252,7 +251,8 @@ def _why_not(task: Any, unsafe: bool) -> str | None:
 
 
 def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:
-    """The first `limit` questions of a task."""
+    """The first `limit` questions of a task; its solved examples are drawn anew, as the harness draws them."""
+    task.set_fewshot_seed(seed=FEWSHOT_SEED)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
     samples = []
     for instance in task.instances:

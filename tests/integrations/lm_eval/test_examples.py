@@ -1,32 +1,74 @@
-"""The tasks of docs/examples/lm-eval."""
+"""The tasks of docs/examples/lm-eval, and the solved examples in the questions of others."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integrations.lm_eval.harness import needs_harness
+from pbcore.tasks import Task, load_task, registry
+from pbcore.tasks.scoring import SCORERS
+from tests.integrations.lm_eval.harness import needs_harness, write_task
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "examples" / "lm-eval"
+SHORT: dict[str, Any] = {
+    "output_type": "generate_until",
+    "doc_to_text": "{{question}}",
+    "doc_to_target": "answer",
+    "generation_kwargs": {"until": ["\n"], "max_gen_toks": 4},
+    "metric_list": [{"metric": "exact_match"}],
+}
 
 
-def test_the_harness_reads_them_from_the_projects_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every question of the file is one of the task's, and a right answer scores 1."""
+@pytest.fixture
+def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Task]:
+    """Adds a task of a folder for this test alone."""
     needs_harness()
     from pbcore.integrations.lm_eval.tasks import add_harness_tasks
-    from pbcore.tasks import load_task, registry
-    from pbcore.tasks.scoring import SCORERS
 
     monkeypatch.setattr(registry, "_ADDED", {})
     monkeypatch.setattr(SCORERS, "_registered", dict(SCORERS.all()))
+
+    def added(name: str, folder: Path) -> Task:
+        assert add_harness_tasks([name], folder) == [name]
+        return load_task(name)
+
+    return added
+
+
+def test_the_harness_reads_them_from_the_projects_folder(
+    add: Callable[[str, Path], Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every question of the file is one of the task's, and a right answer scores 1."""
     monkeypatch.chdir(ROOT)
-    assert add_harness_tasks(["lm_eval/insert"], FOLDER) == ["lm_eval/insert"]
-    task = load_task("lm_eval/insert")
+    task = add("lm_eval/insert", FOLDER)
     rows = [json.loads(line) for line in (FOLDER / "insert.jsonl").read_text().splitlines()]
     assert len(task.samples) == len(rows) == 40
     answers = [row["answers"][1] for row in rows] + [row["wrong"] for row in rows]
     scored = task.score_many(answers, task.samples * 2)
     assert [one.scores["exact_match"] for one in scored] == [1] * 40 + [0] * 40
+
+
+@pytest.mark.parametrize("shots", [None, 2])
+def test_solved_examples_are_those_that_the_harness_draws(
+    add: Callable[[str, Path], Task], tmp_path: Path, shots: int | None
+) -> None:
+    """With its own seed; none where the task doesn't say how many."""
+    rows = [{"question": one.prompt, "answer": one.answer} for one in load_task("waiting_line/copy", n=3).samples[:8]]
+    write_task(tmp_path, "copies", rows[:3], rows[3:], num_fewshot=shots, **SHORT)
+    task = add("lm_eval/copies", tmp_path)
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    from pbcore.integrations.lm_eval.model import PbcoreLM
+
+    manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
+    lm = PbcoreLM("tiny", "random-k4", device="cpu")
+    found = simple_evaluate(lm, tasks=["copies"], task_manager=manager, bootstrap_iters=0)
+    prompts = [str(sample.prompt) for sample in task.samples]
+    assert prompts == [row["arguments"][0][0] for row in found["samples"]["copies"]]
+    assert sum(str(row["question"]) in prompts[0] for row in rows[3:]) == found["n-shot"]["copies"] == (shots or 0)
