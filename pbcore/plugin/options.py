@@ -174,8 +174,8 @@ def _value(config: pytest.Config, option: Option) -> Any:
     value = config.getoption(option.dest, None)
     if value is not None:
         return value
-    raw = config.getini(option.dest)
     try:
+        raw = config.getini(option.dest)
         return None if raw is None else option.read(raw)
-    except argparse.ArgumentTypeError as error:
+    except (argparse.ArgumentTypeError, pytest.UsageError) as error:
         raise pytest.UsageError(f"ini option {option.dest}: {error}") from error

@@ -47,8 +47,9 @@ def back(text: str) -> str:
 
 class TestCsv:
     def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
-        """No text of either file begins as a formula, and none is lost."""
+        """No text of either file begins as a formula, and none is lost; lines end alike on every system."""
         cells, samples = write_csv(run_of(tmp_path).path, tmp_path / "out")
+        assert not any(b"\r\n" in file.read_bytes() for file in (cells, samples))
         for row in (*rows(cells), *rows(samples)):
             for name, value in row.items():
                 number = value.replace(".", "", 1).replace("e-", "", 1).lstrip("-").isdecimal()

@@ -100,6 +100,11 @@ class TestStopAtFirst:
                     places += range(int(first), int(last or first) + 1)
         assert sorted(places) == list(range(32))
 
+    def test_tokens_that_are_masked_again(self, run: Run) -> None:
+        """The trajectory of a sampler that masks tokens again has each step's canvas."""
+        result = run("--model tiny --task shuffle --sampler wino-0.3 --limit 4 --per-sample")
+        result.stdout.fnmatch_lines(["            step *masked again: *"])
+
 
 class TestSample:
     def test_a_sample_is_found_whatever_the_limit(self, run: Run) -> None:

@@ -69,6 +69,8 @@ class TestCells:
         result = in_process(write(project, "test_own.py", OWN), "benches/test_waiting_line.py", *CELLS)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "the same cell is collected twice" in result.stderr.str()
+        assert "resume" not in result.stdout.str()
+        assert not (project.path / "reports").exists()
 
     @pytest.mark.parametrize(
         ("old", "new", "said"),

@@ -109,6 +109,7 @@ def test_a_sampler_that_contradicts_the_task_is_left_out(run: Run, project: pyte
         ({"unsafe_code": True}, "*--confirm-run-unsafe-code*"),
         ({"output_type": "multiple_choice", "doc_to_choice": ["2", "3"]}, "*judged by likelihoods*pbcore lm-eval*"),
         ({"repeats": 2}, "*repeats*"),
+        ({"doc_to_image": "image"}, "*images or sound*"),
     ],
 )
 def test_tasks_that_can_not_be_cells(run: Run, project: pytest.Pytester, config: dict[str, Any], message: str) -> None:

@@ -1,0 +1,233 @@
+"""What users are told of input that can't be used, whole: a file per room in `test_refusals/`.
+
+After a change that is meant, `pytest tests/test_refusals.py --force-regen` writes the files anew; read their diff."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pytest_regressions.file_regression import FileRegressionFixture
+
+from pbcore.cli import add_command
+from pbcore.errors import PbcoreError
+from pbcore.figures import measured, runs, sweeps
+from pbcore.names import parse
+from pbcore.report.view import latest
+from pbcore.results import create
+from tests.exchange.test_rescore import run_of
+from tests.integrations.lm_eval.harness import needs_harness, write_task
+from tests.plugin.conftest import Run, apart, entry_points, in_process, modules, project, run
+from tests.results import factory
+from tests.test_outputs import stored, under
+
+__all__ = ["apart", "entry_points", "in_process", "modules", "project", "run"]  # fixtures
+
+
+@pytest.fixture
+def check(file_regression: FileRegressionFixture, request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Compares the messages of calls with the test's file."""
+
+    def told(calls: Mapping[str, Callable[[], object] | str]) -> None:
+        lines = []
+        for name, call in calls.items():
+            try:
+                message = call if isinstance(call, str) else f"not refused: {call()}"
+            except (PbcoreError, ValueError) as error:
+                message = str(error)
+            lines.append(f"{name}: {message.replace(str(tmp_path), '…')}")
+        name = request.node.name.removeprefix("test_")
+        file_regression.check("\n".join(lines) + "\n", encoding="utf-8", basename=name)
+
+    return told
+
+
+def copies(*levels: str, **more: Any) -> list[Any]:
+    return stored(factory.cell("tiny", "waiting_line/copy", level, **more) for level in levels)
+
+
+def main_of(*words: str) -> str:
+    """Runs a command with its error as an exception."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    add_command(commands, words[0])
+    parsed = commands.choices[words[0]].parse_args(words[1:])
+    parsed.more = []
+    return str(parsed.run(parsed))
+
+
+def test_figures(check: Any, tmp_path: Path) -> None:
+    """What a figure needs."""
+    dummy = factory.write(create(tmp_path, "dummy"), [factory.cell("d", dummy=True)]).path
+    short = [under(factory.cell(sampler="random-k2"), options={"max_new_tokens": 8})] * 2
+    short += [under(factory.cell(sampler="random-k2"), options={"max_new_tokens": 16})]
+    check(
+        {
+            "no runs": lambda: main_of("figures", "3"),
+            "a run too many": lambda: main_of("figures", "2a", str(dummy)),
+            "blocks": lambda: main_of("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
+            "n of the frontier": lambda: main_of("theory", "--frontier", "--n", "13"),
+            "random weights alone": lambda: runs.read([dummy]),
+            "3": lambda: runs.figure3(stored([factory.cell(task="waiting_line/sort")])),
+            "4": lambda: sweeps.figure4(copies("random-k2", length="5")),
+            "4, other questions": lambda: sweeps.by_length(copies("random-k2", length="5,10")[0]),
+            "5": lambda: sweeps.figure5(copies("random-k2")),
+            "6": lambda: sweeps.figure6(copies("random-k2")),
+            "7": lambda: runs.figure7(stored([factory.cell(task="waiting_line/sort")])),
+            "length": lambda: sweeps.over_length(copies("random-k2")),
+            "length twice": lambda: sweeps.over_length(stored(short)),
+            "questions": lambda: runs.over_questions(copies("random-k2")),
+            "one question": lambda: measured.questions("insert_random", 4, 2, different=True),
+            "no infilling": lambda: measured.questions("sort", 4, 2),
+            "squares": lambda: measured.questions("latin_square", 4, 2),
+        }
+    )
+
+
+def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the commands that read runs."""
+    made = factory.write(create(tmp_path, "run"), [factory.cell(), factory.cell(sampler="random-k4")]).path
+    empty = create(tmp_path, "empty").path
+    (empty / "cells").mkdir(exist_ok=True)
+    asked = run_of(tmp_path / "asked").path
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = str(made)
+    check(
+        {
+            "nothing to export": lambda: main_of("export", str(empty), "--csv", str(tmp_path / "x")),
+            "no format": lambda: main_of("export", path),
+            "no pyarrow": lambda: main_of("export", path, "--parquet", str(tmp_path / "x")),
+            "no answers": lambda: main_of("rescore", str(empty)),
+            "no steps": lambda: main_of("rescore", str(asked), "--cot-answer", "whole"),
+            "published alone": lambda: main_of("report", path, "--published", "x.csv"),
+            "as": lambda: main_of("report", path, "--against-published", "--as", "ours="),
+            "no factor": lambda: main_of("vary"),
+            "one level": lambda: main_of("vary", "--of", path),
+            "no pair": lambda: main_of("compare", path, path, "--sampler", "=x"),
+            "twice": lambda: main_of("compare", path, path, "--sampler", "a=b", "--sampler", "a=c"),
+            "no such name": lambda: main_of("compare", path, path, "--sampler", "random-k3=random-k4"),
+            "no run": lambda: latest(tmp_path / "none"),
+        }
+    )
+
+
+def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the harness's tasks and of the model that it asks."""
+    needs_harness()
+    from pbcore.integrations.lm_eval.likelihood import bounds
+    from pbcore.integrations.lm_eval.model import PbcoreLM
+    from pbcore.integrations.lm_eval.records import write_run
+    from pbcore.integrations.lm_eval.tasks import add_harness_tasks, asked
+
+    monkeypatch.chdir(tmp_path)
+    task = {
+        "output_type": "generate_until",
+        "doc_to_text": "{{q}}",
+        "doc_to_target": "a",
+        "metric_list": [{"metric": "exact_match"}],
+    }
+
+    def added(**config: Any) -> Callable[[], object]:
+        folder = write_task(
+            tmp_path / str(len(list(tmp_path.iterdir()))), "sums", [{"q": "1", "a": "1"}], **task | config
+        )
+        return lambda: add_harness_tasks(["lm_eval/sums"], folder)
+
+    def settings(sampler: str, **given: Any) -> Callable[[], object]:
+        return lambda: asked(given, parse(sampler), 8)
+
+    other = tmp_path / "results_1.json"
+    other.write_text(json.dumps({"config": {}}))
+    bare = tmp_path / "bare" / "results_2.json"
+    bare.parent.mkdir()
+    bare.write_text(json.dumps({"config": {"pbcore": {}}, "configs": {"sums": {}}}))
+    lm, ideal = PbcoreLM("tiny", "random-k2", device="cpu"), PbcoreLM("ideal", "random-k2", device="cpu")
+    block: Any = SimpleNamespace(_model=SimpleNamespace(name="b"), loglikelihood=PbcoreLM.loglikelihood)
+    check(
+        {
+            "no model": lambda: PbcoreLM(),
+            "sampler": lambda: PbcoreLM("tiny", "confidenc-k2"),
+            "batch size": lambda: PbcoreLM("tiny", "random-k2", device="cpu", batch_size="0"),
+            "template by name": lambda: lm.chat_template("default"),
+            "no template": lambda: ideal.apply_chat_template([{"role": "user", "content": "x"}]),
+            "rolling": lambda: lm.loglikelihood_rolling([]),
+            "likelihood": lambda: block.loglikelihood(block, []),
+            "draws": lambda: bounds(lm._model, [([1], [2])], 1, [0], 1),
+            "no continuation": lambda: bounds(lm._model, [([1], [])], 2, [0], 1),
+            "two results": lambda: write_run([other, other], tmp_path / "run"),
+            "no samples": lambda: write_run([bare], tmp_path / "run2"),
+            "no results": lambda: main_of("lm-eval", "import", str(tmp_path / "none")),
+            "output": lambda: main_of("lm-eval", "run", "--output_path", "x.json"),
+            "import": lambda: main_of("lm-eval", "import"),
+            "length": settings("random-k2", max_gen_toks=0),
+            "until": settings("random-k2", until=1),
+            "unknown setting": settings("random-k2", num_beams=4),
+            "temperature": settings("random-k2", temperature="hot"),
+            "greedy": settings("random-k2+t0.5", do_sample=False),
+            "sampled": settings("random-k2", do_sample=True, temperature=0.7),
+            "sampled otherwise": settings("random-k2+t0.5", do_sample=True, temperature=0.7),
+            "folder": lambda: add_harness_tasks(["lm_eval/x"], tmp_path / "none"),
+            "no task": lambda: add_harness_tasks(["lm_eval/nothing-at-all"], bare.parent),
+            "unsafe": added(unsafe_code=True),
+            "images": added(doc_to_image="q"),
+            "likelihoods": added(output_type="multiple_choice", doc_to_choice=["1", "2"]),
+            "prefix": added(gen_prefix="It is"),
+            "repeats": added(repeats=2),
+        }
+    )
+
+
+CELLS = "def test_cell(cell, model, task, benchmark):\n    cell.measure(model, task, benchmark)\n"
+MARK = "import pytest\n\n@pytest.mark.cells('waiting_line')\n"
+
+
+def test_plugin(check: Any, project: pytest.Pytester, run: Run, in_process: Run) -> None:
+    """Usage errors of pytest, by what was given."""
+    project.makeini("[pytest]\npbcore_limit = few\n")
+
+    def of(result: pytest.RunResult) -> str:
+        lines = [
+            line
+            for line in [*result.errlines, *result.outlines]
+            if re.match(r"(ERROR|E  )|.*(nothing is run|takes the fixture)", line)
+        ]
+        return "\n  ".join(line.replace(str(project.path), "…") for line in lines)
+
+    def file(text: str) -> str:
+        path = project.path / "test_own.py"
+        path.write_text(text)
+        return path.name
+
+    base = ("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--limit", "2")
+    texts = {"ini": of(run(*base[:-2]))}
+    project.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
+    run(*base, "--out", "done").assert_outcomes(passed=1)
+    check(
+        texts
+        | {
+            "estimate and workers": of(run(*base, "--estimate", "-n", "2")),
+            "estimate and gates": of(run(*base, "--estimate", "--gate", "done")),
+            "benchmark": of(run(*base, "--benchmark-disable")),
+            "no benchmark": of(run(*base, "-p", "no:benchmark")),
+            "a file": of(run(*base, "--out", "conftest.py")),
+            "not empty": of(run(*base, "--out", "done")),
+            "other settings": of(run(*base, "--n", "4", "--resume", "done")),
+            "a sample of a gate": of(run(*base, "--gate", "done", "--sample", "1")),
+            "no such sample": of(run(*base, "--sample", "1001")),
+            "without cell": of(in_process(file(MARK + "def test_it():\n    pass\n"), *base)),
+            "without mark": of(in_process(file(CELLS), *base)),
+            "category": of(in_process(file(MARK.replace("waiting_line", "lines") + CELLS), *base)),
+            "parameters": of(
+                in_process(
+                    file(MARK + "@pytest.mark.parametrize('n', [1, 2])\n" + CELLS.replace("(cell", "(n, cell")), *base
+                )
+            ),
+            "twice": of(in_process("benches", file(MARK + CELLS), *base)),
+        }
+    )
