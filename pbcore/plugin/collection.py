@@ -94,9 +94,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts a model's cells together (it is loaded once), and keeps this shard's part."""
-    names = _collected(items)
+    try:
+        names = _collected(items)
+    except pytest.UsageError as error:
+        if not hasattr(config, "workerinput"):
+            raise
+        session.shouldfail = str(error)  # a worker's usage error, which the controller would take for a crash
+        items.clear()
+        return
     # Where a file's grid is empty pytest makes one item to be skipped; the summary says what was left out and why.
     items[:] = [item for item in items if item in names or item.get_closest_marker("cells") is None]
     if not names:

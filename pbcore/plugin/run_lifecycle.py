@@ -38,7 +38,6 @@ class Outcome:
         self.judged: Counter[str] = Counter()
         self.resumed = 0
         self._refused = False  # before the first cell
-        self._collected = False
         self._deselected = 0  # cells that -k, -m or --shard leave out
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
@@ -145,10 +144,10 @@ class Outcome:
             _fail(session)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         write = terminalreporter.write_line
         if not self.planned:
-            self._summary_without_cells(terminalreporter)
+            self._summary_without_cells(terminalreporter, exitstatus)
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
         if settings(self._config).estimate:
@@ -179,13 +178,14 @@ class Outcome:
         if self.written:
             write(f"{run.path}: {', '.join(self.written)}")
 
-    def _summary_without_cells(self, terminalreporter: Any) -> None:
+    def _summary_without_cells(self, terminalreporter: Any, exitstatus: int) -> None:
         lines, option = self._left_out(), self._config.getoption
         if self._deselected:
             words = option("keyword", "") or option("markexpr", "") or "the selection"
             lines.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
         lines = [*(["no cell is left to measure"] if lines else []), *lines, *self.verdict]
-        if not lines and self._collected and (named := on_command_line(self._config, "model", "sampler", "task")):
+        collected = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if not lines and collected and (named := on_command_line(self._config, "model", "sampler", "task")):
             lines = [
                 f"{' and '.join(named)}: no collected test takes cells of "
                 f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
@@ -196,7 +196,6 @@ class Outcome:
             terminalreporter.write_line("\n".join(lines))
 
     def _begin(self, node_ids: Sequence[str]) -> None:
-        self._collected = True
         if self.planned or self._refused:
             return
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}

@@ -64,12 +64,16 @@ class TestCells:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "no parameters of its own" in result.stderr.str()
 
-    def test_a_cell_is_collected_once(self, in_process: Run, project: pytest.Pytester) -> None:
-        """Two files with the same cells would overwrite each other's records."""
-        result = in_process(write(project, "test_own.py", OWN), "benches/test_waiting_line.py", *CELLS)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "the same cell is collected twice" in result.stderr.str()
-        assert "resume" not in result.stdout.str()
+    @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+    def test_a_cell_is_collected_once(self, in_process: Run, project: pytest.Pytester, workers: str) -> None:
+        """Two files with the same cells would overwrite each other's records. No run is begun."""
+        own = write(project, "test_own.py", OWN)
+        result = in_process(own, "benches/test_waiting_line.py", *CELLS, "-n", workers)
+        assert result.ret == (pytest.ExitCode.USAGE_ERROR if workers == "0" else pytest.ExitCode.INTERRUPTED)
+        said = result.stderr.str() + result.stdout.str()
+        assert "the same cell is collected twice" in said
+        assert "no collected test" not in said
+        assert "resume" not in said
         assert not (project.path / "reports").exists()
 
     @pytest.mark.parametrize(
