@@ -375,7 +375,8 @@ def told(figure: Figure) -> str:
         lines.append(
             f"panel {axis.get_title()!r}: {axis.get_xlabel()!r} {axis.get_xscale()}, {axis.get_ylabel()!r} "
             f"{axis.get_yscale()}; y {np.round(axis.get_ylim(), 3).tolist()}; "
-            f"visible {axis.get_visible()}; inverted {axis.xaxis_inverted()}"
+            f"visible {axis.get_visible()}; inverted {axis.xaxis_inverted()}; "
+            f"minor ticks {len(axis.get_xticks(minor=True))}"
         )
         lines += [f"  text {one.get_text()!r} at {one.get_position()}" for one in axis.texts]
         for line in axis.lines:
