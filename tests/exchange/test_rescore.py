@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
 from pbcore.tasks import Sample, load_task
@@ -135,13 +138,38 @@ class TestScores:
         told = third.read_run()["parent"]
         assert (told["run"], told["parent"]["run"]) == ("b", "a")
 
-    def test_failed_cells_are_copied(self, tmp_path: Path) -> None:
-        """They have nothing to score and stay failed."""
+    def test_failed_cells_are_copied(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """They have nothing to score and stay failed; their questions, and those of an imported run, go along. Without
+        a name the new run stands beside the old one."""
         parent = run_of(tmp_path / "old")
         failed = error_cell(factory.cell(model="broken")[0], "boom")
         parent.write_cell(failed, ())
-        made, _ = rescore(parent.path, tmp_path / "new")
-        assert failed in [entry.cell for entry in load_stored(made.path)]
+        for folder in ("questions", "data"):
+            (parent.path / folder).mkdir()
+            (parent.path / folder / "more.json").write_text("{}")
+        assert main(["rescore", str(parent.path)]) == 0
+        made = Path(capsys.readouterr().out.splitlines()[-1])
+        assert made.parent == tmp_path
+        assert failed in [entry.cell for entry in load_stored(made)]
+        assert (made / "questions" / "more.json").exists()
+        assert (made / "data" / "more.json").exists()
+        told = RunDir(made).read_run()["parent"]["rescored"]
+        assert abs((datetime.now().astimezone() - datetime.fromisoformat(told)).total_seconds()) < 3600
+        assert "." not in told
+
+    def test_other_details_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Scores that are equal but for rounding haven't changed; but the key stands for the details, too."""
+        parent = run_of(tmp_path / "old")
+        [entry] = load_stored(parent.path)
+        nearly = [replace(one, scores={k: v + 1e-12 for k, v in one.scores.items()}) for one in entry.samples]
+        asked = load_task(COPY, limit=4)
+        same = rescore_cell(replace(entry, samples=tuple(nearly)), asked)
+        assert (same.changed, same.after.cell.conditions.key) == ({}, "k")
+        told = [replace(one, details={"why": "by an older version"}) for one in entry.samples]
+        other = rescore_cell(replace(entry, samples=tuple(told)), asked)
+        assert (other.changed, other.after.cell.conditions.key) == ({}, None)
+        far = [replace(one, scores={k: v - 0.25 for k, v in one.scores.items()}) for one in entry.samples]
+        assert rescore_cell(replace(entry, samples=tuple(far)), asked).changed["accuracy"] == 4
 
     def test_text_after_the_first_eos(self, tmp_path: Path) -> None:
         """A run that scored the whole canvas is scored so again."""
@@ -171,7 +199,8 @@ class TestTools:
         monkeypatch.setattr(grammar, "checker", gone)
         made, results = rescore(parent.path, tmp_path / "new")
         assert load_stored(made.path) == load_stored(parent.path)
-        assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
+        kept = "1 cell left unchanged: grammar: no LanguageTool here"
+        assert rescored_text(results).splitlines() == ["0 cells scored again, 0 with the same scores", kept]
 
     def test_the_tools_that_scored_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """LanguageTool and BERTScore where a text was scored with them; not where they are there and weren't needed."""
@@ -198,6 +227,23 @@ class TestTools:
             "1 cell scored again, 1 with the same scores",
             "not measured in 1 cell: grammar, v1, v2: no LanguageTool here",
         ]
+
+    def test_options_are_for_the_tools(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """They read the environment, where an option that isn't given leaves no trace; a folder that holds no model is
+        refused before anything is scored."""
+        names = (NO_DOWNLOAD_VARIABLE, URL_VARIABLE, semantic.MODEL_VARIABLE)
+        run_of(tmp_path / "old")
+        for given in ([], ["--no-download", "--languagetool-url", "http://x"]):
+            with monkeypatch.context() as patch:
+                for name in names:
+                    patch.setenv(name, "")  # so that it is put back
+                    patch.delenv(name)
+                assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / f"new{len(given)}"), *given]) == 0
+                assert [os.environ.get(name) for name in names] == (["1", "http://x", None] if given else [None] * 3)
+                assert main(["rescore", str(tmp_path / "old"), "--bertscore-model", str(tmp_path / "none")]) == 2
+        assert str(tmp_path / "none") in capsys.readouterr().err
 
     @pytest.mark.slow
     def test_without_torch(self, tmp_path: Path) -> None:
