@@ -106,13 +106,14 @@ def sample_record(
     as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
+    unknown = told or (answer.answer_tokens is None and not answer.token_ids)
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
     return SampleRecord(
         index=int(index),
         text=answer.text,
         nfe=nfe,
         rows=None if nfe is None else answer.rows or nfe,
-        canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
+        canvas_tokens=None if unknown else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
         answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         steps=steps,
         confidences=[float(value) for value in answer.confidences],

@@ -56,6 +56,16 @@ class TestFigures:
 
 
 class TestTheory:
+    def test_the_frontier_without_a_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Tables alone: nothing is written."""
+        monkeypatch.chdir(tmp_path)
+        words = ["--frontier", "--n", "2", "--samples", "2", "--sampler", "random-k2", "--seed", "1"]
+        assert main(["theory", *words]) == 0
+        assert capsys.readouterr().out.endswith(" intervals reach down to the frontier of the sampler's kind\n")
+        assert not list(tmp_path.iterdir())
+
     def test_without_frontier_it_is_the_closed_forms(self, capsys: pytest.CaptureFixture[str]) -> None:
         """As before."""
         assert main(["theory", "--n", "4"]) == 0

@@ -112,7 +112,8 @@ class TestFigure6:
             "confidence-k2": 1.0,
             "confidence-k2+b8": 1.0,
         }
-        [row] = figure6(cells("waiting_line/copy", scores)).rows
+        others = {"threshold-0.9": 0.1, "random-k2+t1.0": 0.2}  # no plain top-k
+        [row] = figure6(cells("waiting_line/copy", scores | others)).rows
         assert row["parallelizability"] == pytest.approx(((1 + 1) / 1.5 + 3 / 2) / 2)
         assert row["gain per halved block"] == pytest.approx((20 / 2 + 0) / 2)
         assert row["curves"] == 2

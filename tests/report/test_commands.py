@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -51,6 +53,21 @@ class TestCommands:
         assert {run.path / "report.md", run.path / "report.html"} <= set(map(Path, marks[0]))
         assert marks[0].keys() == marks[1].keys()
         assert (set(marks[0].values()), set(marks[1].values())) == ({False}, {True})
+
+    def test_other_warnings_go_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Those of damaged cells are lines on stderr; any other stays a warning."""
+        from pbcore.report import commands
+
+        read = commands.read_all
+
+        def warned(*given: Any, **how: Any) -> Any:
+            warnings.warn("something else", FutureWarning, stacklevel=2)
+            return read(*given, **how)
+
+        monkeypatch.setattr(commands, "read_all", warned)
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        with pytest.warns(FutureWarning, match="something else"):
+            assert command("report", run.path) == 0
 
     def test_the_page_of_a_run_has_its_facts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """With --out every file that is written is named on the screen, and the page says how the run was made."""
@@ -169,6 +186,13 @@ class TestCommands:
         page = capsys.readouterr().out
         assert "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0 points" in page
         assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
+
+    def test_compare_writes_files(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The comment for a pull request, whose name is told, beside the tables on the terminal."""
+        path = factory.write(create(tmp_path, "r"), [factory.cell()]).path
+        assert command("compare", path, path, "--markdown", tmp_path / "comment.md") == 0
+        assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "comment.md")
+        assert (tmp_path / "comment.md").read_text().startswith("### A = r, B = r: 1 cell compared")
 
     def test_compare_models_of_other_names(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A name may hold `=`; of the ways to divide the value, the one that names models of both runs counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,22 @@ def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["vary", "--of", str(plain.path)]) == 2
     assert main(["vary"]) == 2
     assert "--factor" in capsys.readouterr().err
+
+
+def test_a_run_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status is pytest's, which has said why."""
+    asked: list[list[str]] = []
+
+    def started(words: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        asked.append(words)
+        return subprocess.CompletedProcess(words, 4)
+
+    monkeypatch.setattr("pbcore.report.commands.subprocess.run", started)
+    monkeypatch.chdir(tmp_path)
+    assert main(["vary", "--factor", "seed=0-1", "--factor", "threads=1,2", "--model", "none"]) == 4
+    words = ["-m", "pytest", "--pyargs", "pbcore.benches", "--seed", "0-1", "--factor", "threads=1,2", "--out"]
+    assert asked[0][1:10] == words
+    assert asked[0][11:] == ["--model", "none"]
 
 
 @pytest.mark.slow

@@ -126,9 +126,6 @@ def _cell(
         seeds=[told["seed"]] * len(documents),
         absent=absent,
     )
-    if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
-        samples = [replace(one, canvas_tokens=None) for one in samples]
-        cell = replace(cell, tokens_per_step=None)
     asked = tuple(_sample(name, row) for row in documents)
     questions = Task(name, "lm_eval", asked, scorer="", headline=headline, data_hash=data_hash)
     return StoredCell(cell, tuple(samples)), questions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -183,6 +184,25 @@ def test_what_the_harness_is_given(
     between = words[1 : -len(own)]
     assert between[: len(added)] == added
     assert len(between) == len(added) + bool(added)  # the folder is named anew each time
+
+
+@pytest.mark.parametrize(("ends", "status"), [(None, 0), (SystemExit(), 0), (SystemExit(3), 3), (SystemExit("x"), 1)])
+def test_the_harness_own_commands(
+    ends: SystemExit | None, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ls` and `validate` are the harness's, which reads the words and ends as it likes."""
+    import lm_eval.__main__ as harness
+
+    def evaluate() -> None:
+        print(sys.argv)
+        if ends is not None:
+            raise ends
+
+    monkeypatch.setattr(harness, "cli_evaluate", evaluate)
+    before = list(sys.argv)
+    assert main(["lm-eval", "ls", "tasks"]) == status
+    assert capsys.readouterr().out == "['lm_eval', 'ls', 'tasks']\n"
+    assert sys.argv == before
 
 
 def test_results_files_come_by_date(tmp_path: Path) -> None:

@@ -189,6 +189,15 @@ def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:
         evaluate(folder, "roll", PbcoreLM(str(llada), "confidence-k1", device="cpu"))
 
 
+def test_a_server_is_measured_as_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness would ask it one request after the other."""
+    far = SimpleNamespace(name="far", info={"family": "server"})
+    monkeypatch.setattr("pbcore.integrations.lm_eval.model.load_model", lambda *given, **options: far)
+    with pytest.raises(InputError) as error:
+        PbcoreLM("far", "confidence-k1", device="cpu")
+    assert str(error.value).startswith("far answers behind a server: measure it as cells, with pytest benches")
+
+
 def test_models_without_the_bound_say_why(tmp_path: Path) -> None:
     """A model that decodes by itself gives no likelihoods."""
     with pytest.raises(InputError, match="tiny-ar gives no likelihoods"):

@@ -105,6 +105,20 @@ class TestServer:
         with served(run(tmp_path).path) as address:
             assert get(f"{address}/", Host="example.org")[0] == 403
 
+    def test_no_such_cell(self, tmp_path: Path) -> None:
+        """Of a page that is served as it is."""
+        made = run(tmp_path)
+        write_page(made.path)
+        with served(made.path) as address:
+            assert get(f"{address}/samples/7.json")[0] == 200
+            assert get(f"{address}/samples/8.json")[0] == 404
+
+    def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
+        """It is named, with what to do."""
+        made = run(tmp_path)
+        with serve([made.path]) as first, pytest.raises(ValueError, match=r"--port \d+ can't be used .*leave it out"):
+            serve([made.path], first.server_port)
+
     def test_several_runs(self, tmp_path: Path) -> None:
         """Runs stand side by side, each with its own answers."""
         runs = [run(tmp_path, name).path for name in "ab"]
@@ -155,6 +169,18 @@ class TestCommand:
         assert capsys.readouterr().out.splitlines() == [opened[0], "Ctrl-C ends it"]
         with pytest.raises(urllib.error.URLError):
             get(opened[0])
+
+    def test_a_page_that_takes_a_while(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Its size is told first."""
+        made = run(tmp_path)
+        for number in range(93):
+            (made.path / "cells" / f"x{number}.json").write_text("{")
+        monkeypatch.setattr("pbcore.report.page.write_page", lambda path: write_page(run(tmp_path / "b").path))
+        monkeypatch.setattr("pbcore.report.view.complete", lambda file: True)
+        assert main(["view", str(made.path), "--no-open"]) == 0
+        assert capsys.readouterr().err == "reading 101 cells …\n"
 
     def test_the_latest_run(self, tmp_path: Path) -> None:
         """Without a name the newest run directory is taken; a folder without one is named."""
