@@ -61,6 +61,8 @@ def test_solved_examples_are_those_that_the_harness_draws(
     rows = [{"question": one.prompt, "answer": one.answer} for one in load_task("waiting_line/copy", n=3).samples[:8]]
     write_task(tmp_path, "copies", rows[:3], rows[3:], num_fewshot=shots, **SHORT)
     task = add("lm_eval/copies", tmp_path)
+    assert {one.source for one in task.samples} == {task.source} == {"lm_eval"}
+    assert registry.task_spec("lm_eval/copies").settings["n_shot"] == (shots or 0)
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 

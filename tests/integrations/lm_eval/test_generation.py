@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.tasks import Asked, asked, cut
+from pbcore.integrations.lm_eval.tasks import Asked, asked, cut, scored
 from pbcore.names import parse
 
 GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
@@ -18,6 +18,7 @@ GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
     [
         ({}, Asked(256)),
         ({"until": "\n", "max_gen_toks": 32}, Asked(32, ("\n",))),
+        ({"max_gen_toks": 1}, Asked(1)),
         ({"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9}, Asked(8, ("a", "b"))),
         ({"do_sample": False, "temperature": 0.7}, Asked(256)),  # transformers ignores the temperature then
         ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, Asked(256)),
@@ -26,6 +27,16 @@ GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
 def test_greedy_requests(arguments: dict[str, Any], expected: Asked) -> None:
     """Length, stop strings, and settings that change nothing where the most probable token is taken."""
     assert asked(arguments, GREEDY, 256) == expected
+
+
+def test_what_is_a_score() -> None:
+    """Numbers from 0 to 1; what else a metric gives is absent, with the reason."""
+    right = scored({"acc": True, "part": 0.25, "none": 0}, {"filtered": "x"})
+    assert (right.scores, right.details) == ({"acc": 1.0, "part": 0.25, "none": 0.0}, {"filtered": "x"})
+    odd = scored({"acc": 1, "bleu": (1, 2), "perplexity": 1.5, "loss": -0.5, "nothing": float("nan")}, {})
+    assert odd.scores == {"acc": 1.0}
+    why = "the harness's value of a document is not a number from 0 to 1"
+    assert odd.details == {"absent": dict.fromkeys(("bleu", "perplexity", "loss", "nothing"), why)}
 
 
 def test_a_request_with_the_samplers_temperature() -> None:

@@ -189,6 +189,30 @@ def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:
         evaluate(folder, "roll", PbcoreLM(str(llada), "confidence-k1", device="cpu"))
 
 
+@pytest.mark.parametrize(
+    ("given", "gpu", "place"),
+    [
+        (None, False, "cpu"),
+        ("cuda:1", False, "cpu"),
+        (None, True, "cuda"),
+        ("cuda:1", True, "cuda:1"),
+        ("cpu", True, "cpu"),
+    ],
+)
+def test_the_device(given: str | None, gpu: bool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU where there is one, unless another device is named; the harness's own default is a GPU."""
+    places: list[str] = []
+
+    def load(name: str, device: str, dtype: str | None) -> Any:
+        places.append(device)
+        return SimpleNamespace(name=name, info={}, batch_size=1)
+
+    monkeypatch.setattr("pbcore.integrations.lm_eval.model.load_model", load)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    told = PbcoreLM("x", "confidence-k1", device=given).get_model_info()["pbcore"]
+    assert (places, told["device"]) == ([place], place)
+
+
 def test_a_server_is_measured_as_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness would ask it one request after the other."""
     far = SimpleNamespace(name="far", info={"family": "server"})

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from pbcore.results import CellRecord, SampleRecord
+from pbcore.cli import main
+from pbcore.results import CellRecord, RunDir, SampleRecord
 from pbcore.results.load import LoadError, load_stored
+from pbcore.results.questions import kept
 from tests.integrations.lm_eval.harness import needs_harness
 
 needs_harness()
@@ -121,6 +123,20 @@ def test_an_answer_with_an_unknown_part(tmp_path: Path) -> None:
     cell, samples = imported(tmp_path, results)
     assert [one.nfe for one in samples] == [None, None]
     assert "cache" in cell.absent["nfe"]
+
+
+def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per cell, and where the run is; its questions are kept with it."""
+    written(tmp_path / "files")
+    monkeypatch.chdir(tmp_path)
+    assert main(["lm-eval", "import", "files", "run"]) == 0
+    header, _, line, last = capsys.readouterr().out.splitlines()
+    assert header.split("  ")[0] == "cell"
+    assert header.split()[1:] == ["samples", "score", "mean", "(%)", "NFE", "tokens/forward", "seconds"]
+    assert line.split() == ["tiny/lm_eval/choose/confidence-k1", "2", "acc", "50.00", "18.00", "–", "2.00"]
+    assert last == "run: run"
+    [known] = kept(RunDir(tmp_path / "run")).values()
+    assert [(one.index, one.prompt) for one in known.values()] == [(10, "question 0"), (11, "question 1")]
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
