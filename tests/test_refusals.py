@@ -195,7 +195,7 @@ def test_plugin(check: Any, project: pytest.Pytester, run: Run, in_process: Run)
         lines = [
             line
             for line in [*result.errlines, *result.outlines]
-            if re.match(r"(ERROR|E  )|.*(nothing is run|takes the fixture)", line)
+            if re.match(r"(ERROR|E  )|.*(nothing is run|takes the fixture|has samples)", line)
         ]
         return "\n  ".join(line.replace(str(project.path), "…") for line in lines)
 
@@ -220,6 +220,11 @@ def test_plugin(check: Any, project: pytest.Pytester, run: Run, in_process: Run)
             "other settings": of(run(*base, "--n", "4", "--resume", "done")),
             "a sample of a gate": of(run(*base, "--gate", "done", "--sample", "1")),
             "no such sample": of(run(*base, "--sample", "1001")),
+            "no such sample of a cell": of(
+                in_process(
+                    "benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/500]", "-p", "no:cacheprovider"
+                )
+            ),
             "without cell": of(in_process(file(MARK + "def test_it():\n    pass\n"), *base)),
             "without mark": of(in_process(file(CELLS), *base)),
             "category": of(in_process(file(MARK.replace("waiting_line", "lines") + CELLS), *base)),

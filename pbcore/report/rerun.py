@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pbcore.gates.judge import Rerun, rerun_command
+from pbcore.gates.judge import Rerun
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 
@@ -20,9 +20,7 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
     cells = {entry.cell.id: entry.cell for entry in run}
 
     def command(cell_id: str, sample: int) -> str:
-        cell = cells.get(cell_id)
-        if cell is None:
-            return rerun_command(cell_id, sample)
+        cell = cells[cell_id]
         kept = cell.conditions
         recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
         node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"

@@ -78,6 +78,13 @@ class TestNoServer:
         )
 
     @pytest.mark.usefixtures("nothing")
+    def test_a_single_answer_is_skipped(self, run: Run) -> None:
+        """In the drill-down: it can't be said whether it is right."""
+        result = run("--model speaker --sampler eb-0.1 --task w2s_easy --sample 1 --no-download -rs")
+        result.assert_outcomes(skipped=1)
+        result.stdout.fnmatch_lines(["SKIPPED * sample 1: grammar was not measured (*pbcore languagetool install*"])
+
+    @pytest.mark.usefixtures("nothing")
     def test_a_download_that_fails_costs_grammar_alone(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:

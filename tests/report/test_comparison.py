@@ -69,6 +69,13 @@ class TestText:
             assert (line in comparison_text(comparison, "a", "b").splitlines()) == (cells == 2)
             assert (line in comparison_markdown(comparison, "a", "b")) == (cells == 2)
 
+    def test_what_the_names_leave_out(self) -> None:
+        """Cells under other names are counted; those that A never had are named."""
+        lacking = tuple(f"tiny/{task}/b" for task in ("copy", "sort", "reverse", "shuffle", "insert_index"))
+        told = comparison_text(Comparison((worse(),), 0.05, left_out=(2, 1), lacking=lacking), "a", "b").splitlines()
+        assert "not compared, under other names: 2 cells of A, 1 of B" in told
+        assert f"not compared, as A never had them: {', '.join(lacking[:4])} … (5)" in told
+
     def test_cells_of_one_reason_are_one_line(self) -> None:
         """Ten missing cells are named in a line, as far as it goes."""
         cells = tuple(cell(f"random-k{i}", "missing", reason="in B only") for i in range(10))

@@ -271,6 +271,17 @@ class TestPlots:
         (axis,) = mean_figure(frame(factory.cell("ideal", task=task)[0] for task in tasks)).axes
         assert axis.get_title() == title
 
+    def test_a_level_without_a_speed(self) -> None:
+        """A model that tells no forwards stands across the mean plot, if it ran all tasks."""
+        records = [factory.cell("tiny", task=f"waiting_line/{task}")[0] for task in ("copy", "sort")]
+        rates = dict.fromkeys(("nfe_mean", "tokens_per_step", "tokens_per_row", "tokens_per_forward"))
+        far = [factory.cell("far", task=one.task, sampler="served", right=0.25)[0] for one in records]
+        far = [replace(one, **rates) for one in far]
+        for ran, names in ((far, ["far · served (any speed)"]), (far[:1], [])):
+            (axis,) = mean_figure(frame([*records, *ran])).axes
+            levels = [name for name in axis.get_legend_handles_labels()[1] if "any speed" in name]
+            assert levels == names
+
     def test_a_large_run_has_few_pictures(self, tmp_path: Path) -> None:
         """Its tasks and categories are drawn in the page alone."""
         grid = factory.grid([f"m{i}" for i in range(5)], ks=(1,), policies=("random",))

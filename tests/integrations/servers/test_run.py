@@ -50,6 +50,16 @@ class TestRecord:
         )
         assert "mine: the-model-2026" in (project.path / "out" / "report.md").read_text()
 
+    def test_no_estimate_by_forwards(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """`--estimate` times forwards; what a server's answers can cost is said elsewhere, and nothing is asked."""
+        declare(project, server)
+        result = run(f"{FIVE} --estimate")
+        assert result.ret == 0
+        said = "mine: 1 cell behind a server; `--collect-only` says what they can cost"
+        assert said in result.stdout.lines
+        assert not (project.path / "reports").exists()
+        assert not server.asked
+
     def test_endings_are_counted_by_kind(self, project: pytest.Pytester, run: Run) -> None:
         """Empty, cut-off, refused and filtered answers stand beside the score; prose around a list is read by the
         official rules.

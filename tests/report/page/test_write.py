@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -253,6 +254,17 @@ class TestWhenWritten:
             middle, answer, only, *_ = questions["of"][str(sample.index)]
             assert questions["before"] + middle + questions["after"] == sample.prompt
             assert (answer, only) == (sample.answer, True)
+
+
+def test_questions_that_were_not_kept(tmp_path: Path) -> None:
+    """They are made again where the data is here, with the settings of run.json; others have none."""
+    made = run(tmp_path)
+    whole = data_of(write_page(made.path).read_text())["questions"]
+    shutil.rmtree(made.path / "questions")
+    assert data_of(write_page(made.path).read_text())["questions"] == whole
+    entry = filmed(factory.cell("tiny", "waiting_line/copy", data_hash="0" * 64))
+    other = factory.write(create(tmp_path, "other"), [entry]).path
+    assert data_of(write_page(other).read_text())["questions"] == []
 
 
 def test_merging_is_not_disturbed(tmp_path: Path) -> None:
