@@ -30,9 +30,9 @@ def take(outcome: Outcome, one: Any) -> None:
         next(hook)
 
 
-def last_lines(outcome: Outcome) -> list[str]:
+def last_lines(outcome: Outcome, status: int = 0) -> list[str]:
     terminal = Terminal()
-    outcome.pytest_terminal_summary(terminal)
+    outcome.pytest_terminal_summary(terminal, status)
     return terminal.lines
 
 

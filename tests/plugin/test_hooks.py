@@ -58,7 +58,8 @@ class TestCollection:
         return config
 
     def order(self, config: Config, items: list[Any]) -> list[str]:
-        collection.pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
+        session: Any = SimpleNamespace()
+        collection.pytest_collection_modifyitems(session, config, items)  # type: ignore[arg-type]
         return [item.nodeid.partition("[")[2].rstrip("]") or item.nodeid for item in items]
 
     def test_a_models_cells_stand_together_where_cells_stood(self, tmp_path: Path) -> None:
