@@ -261,4 +261,8 @@ class TestOracle:
             scores = [task.score(a.text, s)["accuracy"] for a, s in zip(answers, task.samples, strict=True)]
             rate[name] = sum(scores) / len(scores)
         assert rate["waiting_line/shuffle"] == 1.0
+        # What it sees is certain, so a sampler that replaces tokens finds none to replace.
+        edited = decode(model, load_task("waiting_line/shuffle", limit=4).samples, "joint-0.3-edit0.2")
+        assert not any(one.former for one in edited)
+        assert all(one.nfe and one.nfe < 16 for one in edited)
         assert 0.5 < rate["puzzle/latin_square"] < 1.0

@@ -162,6 +162,22 @@ class TestModifiers:
         assert (wrapped.review, wrapped.rewrites, wrapped.cap(7)) == ("hidden", True, 7)
         assert not traits(policy(parse("wino+gap2"))).rewrites
 
+    def test_each_temperature_keeps_the_marginals(self) -> None:
+        """Over many rows each token comes as often as p^(1/τ) says, within five standard errors; the confidence that is
+        told is p at temperature 1."""
+        logits = [[0.0, -1.0, 1.0, 0.5, *[-2.0] * 8], [0.0, 0.2, -1.0, 1.0, *[-2.0] * 8]]
+        toy = Toy(lambda canvas, position, key: logits[position])
+        scores = torch.tensor(logits).double()
+        scores[:, MASK] = -torch.inf
+        for heat in (0.5, 1.0, 2.0):
+            rows = decode(toy, [[5]] * 2000, f"threshold-0+rounding+t{heat}", max_new_tokens=2, batch_size=2000)
+            drawn = torch.tensor([one.token_ids for one in rows])
+            seen = torch.nn.functional.one_hot(drawn, 12).double().mean(0)
+            chances = (scores / heat).softmax(-1)
+            assert ((seen - chances).abs() <= 5 * (chances * (1 - chances) / 2000).sqrt() + 1e-9).all()
+            told = torch.tensor([one.confidences for one in rows]).double()
+            assert torch.allclose(told, scores.softmax(-1)[torch.arange(2), drawn], atol=1e-6)
+
     def test_a_long_vocabulary(self) -> None:
         """Beyond the 32 likeliest tokens a draw is of all others, each by its probability."""
         rule = scrambled(50, 0.1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,6 +84,18 @@ class TestBounds:
         assert greedy.token_ids == (2, 2)
         assert (run.token_ids, run.steps) == ((2, 3), (0, 1))
         assert (run.nfe, run.rows) == (2, 2)
+
+    def test_near_the_surest_of_the_others(self) -> None:
+        """A draft must have `near` of the probability of the surest token that is still masked beyond it: here the
+        second keeps 0.7 of its own, and 0.6 of the third's."""
+
+        def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+            chances = [0.9, 0.35 if canvas[0] else 0.5, 0.58 if canvas[0] else 0.45][position]
+            return [-99.0, -99.0, math.log(chances), *[math.log((1 - chances) / 9)] * 9]
+
+        for near, steps in (("", (0, 0, 1)), ("-near0.5", (0, 0, 1)), ("-near0.7", (0, 1, 1))):
+            (run,) = decode(Toy(rule), [[5]], f"spec-2-beta0.6-sure0.99{near}", max_new_tokens=3)
+            assert run.steps == steps, near
 
     @pytest.mark.parametrize("task", LISTS)
     @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pbcore.theory import problems
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
@@ -62,6 +63,26 @@ CASES = [
     ("remove_random", 4),
 ]
 BLOCKED = [(*case, block) for case in CASES for block in (None, 2) if not listed(*case).length % (block or 1)]
+
+
+@pytest.mark.parametrize(
+    ("op", "n", "heat"), [("replace_random", 8, 1.0), ("insert_random", 7, 0.5), ("shuffle", 4, 1.0)]
+)
+def test_outcomes_that_are_alike(op: str, n: int, heat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following them as one changes no value, whether it is done always or never."""
+
+    def value(many: int) -> float:
+        monkeypatch.setattr(problems, "MANY", many)
+        rows = listed(op, n)
+        return expected_accuracy(
+            problem(rows, blocks(rows.length, None)),
+            lambda groups, settled, step, size: at_random(
+                min(4, settled + sum(group.positions for group in groups)), groups, settled
+            ),
+            heat,
+        )
+
+    assert 0 < value(0) == pytest.approx(value(10**9), abs=1e-12)
 
 
 class TestAgainstTryingEverything:
