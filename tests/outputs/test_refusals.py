@@ -1,6 +1,4 @@
-"""What users are told of input that can't be used, whole: a file per room in `test_refusals/`.
-
-After a change that is meant, `pytest tests/test_refusals.py --force-regen` writes the files anew; read their diff."""
+"""What users are told of input that can't be used, room by room."""
 
 from __future__ import annotations
 
@@ -24,9 +22,9 @@ from pbcore.report.view import latest
 from pbcore.results import create
 from tests.exchange.test_rescore import run_of
 from tests.integrations.lm_eval.harness import needs_harness, write_task
+from tests.outputs.entries import stored, under
 from tests.plugin.conftest import Run, apart, entry_points, in_process, modules, project, run
 from tests.results import factory
-from tests.test_outputs import stored, under
 
 __all__ = ["apart", "entry_points", "in_process", "modules", "project", "run"]  # fixtures
 

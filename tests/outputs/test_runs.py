@@ -1,0 +1,148 @@
+"""Options, reports, pages, tables and files of a run, whole."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.analysis.factors import factor_changes
+from pbcore.analysis.frontier_gap import Room
+from pbcore.cli import COMMANDS, add_command, main
+from pbcore.plugin import options as plugin_options
+from pbcore.report.markdown import report_text
+from pbcore.report.page import write_page
+from pbcore.report.page.sections import exploration_section, factor_section, frontier_section
+from pbcore.report.summary import summary
+from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.results import frame
+from tests.outputs.entries import EXPLORED, FACTS, Check, readable, stored, under, varied, written
+from tests.report.page.films import filmed
+from tests.results import factory
+
+
+class TestOptions:
+    @staticmethod
+    def lines(actions: Iterable[argparse.Action]) -> list[str]:
+        """A line per option, in no version of argparse's own layout."""
+        return [
+            f"  {' '.join(one.option_strings) or one.dest}: {type(one).__name__.strip('_')} of "
+            f"{getattr(one.type, '__name__', None)}, metavar {one.metavar}, nargs {one.nargs}, const {one.const}, "
+            f"default {one.default}, choices {one.choices and list(one.choices)}, required {one.required}: "
+            f"{one.help}"
+            for one in actions
+            if not isinstance(one, argparse._HelpAction)
+        ]
+
+    def test_commands(self, same: Check) -> None:
+        """Every option of every command, with its help."""
+        text = []
+        for name in COMMANDS:
+            commands = argparse.ArgumentParser().add_subparsers()
+            add_command(commands, name)
+            waiting = [
+                (name, commands.choices[name], next((a.help for a in commands._choices_actions if a.dest == name), ""))
+            ]
+            while waiting:
+                path, parser, line = waiting.pop(0)
+                assert isinstance(parser, argparse.ArgumentParser)
+                text += [f"{path}: {line or ''}"]
+                text += [f"  {kind}: {told}" for kind in ("description", "epilog") if (told := getattr(parser, kind))]
+                nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+                text += self.lines(one for one in parser._actions if one not in nested)
+                for inner in nested:
+                    helps = {one.dest: one.help for one in inner._choices_actions}
+                    waiting += [(f"{path} {key}", one, helps.get(key)) for key, one in inner.choices.items()]
+        same("\n".join(text))
+
+    def test_pytest(self, same: Check) -> None:
+        """Every option and ini value that the plugin and the integrations add."""
+        text: list[str] = []
+
+        class Group:
+            def addoption(self, *names: str, **how: Any) -> None:
+                if names[0].startswith("--pbcore-"):  # the other spelling of the option that follows
+                    return
+                kind = how.pop("type", None)
+                told = ", ".join(f"{key} {value!r}" for key, value in sorted(how.items()))
+                text.append(f"{' '.join(names)}: {getattr(kind, '__name__', getattr(kind, 'refused', kind))}; {told}")
+
+            def addini(self, name: str, help: str, *more: Any, **how: Any) -> None:
+                text.append(f"ini {name}: {help}; {more} {sorted(how.items())}")
+
+            def getgroup(self, *words: str) -> Group:
+                text.append(f"group {words}")
+                return self
+
+        plugin_options.pytest_addoption(Group())  # type: ignore[arg-type]
+        same("\n".join(text))
+
+
+class TestRun:
+    def test_report(self, same: Check) -> None:
+        """report.md."""
+        same(report_text(frame(record for record, _ in varied()), "run", FACTS, ["curves.png", "speed.png"]))
+
+    def test_summary(self, same: Check) -> None:
+        """The end of a run on the terminal."""
+        same(summary([record for record, _ in varied()], 100, FACTS))
+
+    def test_tables(self, same: Check) -> None:
+        """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""
+        tables = trade_off_tables(frame(record for record, _ in varied()))
+        same("\n\n".join(terminal(table, width) for table in tables for width in (120, 60)))
+
+    def test_sections(self, same: Check) -> None:
+        """What changes with factors, the order and variety of answers, and the frontier, in both renderings."""
+        entries = []
+        for threads, right in ((1, [1.0, 0.0, 1.0]), (8, [0.0, 1.0, 1.0])):
+            for dtype in ("float32", "bfloat16"):
+                cell, samples = under(
+                    factory.cell(right=right), level={"threads": threads, "dtype": dtype}, dtype=dtype
+                )
+                cell = replace(cell, id=f"{cell.id}/threads:{threads}+dtype:{dtype}", decoding=EXPLORED)
+                entries.append((cell, [replace(one, text=f"{one.index} {right}") for one in samples]))
+        rooms = [
+            Room("ideal", "list_ops/shuffle", "random-k2", "order", 0.5, 0.4, 0.6, 5.0, 0.625),
+            Room("ideal", "list_ops/shuffle", "wino-0.6", "back", 0.9, 0.8, 0.95, 4.0, None),
+        ]
+        sections = [
+            factor_section(factor_changes(stored(entries))),
+            exploration_section(frame(record for record, _ in entries)),
+            frontier_section(rooms),
+        ]
+        same("\n".join(part for one in sections for part in (one.markdown(), readable(one.html()))))
+
+    def test_page(self, same: Check, tmp_path: Path) -> None:
+        """report.html without its script, its style and its data."""
+        same(readable(write_page(written(tmp_path, map(filmed, varied())).path).read_text(encoding="utf-8")))
+
+    def test_ceilings_and_published(self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """`pbcore report --ceilings --against-published`."""
+        entries = [
+            factory.cell("LLaDA", f"waiting_line/{task}", f"confidence-k{k}", right=1 / k, n=20)
+            for task in ("copy", "shuffle")
+            for k in (1, 2)
+        ]
+        path = written(tmp_path, [*entries, *varied()]).path
+        assert main(["report", str(path), "--ceilings", "--against-published", "--width", "160"]) == 0
+        same(capsys.readouterr().out)
+
+    def test_junit(self, same: Check, tmp_path: Path) -> None:
+        """The JUnit file of merged runs."""
+        paths = [written(tmp_path, varied()[i::6], f"part{i}", shard=None).path for i in (0, 1)]
+        assert main(["merge", *map(str, paths), "-o", str(tmp_path / "whole")]) == 0
+        text = (tmp_path / "whole" / "junit.xml").read_text(encoding="utf-8")
+        same(re.sub(r'(timestamp|hostname|time)="[^"]*"', r'\1="…"', text).replace("><", ">\n<"))
+
+    def test_export(self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """`pbcore export --csv`: both files."""
+        run = written(tmp_path, [*map(filmed, varied()[:2]), varied()[-1]])
+        assert main(["export", str(run.path), "--csv", str(tmp_path / "out")]) == 0
+        said = capsys.readouterr().out.replace(str(tmp_path), "")
+        same("\n".join([said, *(path.read_text("utf-8") for path in sorted((tmp_path / "out").iterdir()))]))
