@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
+from pbcore.figures.commands import FROM_RUNS
 from pbcore.results import create
 from pbcore.theory.tables import report
 from tests.results import factory
@@ -33,6 +34,15 @@ class TestFigures:
         assert "give their directories" in capsys.readouterr().err
         assert main(["figures", "2a", str(run.path), "-o", str(tmp_path)]) == 2
         assert "takes no run directory" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("which", FROM_RUNS)
+    def test_each_figure_of_runs(self, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A run that lacks what the figure needs gets its own message, any other the figure."""
+        run = factory.write(create(tmp_path, "run"), [factory.cell(task="waiting_line/sort", sampler="ar")])
+        assert main(["figures", which, str(run.path), "-o", str(tmp_path / "out")]) == 2
+        said = {"3": "Figure 3's tasks", "7": "Figure 7's tasks", "length": "two canvas lengths"}
+        needed = said | {"questions": "one question and several", **{n: f"Figure {n} needs" for n in "456"}}
+        assert needed[which] in capsys.readouterr().err
 
     def test_canvas_length_from_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """PNG and CSV with a point per run."""

@@ -90,6 +90,9 @@ class TestRegret:
             ["random-k1", "random-k2", "confidence-k2", "threshold-0.9", "eb-0.1"],
         )
         assert above(found) == []
+        # Some know the tokens before they choose: their frontier lies above the others'.
+        assert any(row["frontier, tokens first"] > row["frontier"] + 0.01 for row in found)
+        assert all(row["frontier, tokens first"] > row["frontier"] - 1e-9 for row in found)
         alone = [row for row in found if row["sampler"].startswith("random-k1")]
         assert [row["regret in points"] for row in alone] == pytest.approx([0] * 6, abs=1e-9)
         assert {row["steps"] for row in alone} == {4.0}

@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(given: Sequence[str]) -> int:
     """Runs the harness, then makes a run directory of the results that it wrote."""
-    parser = argparse.ArgumentParser(usage=USAGE, add_help=False, allow_abbrev=False)
+    usage = USAGE.removeprefix("usage: ")
+    parser = argparse.ArgumentParser("pbcore lm-eval", usage=usage, add_help=False, allow_abbrev=False)
     parser.add_argument("--model", "-M")
     parser.add_argument("--batch_size", "-b")
     parser.add_argument("--output_path", "-o", type=Path)

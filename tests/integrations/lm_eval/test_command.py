@@ -231,6 +231,15 @@ def test_its_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert "pbcore lm-eval import FOLDER [RUN]" in said
 
 
+def test_an_option_without_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of those that are read here; the usage is this command's."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["lm-eval", "run", "--tasks", "t", "--output_path"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: pbcore lm-eval ARGUMENTS")
+    assert said.splitlines()[-1] == "pbcore lm-eval: error: argument --output_path/-o: expected one argument"
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lm-eval", "import", str(tmp_path)]) == 2
     assert "--log_samples" in capsys.readouterr().err

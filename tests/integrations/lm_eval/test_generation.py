@@ -19,6 +19,7 @@ GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
         ({}, Asked(256)),
         ({"until": "\n", "max_gen_toks": 32}, Asked(32, ("\n",))),
         ({"max_gen_toks": 1}, Asked(1)),
+        ({"max_completion_tokens": 7}, Asked(7)),
         ({"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9}, Asked(8, ("a", "b"))),
         ({"do_sample": False, "temperature": 0.7}, Asked(256)),  # transformers ignores the temperature then
         ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, Asked(256)),

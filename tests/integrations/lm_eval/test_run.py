@@ -51,6 +51,18 @@ def test_the_harness_asks_and_scores(run: Run, project: pytest.Pytester, monkeyp
 
 
 @pytest.mark.usefixtures("harness")
+def test_a_single_answer_by_its_node_id(
+    in_process: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task that a node id names is found, and its sample judged."""
+    folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
+    monkeypatch.setenv("SPEAKER_SAYS", "3")
+    for number, outcome in ((1, "passed"), (2, "failed")):
+        name = f"benches/test_own_tasks.py::test_cell[speaker/lm_eval/sums/eb-0.1/{number}]"
+        in_process(name, "--lm-eval-path", str(folder)).assert_outcomes(**{outcome: 1})
+
+
+@pytest.mark.usefixtures("harness")
 def test_a_cell_is_what_the_harness_itself_finds(run: Run, project: pytest.Pytester) -> None:
     """`tiny` on its own copy questions: answers, scores and NFE are those of `lm_eval --model pbcore`."""
     folder = copy_task(project.path / "tasks", rows=3)

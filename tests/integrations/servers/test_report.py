@@ -51,6 +51,9 @@ class TestTables:
         assert "50" in far
         assert far.endswith("–")
         assert "– tokens per step: not reported by far" in terminal(table)
+        other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
+        (table,) = trade_off_tables(cells(*BOTH, other))
+        assert "– tokens per step: not reported by far, away\n" in f"{terminal(table)}\n"
         assert "| far | `ar` |" in markdown(table)
 
 
