@@ -21,7 +21,9 @@ class CellName:
 
     @property
     def category(self) -> str:
-        return self.task.split("/", 1)[0]
+        from pbcore.tasks.naming import category
+
+        return category(self.task)
 
     @property
     def cell_id(self) -> str:

@@ -103,6 +103,16 @@ def from_pretrained(
     """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
     `from_pretrained`. Raises ModelError naming the package to install, or the missing and unexpected keys."""
     shards(folder)
+    model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
+    unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
+    refuse(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
+    return model
+
+
+def with_its_keys(
+    model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
+) -> tuple[nn.Module, Mapping[str, Any]]:
+    """As `from_pretrained`, whatever keys are missing or unexpected, with what transformers tells of them."""
     spread = options.device_map or (str(device) if options.quantization else None)
     try:
         model, info = model_class.from_pretrained(
@@ -117,10 +127,7 @@ def from_pretrained(
         )
     except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
-    unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
-    refuse(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
-    loaded: nn.Module = model if spread else model.to(device)
-    return loaded
+    return (model if spread else model.to(device)), info
 
 
 def quantization(name: str | None, dtype: torch.dtype) -> Any:

@@ -7,7 +7,7 @@ import torch
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt
-from pbcore.models.checkpoints import quantization
+from pbcore.models.checkpoints import with_its_keys
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -155,19 +155,8 @@ def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, opti
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
-    spread = options.device_map or (str(place) if options.quantization else None)
-    make: Any = DiffusionGemmaForBlockDiffusion.from_pretrained
-    try:
-        module = make(
-            folder,
-            dtype=kind,
-            device_map=spread,
-            quantization_config=quantization(options.quantization, kind),
-            attn_implementation=options.attn_implementation,
-            local_files_only=True,
-        )
-    except (OSError, ImportError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{folder}: {error}") from error
-    module = (module if spread else module.to(place)).eval().requires_grad_(False)
+    module = (
+        with_its_keys(DiffusionGemmaForBlockDiffusion, folder, place, kind, options)[0].eval().requires_grad_(False)
+    )
     info = plain_info(entry, options, "diffusion_gemma", module, kind)
     return DiffusionGemma(entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info)

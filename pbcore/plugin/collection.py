@@ -99,10 +99,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     try:
         names = _collected(items)
     except pytest.UsageError as error:
+        items.clear()  # pytest says next that collecting has finished: no run begins
         if not hasattr(config, "workerinput"):
             raise
         session.shouldfail = str(error)  # a worker's usage error, which the controller would take for a crash
-        items.clear()
         return
     # Where a file's grid is empty pytest makes one item to be skipped; the summary says what was left out and why.
     items[:] = [item for item in items if item in names or item.get_closest_marker("cells") is None]

@@ -44,15 +44,6 @@ class Outcome:
         self.written: list[str] = []
         self.verdict: list[str] = []
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collection_modifyitems(self) -> Generator[None, object, object]:
-        """Items that can't be run begin no run, though pytest says next that collecting has finished."""
-        try:
-            return (yield)
-        except pytest.UsageError:
-            self._refused = True
-            raise
-
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
 
@@ -196,7 +187,7 @@ class Outcome:
             terminalreporter.write_line("\n".join(lines))
 
     def _begin(self, node_ids: Sequence[str]) -> None:
-        if self.planned or self._refused:
+        if self.planned:
             return
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
         if self.planned:
