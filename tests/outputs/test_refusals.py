@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -14,14 +13,14 @@ from typing import Any
 import pytest
 from pytest_regressions.file_regression import FileRegressionFixture
 
-from pbcore.cli import add_command
+from pbcore.cli import main
 from pbcore.errors import PbcoreError
 from pbcore.figures import measured, runs, sweeps
 from pbcore.names import parse
 from pbcore.report.view import latest
 from pbcore.results import create
 from tests.exchange.test_rescore import run_of
-from tests.integrations.lm_eval.harness import needs_harness, write_task
+from tests.integrations.lm_eval.harness import copy_task, needs_harness
 from tests.outputs.entries import stored, under
 from tests.plugin.conftest import Run, apart, entry_points, in_process, modules, project, run
 from tests.results import factory
@@ -30,17 +29,27 @@ __all__ = ["apart", "entry_points", "in_process", "modules", "project", "run"]  
 
 
 @pytest.fixture
-def check(file_regression: FileRegressionFixture, request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Compares the messages of calls with the test's file."""
+def check(
+    file_regression: FileRegressionFixture,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Any:
+    """Compares messages, of calls and of commands by their words, with the file of the test."""
 
-    def told(calls: Mapping[str, Callable[[], object] | str]) -> None:
-        lines = []
-        for name, call in calls.items():
-            try:
-                message = call if isinstance(call, str) else f"not refused: {call()}"
-            except (PbcoreError, ValueError) as error:
-                message = str(error)
-            lines.append(f"{name}: {message.replace(str(tmp_path), '…')}")
+    def message(call: Callable[[], object] | tuple[str, ...] | str) -> str:
+        if isinstance(call, str):
+            return call
+        if isinstance(call, tuple):
+            assert main(list(call)) == 2
+            return capsys.readouterr().err.removeprefix(f"pbcore {call[0]}: ").rstrip()
+        try:
+            return f"not refused: {call()}"
+        except (PbcoreError, ValueError) as error:
+            return str(error)
+
+    def told(calls: Mapping[str, Callable[[], object] | tuple[str, ...] | str]) -> None:
+        lines = [f"{name}: {message(call).replace(str(tmp_path), '…')}" for name, call in calls.items()]
         name = request.node.name.removeprefix("test_")
         file_regression.check("\n".join(lines) + "\n", encoding="utf-8", basename=name)
 
@@ -51,15 +60,6 @@ def copies(*levels: str, **more: Any) -> list[Any]:
     return stored(factory.cell("tiny", "waiting_line/copy", level, **more) for level in levels)
 
 
-def main_of(*words: str) -> str:
-    """Runs a command with its error as an exception."""
-    commands = argparse.ArgumentParser().add_subparsers()
-    add_command(commands, words[0])
-    parsed = commands.choices[words[0]].parse_args(words[1:])
-    parsed.more = []
-    return str(parsed.run(parsed))
-
-
 def test_figures(check: Any, tmp_path: Path) -> None:
     """What a figure needs."""
     dummy = factory.write(create(tmp_path, "dummy"), [factory.cell("d", dummy=True)]).path
@@ -67,10 +67,10 @@ def test_figures(check: Any, tmp_path: Path) -> None:
     short += [under(factory.cell(sampler="random-k2"), options={"max_new_tokens": 16})]
     check(
         {
-            "no runs": lambda: main_of("figures", "3"),
-            "a run too many": lambda: main_of("figures", "2a", str(dummy)),
-            "blocks": lambda: main_of("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
-            "n of the frontier": lambda: main_of("theory", "--frontier", "--n", "13"),
+            "no runs": ("figures", "3"),
+            "a run too many": ("figures", "2a", str(dummy)),
+            "blocks": ("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
+            "n of the frontier": ("theory", "--frontier", "--n", "13"),
             "random weights alone": lambda: runs.read([dummy]),
             "3": lambda: runs.figure3(stored([factory.cell(task="waiting_line/sort")])),
             "4": lambda: sweeps.figure4(copies("random-k2", length="5")),
@@ -98,18 +98,18 @@ def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.Mon
     path = str(made)
     check(
         {
-            "nothing to export": lambda: main_of("export", str(empty), "--csv", str(tmp_path / "x")),
-            "no format": lambda: main_of("export", path),
-            "no pyarrow": lambda: main_of("export", path, "--parquet", str(tmp_path / "x")),
-            "no answers": lambda: main_of("rescore", str(empty)),
-            "no steps": lambda: main_of("rescore", str(asked), "--cot-answer", "whole"),
-            "published alone": lambda: main_of("report", path, "--published", "x.csv"),
-            "as": lambda: main_of("report", path, "--against-published", "--as", "ours="),
-            "no factor": lambda: main_of("vary"),
-            "one level": lambda: main_of("vary", "--of", path),
-            "no pair": lambda: main_of("compare", path, path, "--sampler", "=x"),
-            "twice": lambda: main_of("compare", path, path, "--sampler", "a=b", "--sampler", "a=c"),
-            "no such name": lambda: main_of("compare", path, path, "--sampler", "random-k3=random-k4"),
+            "nothing to export": ("export", str(empty), "--csv", str(tmp_path / "x")),
+            "no format": ("export", path),
+            "no pyarrow": ("export", path, "--parquet", str(tmp_path / "x")),
+            "no answers": ("rescore", str(empty)),
+            "no steps": ("rescore", str(asked), "--cot-answer", "whole"),
+            "published alone": ("report", path, "--published", "x.csv"),
+            "as": ("report", path, "--against-published", "--as", "ours="),
+            "no factor": ("vary",),
+            "one level": ("vary", "--of", path),
+            "no pair": ("compare", path, path, "--sampler", "=x"),
+            "twice": ("compare", path, path, "--sampler", "a=b", "--sampler", "a=c"),
+            "no such name": ("compare", path, path, "--sampler", "random-k3=random-k4"),
             "no run": lambda: latest(tmp_path / "none"),
         }
     )
@@ -124,17 +124,9 @@ def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     from pbcore.integrations.lm_eval.tasks import add_harness_tasks, asked
 
     monkeypatch.chdir(tmp_path)
-    task = {
-        "output_type": "generate_until",
-        "doc_to_text": "{{q}}",
-        "doc_to_target": "a",
-        "metric_list": [{"metric": "exact_match"}],
-    }
 
     def added(**config: Any) -> Callable[[], object]:
-        folder = write_task(
-            tmp_path / str(len(list(tmp_path.iterdir()))), "sums", [{"q": "1", "a": "1"}], **task | config
-        )
+        folder = copy_task(tmp_path / str(len(list(tmp_path.iterdir()))), "sums", 1, **config)
         return lambda: add_harness_tasks(["lm_eval/sums"], folder)
 
     def settings(sampler: str, **given: Any) -> Callable[[], object]:
@@ -160,9 +152,9 @@ def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             "no continuation": lambda: bounds(lm._model, [([1], [])], 2, [0], 1),
             "two results": lambda: write_run([other, other], tmp_path / "run"),
             "no samples": lambda: write_run([bare], tmp_path / "run2"),
-            "no results": lambda: main_of("lm-eval", "import", str(tmp_path / "none")),
-            "output": lambda: main_of("lm-eval", "run", "--output_path", "x.json"),
-            "import": lambda: main_of("lm-eval", "import"),
+            "no results": ("lm-eval", "import", str(tmp_path / "none")),
+            "output": ("lm-eval", "run", "--output_path", "x.json"),
+            "import": ("lm-eval", "import"),
             "length": settings("random-k2", max_gen_toks=0),
             "until": settings("random-k2", until=1),
             "unknown setting": settings("random-k2", num_beams=4),

@@ -37,12 +37,12 @@ def write_task(
     return folder
 
 
-def copy_task(folder: Path, name: str = "toy_copy", rows: int = 4, **config: Any) -> Path:
-    """The package's own copy questions, which `tiny` answers, as a generate_until task with one shot.
+def copy_task(folder: Path, name: str = "toy_copy", rows: int = 4, shots: int = 1, **config: Any) -> Path:
+    """The package's own copy questions, which `tiny` answers, as a generate_until task with solved examples.
 
     As a chat the harness's prompts are those of `waiting_line/copy`.
     """
-    samples = pbcore.load_task("waiting_line/copy", n=3, limit=rows + 1).samples
+    samples = pbcore.load_task("waiting_line/copy", n=3, limit=rows + shots).samples
     asked = [{"question": one.prompt, "answer": one.answer} for one in samples]
     return write_task(
         folder,

@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pbcore.tasks import Task, load_task, registry
 from pbcore.tasks.scoring import SCORERS
-from tests.integrations.lm_eval.harness import needs_harness, write_task
+from tests.integrations.lm_eval.harness import copy_task, needs_harness
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "examples" / "lm-eval"
-SHORT: dict[str, Any] = {
-    "output_type": "generate_until",
-    "doc_to_text": "{{question}}",
-    "doc_to_target": "answer",
-    "generation_kwargs": {"until": ["\n"], "max_gen_toks": 4},
-    "metric_list": [{"metric": "exact_match"}],
-}
 
 
 @pytest.fixture
@@ -58,11 +50,10 @@ def test_solved_examples_are_those_that_the_harness_draws(
     add: Callable[[str, Path], Task], tmp_path: Path, shots: int | None
 ) -> None:
     """With its own seed; none where the task doesn't say how many."""
-    rows = [{"question": one.prompt, "answer": one.answer} for one in load_task("waiting_line/copy", n=3).samples[:8]]
-    write_task(tmp_path, "copies", rows[:3], rows[3:], num_fewshot=shots, **SHORT)
-    task = add("lm_eval/copies", tmp_path)
+    copy_task(tmp_path, rows=3, shots=5, num_fewshot=shots)
+    task = add("lm_eval/toy_copy", tmp_path)
     assert {one.source for one in task.samples} == {task.source} == {"lm_eval"}
-    assert registry.task_spec("lm_eval/copies").settings["n_shot"] == (shots or 0)
+    assert registry.task_spec("lm_eval/toy_copy").settings["n_shot"] == (shots or 0)
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -70,7 +61,8 @@ def test_solved_examples_are_those_that_the_harness_draws(
 
     manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
     lm = PbcoreLM("tiny", "random-k4", device="cpu")
-    found = simple_evaluate(lm, tasks=["copies"], task_manager=manager, bootstrap_iters=0)
+    found = simple_evaluate(lm, tasks=["toy_copy"], task_manager=manager, bootstrap_iters=0)
     prompts = [str(sample.prompt) for sample in task.samples]
-    assert prompts == [row["arguments"][0][0] for row in found["samples"]["copies"]]
-    assert sum(str(row["question"]) in prompts[0] for row in rows[3:]) == found["n-shot"]["copies"] == (shots or 0)
+    assert prompts == [row["arguments"][0][0] for row in found["samples"]["toy_copy"]]
+    examples = [one.prompt for one in load_task("waiting_line/copy", n=3).samples[3:8]]
+    assert sum(str(one) in prompts[0] for one in examples) == found["n-shot"]["toy_copy"] == (shots or 0)
