@@ -1,12 +1,14 @@
-"""Samplers side by side on the same samples: `python benches/compare_samplers.py spec-8 recheck-4 --against eb-0.1`.
+"""Samplers side by side on the same samples: `python benches/compare_samplers.py spec-8 recheck-4
+--against eb-0.1`.
 
-For each task a row per sampler: headline score, forwards (calls), canvases forwarded (rows), and the paired difference
-of the score to that of `--against`, in points with its 95 % interval (Tango's for binary scores). The
-last row adds up calls and rows over all tasks. `--data-seed` picks the questions, so that a sampler tuned on some is
-judged on others. `--verdict` says whether each sampler can replace `--against` (on every task a score whose difference
-has its interval above −3 points, at most ⅔ of the calls in total, on each task at most 1.05 times them), and where it
-needs fewer calls than all others without an error. `--figure FILE.png` draws the mean score over calls and over rows, a
-row of panels per model.
+For each task a row per sampler: headline score, forwards (calls), canvases forwarded (rows), and
+the paired difference of the score to that of `--against`, in points with its 95 % interval (Tango's
+for binary scores). The last row adds up calls and rows over all tasks. `--data-seed` picks the
+questions, so that a sampler tuned on some is judged on others. `--verdict` says whether each
+sampler can replace `--against` (on every task a score whose difference has its interval above −3
+points, at most ⅔ of the calls in total, on each task at most 1.05 times them), and where it needs
+fewer calls than all others without an error. `--figure FILE.png` draws the mean score over calls
+and over rows, a row of panels per model.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from pbcore.analysis.paired import interval
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
 
-WORST, SHARE, MOST = -0.03, 2 / 3, 1.05  # of a fair replacement: lower ends of differences, calls in total, on a task
+WORST, SHARE, MOST = (
+    -0.03,
+    2 / 3,
+    1.05,
+)  # of a fair replacement: lower ends of differences, calls in total, on a task
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One sampler on one task: the score and the tokens of each sample, mean calls and mean rows."""
+    """One sampler on one task: the score and the tokens of each sample, mean calls and mean
+    rows.
+    """
 
     scores: dict[int, float]
     answers: tuple[tuple[int, ...], ...]
@@ -73,14 +81,16 @@ def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
             each[sampler].append(found)
             change = difference(found, each[args.against][-1])
             print(
-                f"{short(asked):32} {sampler:32} {found.mean:6.3f} {found.calls:7.2f} {found.rows:7.1f}  {change}",
+                f"{short(asked):32} {sampler:32} {found.mean:6.3f} {found.calls:7.2f}"
+                f" {found.rows:7.1f}  {change}",
                 flush=True,
             )
     totals = {sampler: added(measurements) for sampler, measurements in each.items()}
     for sampler, one in totals.items():
         share = one.calls / totals[args.against].calls
         print(
-            f"{'all tasks':32} {sampler:32} {one.score:6.3f} {one.calls:7.2f} {one.rows:7.1f}  {share:.2f} of its calls"
+            f"{'all tasks':32} {sampler:32} {one.score:6.3f} {one.calls:7.2f} {one.rows:7.1f} "
+            f" {share:.2f} of its calls"
         )
     for sampler in samplers[1:] if args.verdict else []:
         print(*verdict(sampler, args.against, tasks, each), sep="\n")
@@ -90,11 +100,16 @@ def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
 def verdict(
     sampler: str, against: str, tasks: Sequence[str], each: Mapping[str, Sequence[Measured]]
 ) -> tuple[str, ...]:
-    """Whether a sampler can replace `against`, and on which tasks no sampler without an error needs as few calls."""
-    head, base = each[sampler], each[against]
+    """Whether a sampler can replace `against`, and on which tasks no sampler without an error needs
+    as few calls.
+    """
+    head = each[sampler]
+    base = each[against]
     lowest = min((paired(*pair)[0], task) for *pair, task in zip(head, base, tasks, strict=True))
     share = sum(one.calls for one in head) / sum(one.calls for one in base)
-    most = max((one.calls / other.calls, task) for one, other, task in zip(head, base, tasks, strict=True))
+    most = max(
+        (one.calls / other.calls, task) for one, other, task in zip(head, base, tasks, strict=True)
+    )
     fair = lowest[0] > WORST and share <= SHARE and most[0] <= MOST
     best = [  # fewest calls of another sampler without an error
         min(
@@ -103,31 +118,46 @@ def verdict(
         )
         for i in range(len(tasks))
     ]
-    gaps = {task: one.calls - other for task, one, other in zip(tasks, head, best, strict=True) if one.mean == 1}
+    gaps = {
+        task: one.calls - other
+        for task, one, other in zip(tasks, head, best, strict=True)
+        if one.mean == 1
+    }
     fewer, more = ([task for task, gap in gaps.items() if sign * gap > 0] for sign in (-1, 1))
     same = sum(
-        one == other for a, b in zip(head, base, strict=True) for one, other in zip(a.answers, b.answers, strict=True)
+        one == other
+        for a, b in zip(head, base, strict=True)
+        for one, other in zip(a.answers, b.answers, strict=True)
     )
     return (
-        f"{sampler} {'can' if fair else 'can not'} replace {against}: lower ends of differences from "
-        f"{100 * lowest[0]:+.1f} points ({lowest[1]}), {share:.2f} of its calls, at most {most[0]:.2f} of them "
-        f"on a task ({most[1]})",
-        f"{sampler}: {same} of {sum(len(one.answers) for one in head)} answers are those of {against}; errors on "
-        f"{sum(one.mean < 1 for one in head)} of {len(tasks)} tasks; fewer calls than all others without an error on "
-        f"{', '.join(fewer) or 'none'}, more on {', '.join(more) or 'none'}",
+        (
+            f"{sampler} {'can' if fair else 'can not'} replace {against}: lower ends of differences"
+            f" from {100 * lowest[0]:+.1f} points ({lowest[1]}), {share:.2f} of its calls, at most"
+            f" {most[0]:.2f} of them on a task ({most[1]})"
+        ),
+        (
+            f"{sampler}: {same} of {sum(len(one.answers) for one in head)} answers are those of"
+            f" {against}; errors on {sum(one.mean < 1 for one in head)} of {len(tasks)} tasks;"
+            f" fewer calls than all others without an error on {', '.join(fewer) or 'none'}, more"
+            f" on {', '.join(more) or 'none'}"
+        ),
     )
 
 
 def added(each: Sequence[Measured]) -> Total:
     """Mean score over tasks; calls and rows added up."""
     return Total(
-        sum(one.mean for one in each) / len(each), sum(one.calls for one in each), sum(one.rows for one in each)
+        sum(one.mean for one in each) / len(each),
+        sum(one.calls for one in each),
+        sum(one.rows for one in each),
     )
 
 
 def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
-    """Score over calls and over rows, both added up over the tasks, log scale. Colour and marker are the policy's, as
-    in every report; samplers of one policy differ in how their markers are filled."""
+    """Score over calls and over rows, both added up over the tasks, log scale. Colour and marker
+    are the policy's, as in every report; samplers of one policy differ in how their markers are
+    filled.
+    """
     from matplotlib.figure import Figure
 
     from pbcore.report.looks import marks
@@ -153,18 +183,30 @@ def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("samplers", nargs="+", help="sampler names")
-    parser.add_argument("--against", default="eb-0.1", help="the sampler that the others are compared with")
-    parser.add_argument("--model", action="append", help="a model; several times for several (default: tiny)")
-    parser.add_argument("--task", action="append", help="a task; several times for several (default: all 17)")
+    parser.add_argument(
+        "--against", default="eb-0.1", help="the sampler that the others are compared with"
+    )
+    parser.add_argument(
+        "--model", action="append", help="a model; several times for several (default: tiny)"
+    )
+    parser.add_argument(
+        "--task", action="append", help="a task; several times for several (default: all 17)"
+    )
     parser.add_argument("--limit", type=int, default=30, help="samples of each task")
     parser.add_argument("--n", type=int, help="list length (default: the task's own)")
     parser.add_argument("--data-seed", type=int, default=0, help="the seed of the questions")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the decoding")
-    parser.add_argument("--verdict", action="store_true", help="say whether each sampler can replace --against")
+    parser.add_argument(
+        "--verdict", action="store_true", help="say whether each sampler can replace --against"
+    )
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw score over calls and over rows")
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE.png", help="draw score over calls and over rows"
+    )
     return parser.parse_args(arguments)
 
 
@@ -175,7 +217,9 @@ def measured(model: object, task: Task, sampler: str, seed: int, batch_size: int
         sample.index: task.score(answer.text, sample, metrics=[task.headline])[task.headline]
         for sample, answer in zip(task.samples, answers, strict=True)
     }
-    calls, rows = (sum(getattr(one, price) or 0 for one in answers) / len(answers) for price in ("nfe", "rows"))
+    calls, rows = (
+        sum(getattr(one, price) or 0 for one in answers) / len(answers) for price in ("nfe", "rows")
+    )
     return Measured(scores, tuple(one.token_ids or () for one in answers), calls, rows)
 
 

@@ -1,6 +1,8 @@
-"""How long the reports of a large run take: `python benches/report_scale.py` prints seconds and sizes.
+"""How long the reports of a large run take: `python benches/report_scale.py` prints seconds and
+sizes.
 
-It makes a run of 2,000 cells with 10 answers each, without any model, and times the commands in processes of their own.
+It makes a run of 2,000 cells with 10 answers each, without any model, and times the commands in
+processes of their own.
 """
 
 from __future__ import annotations
@@ -28,36 +30,73 @@ CANVAS = 32
 
 
 def make(root: Path, cells: int, answers: int) -> RunDir:
-    """A run of `cells` cells of `answers` answers each, whose accuracy falls with the tokens per step."""
-    run, random = create(root, "large"), Random(0)
+    """A run of `cells` cells of `answers` answers each, whose accuracy falls with the tokens per
+    step.
+    """
+    run = create(root, "large")
+    random = Random(0)
     tasks = [load_task(f"waiting_line/{name}", limit=answers) for name in OPERATIONS]
     for task in tasks:
         keep(run, task)
-    samplers = [f"{policy}-k{k}+b{b}" for k in (1, 2, 4, 8, 16) for b in (8, 32) for policy in POLICIES]
-    grid = [(model, sampler, task) for sampler in samplers for task in tasks for model in MODELS][:cells]
+    samplers = [
+        f"{policy}-k{k}+b{b}" for k in (1, 2, 4, 8, 16) for b in (8, 32) for policy in POLICIES
+    ]
+    grid = [(model, sampler, task) for sampler in samplers for task in tasks for model in MODELS][
+        :cells
+    ]
     for model, sampler, task in grid:
         k = int(sampler.partition("-k")[2].partition("+")[0])
         name = task.name.split("/")[1]
         conditions = Conditions.unknown(
-            data_source="own", data_hash=task.data_hash, key=sampler, batch_size=8, device="cpu", dtype="float32",
-            worker="", shared_device=False, dummy=False, model_info={"source": "none", "revision": "r"},
-        )  # fmt: skip
-        facts = CellRecord(f"{model}/{name}/{sampler}", model, task.name, sampler, conditions, headline="accuracy")
+            data_source="own",
+            data_hash=task.data_hash,
+            key=sampler,
+            batch_size=8,
+            device="cpu",
+            dtype="float32",
+            worker="",
+            shared_device=False,
+            dummy=False,
+            model_info={"source": "none", "revision": "r"},
+        )
+        facts = CellRecord(
+            f"{model}/{name}/{sampler}", model, task.name, sampler, conditions, headline="accuracy"
+        )
         right = [random.random() > 0.04 * k for _ in range(answers)]
         scored = [
-            Scored({"accuracy": float(one)}, {} if one else {"why": "an item twice", "failure": ["item twice"]})
+            Scored(
+                {"accuracy": float(one)},
+                {} if one else {"why": "an item twice", "failure": ["item twice"]},
+            )
             for one in right
         ]
         steps = tuple(place // k for place in range(CANVAS))
         sure = tuple(round(random.random(), 3) for _ in range(CANVAS))
         told = [
-            Generation(f"answer {i}", tuple(range(CANVAS)), CANVAS // k, 18, steps, sure, text_after_eos=False)
+            Generation(
+                f"answer {i}",
+                tuple(range(CANVAS)),
+                CANVAS // k,
+                18,
+                steps,
+                sure,
+                text_after_eos=False,
+            )
             for i in range(answers)
         ]
         record, samples = build_cell(facts, told, scored, rounds=[1.5])
         words = [*(f"w{place}" for place in range(18)), *["<eos>"] * (CANVAS - 18)]
-        run.write_cell(record, [replace(one, tokens=words, text="".join(words[:18])) for one in samples])
-    run.write_run({"command": "pytest benches", "started": "2026-01-02 03:04:05", "seeds": [0], "data_source": "own"})
+        run.write_cell(
+            record, [replace(one, tokens=words, text="".join(words[:18])) for one in samples]
+        )
+    run.write_run(
+        {
+            "command": "pytest benches",
+            "started": "2026-01-02 03:04:05",
+            "seeds": [0],
+            "data_source": "own",
+        }
+    )
     run.assemble()
     return run
 
@@ -65,7 +104,9 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
 def report(run: Path, out: Path) -> float:
     """Seconds of `pbcore report RUN -o OUT`."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "pbcore", "report", run, "-o", out], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "pbcore", "report", run, "-o", out], check=True, capture_output=True
+    )
     return time.perf_counter() - start
 
 
@@ -75,7 +116,9 @@ def view(run: Path) -> tuple[float, float]:
     command = [sys.executable, "-u", "-m", "pbcore", "view", str(run), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        address = next(line.strip() for line in server.stdout if line.startswith(("http:", "file:")))
+        address = next(
+            line.strip() for line in server.stdout if line.startswith(("http:", "file:"))
+        )
         with urllib.request.urlopen(address) as reply:
             reply.read()
         first = time.perf_counter() - start
@@ -91,11 +134,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=2000)
     parser.add_argument("--answers", type=int, default=10)
-    parser.add_argument("--keep", type=Path, help="folder for the run and its report (default: a temporary one)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the run and its report (default: a temporary one)"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep or Path(temporary)
-        run = root / "large" if (root / "large").exists() else make(root, args.cells, args.answers).path
+        run = (
+            root / "large"
+            if (root / "large").exists()
+            else make(root, args.cells, args.answers).path
+        )
         print(f"{args.cells:,} cells, {args.cells * args.answers:,} answers")
         seconds = report(run, run)
         pictures = list(run.glob("*.png"))

@@ -1,4 +1,5 @@
-"""What reading attention weights costs: seconds and memory of forwards with it beside forwards without, interleaved.
+"""What reading attention weights costs: seconds and memory of forwards with it beside forwards
+without, interleaved.
 
 pytest -m speed benches/test_attention_speed.py -s
 """
@@ -18,15 +19,22 @@ from pbcore.decoding.samplers import policy
 from pbcore.models.base import Denoiser, Request
 from pbcore.models.memory import peak_memory
 
-PROMPT, NEW, ROWS, ROUNDS = 200, 64, 4, 3
+PROMPT = 200
+NEW = 64
+ROWS = 4
+ROUNDS = 3
 PLAIN = "confidence-k4"
 
 
 @pytest.mark.speed
 @pytest.mark.parametrize("sampler", ["confidence-k4+adas0", "dapd_clad-1.0-high1.0", "dawn-0.0"])
-def test_attention(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str) -> None:
+def test_attention(
+    random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str
+) -> None:
     """The last layer; the last four; the last four with all columns and what each receives."""
-    ids = torch.randint(2, VOCABULARY, (ROWS, PROMPT), generator=torch.Generator().manual_seed(0)).tolist()
+    ids = torch.randint(
+        2, VOCABULARY, (ROWS, PROMPT), generator=torch.Generator().manual_seed(0)
+    ).tolist()
     requests = [Request(tuple(row), (MASK,) * NEW, key) for key, row in enumerate(ids)]
     each: dict[str, list[float]] = {PLAIN: [], sampler: []}
     added: dict[str, list[int]] = {text: [] for text in each}
@@ -46,7 +54,9 @@ def test_attention(random_llama: Denoiser, benchmark: Any, capsys: pytest.Captur
 
     benchmark.pedantic(run, rounds=ROUNDS, warmup_rounds=1)
     ratio = statistics.median(each[sampler]) / statistics.median(each[PLAIN])
-    plain, read = (max(added[text][1:]) / 2**20 for text in each)  # the first round loads what libraries need once
+    plain, read = (
+        max(added[text][1:]) / 2**20 for text in each
+    )  # the first round loads what libraries need once
     with capsys.disabled():
         print(
             f"\n{sampler}: {ratio:.2f} times the seconds of a forward without attention; "

@@ -1,5 +1,5 @@
-"""Does the batch change the answers? Shares of answers and tokens of `tiny` that differ between batch 1 and 16, by
-dtype and sampler.
+"""Does the batch change the answers? Shares of answers and tokens of `tiny` that differ between
+batch 1 and 16, by dtype and sampler.
 
 `pytest -m speed benches/test_batch_equality.py -s` prints the table.
 In float32 nothing may differ; in bfloat16 sums are rounded in another order.
@@ -29,17 +29,27 @@ def differing(model: Any, samples: Any, sampler: str) -> tuple[float, float]:
     return sum(one != many for one, many in pairs) / len(pairs), sum(tokens) / len(tokens)
 
 
-@pytest.mark.skipif("tiny" not in model_names(), reason="the trained model tiny is not part of this installation")
+@pytest.mark.skipif(
+    "tiny" not in model_names(), reason="the trained model tiny is not part of this installation"
+)
 def test_float32_batches_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Answers to 32 ragged prompts are the same in batches of 1 and 16 in float32; bfloat16's share is shown."""
+    """Answers to 32 ragged prompts are the same in batches of 1 and 16 in float32; bfloat16's share
+    is shown.
+    """
     samples = load_task("waiting_line/shuffle", limit=32).samples
     models = {dtype: load_model("tiny", dtype=dtype) for dtype in ("float32", "bfloat16")}
     rows = [
-        (dtype, sampler, *differing(model, samples, sampler)) for dtype, model in models.items() for sampler in SAMPLERS
+        (dtype, sampler, *differing(model, samples, sampler))
+        for dtype, model in models.items()
+        for sampler in SAMPLERS
     ]
     with capsys.disabled():
         print(
             "\n"
-            + tabulate(rows, headers=["dtype", "sampler", "answers that differ", "tokens that differ"], floatfmt=".3f")
+            + tabulate(
+                rows,
+                headers=["dtype", "sampler", "answers that differ", "tokens that differ"],
+                floatfmt=".3f",
+            )
         )
     assert all(share == 0 for dtype, _, share, _ in rows if dtype == "float32")

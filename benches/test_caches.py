@@ -1,7 +1,8 @@
-"""What KV caches bring, and what they change: cached against uncached decoding of 64 new tokens after a prompt of 200,
-side by side.
+"""What KV caches bring, and what they change: cached against uncached decoding of 64 new tokens
+after a prompt of 200, side by side.
 
-Random weights are sure of nothing, so the share of tokens that stay the same is a lower bound for a trained model.
+Random weights are sure of nothing, so the share of tokens that stay the same is a lower bound for a
+trained model.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from pbcore.decoding import denoise, resolve
 from pbcore.decoding.samplers import policy
 from pbcore.models.base import Denoiser, Generation, Request
 
-PROMPT, NEW, ROWS, ROUNDS = 200, 64, 4, 3
+PROMPT = 200
+NEW = 64
+ROWS = 4
+ROUNDS = 3
 CACHES = ("", "+prefix", "+dual")
 
 
 def requests() -> list[Request]:
     """Rows of random token ids."""
-    ids = torch.randint(2, VOCABULARY, (ROWS, PROMPT), generator=torch.Generator().manual_seed(0)).tolist()
+    ids = torch.randint(
+        2, VOCABULARY, (ROWS, PROMPT), generator=torch.Generator().manual_seed(0)
+    ).tolist()
     return [Request(tuple(row), (MASK,) * NEW, key) for key, row in enumerate(ids)]
 
 
@@ -40,8 +46,12 @@ def agreement(ours: list[Generation], theirs: list[Generation]) -> float:
 
 @pytest.mark.speed
 @pytest.mark.parametrize("sampler", ["confidence-k2+b8", "confidence-k4+b32"])
-def test_caches(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str) -> None:
-    """Speed over no cache (medians of interleaved rounds), and how many tokens stay the same; forwards are as many."""
+def test_caches(
+    random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str
+) -> None:
+    """Speed over no cache (medians of interleaved rounds), and how many tokens stay the same;
+    forwards are as many.
+    """
     seconds: dict[str, list[float]] = {cache: [] for cache in CACHES}
     answers: dict[str, list[Generation]] = {}
 
@@ -66,12 +76,15 @@ def test_caches(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFi
         }
         for cache in CACHES[1:]
     }
-    benchmark.extra_info.update({"caches": facts, "prompt": PROMPT, "new_tokens": NEW, "rows": ROWS})
+    benchmark.extra_info.update(
+        {"caches": facts, "prompt": PROMPT, "new_tokens": NEW, "rows": ROWS}
+    )
     with capsys.disabled():
         for cache, fact in facts.items():
-            speed, same = fact["speed_over_no_cache"], fact["same_tokens"]
+            speed = fact["speed_over_no_cache"]
+            same = fact["same_tokens"]
             print(
-                f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache, {same:.1%} same "
-                "tokens",
+                f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache,"
+                f" {same:.1%} same tokens",
                 end="",
             )

@@ -1,5 +1,5 @@
-"""What the loop itself costs, and what batching brings, on a small random Llama: ratios measured side by side in one
-run.
+"""What the loop itself costs, and what batching brings, on a small random Llama: ratios measured
+side by side in one run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from pbcore.models import load_model, model_names
 from pbcore.models.base import Context, Denoiser, Query, Request
 from pbcore.tasks import Sample, load_task
 
-PROMPT, NEW, ROWS, ROUNDS = 120, 32, 64, 3
+PROMPT = 120
+NEW = 32
+ROWS = 64
+ROUNDS = 3
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -59,13 +62,17 @@ class TimedContext:
 
 def requests(count: int) -> list[Request]:
     """Rows of random token ids."""
-    ids = torch.randint(2, VOCABULARY, (count, PROMPT), generator=torch.Generator().manual_seed(0)).tolist()
+    ids = torch.randint(
+        2, VOCABULARY, (count, PROMPT), generator=torch.Generator().manual_seed(0)
+    ).tolist()
     return [Request(tuple(row), (MASK,) * NEW, key) for key, row in enumerate(ids)]
 
 
 @pytest.mark.speed
 @pytest.mark.parametrize("sampler", ["confidence-k1", "entropy-k4", "threshold-0.9", "klass-0.9"])
-def test_loop_cost(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str) -> None:
+def test_loop_cost(
+    random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str
+) -> None:
     """Decoding's time over the time of its forwards alone: the loop adds little."""
     name = resolve(sampler)
     ratios = []
@@ -88,8 +95,8 @@ def test_loop_cost(random_llama: Denoiser, benchmark: Any, capsys: pytest.Captur
 def test_batch_size(
     request: pytest.FixtureRequest, benchmark: Any, capsys: pytest.CaptureFixture[str], which: str
 ) -> None:
-    """Samples per second over those of batch 1, by batch size, interleaved; prompts are ragged, and the answers stay
-    the same.
+    """Samples per second over those of batch 1, by batch size, interleaved; prompts are ragged, and
+    the answers stay the same.
 
     The default of `decode` (pbcore.decoding.run.DEFAULT_BATCH) is read off this table.
     """
@@ -115,7 +122,9 @@ def test_batch_size(
         assert all(answer == answers[1] for answer in answers.values())
     alone = statistics.median(seconds[1][1:])
     ratios = {size: round(alone / statistics.median(seen[1:]), 2) for size, seen in seconds.items()}
-    benchmark.extra_info["samples_per_second_over_batch_1"] = {str(size): ratio for size, ratio in ratios.items()}
+    benchmark.extra_info["samples_per_second_over_batch_1"] = {
+        str(size): ratio for size, ratio in ratios.items()
+    }
     with capsys.disabled():
         shown = ", ".join(f"{ratio:.2f} × at {size}" for size, ratio in ratios.items() if size > 1)
         print(f"\n{which}, {len(prompts)} ragged prompts, samples/s over batch 1: {shown}", end="")
@@ -124,7 +133,10 @@ def test_batch_size(
 def ragged(count: int) -> list[list[int]]:
     """Prompts of 40 to 120 random token ids."""
     draw = random.Random(0)
-    return [[draw.randrange(2, VOCABULARY) for _ in range(draw.randint(40, PROMPT))] for _ in range(count)]
+    return [
+        [draw.randrange(2, VOCABULARY) for _ in range(draw.randint(40, PROMPT))]
+        for _ in range(count)
+    ]
 
 
 def tasks(*names: str) -> list[Sample]:

@@ -1,4 +1,6 @@
-"""How fast grammar is checked: distinct answers through a warm server, beside plain requests, then from the cache."""
+"""How fast grammar is checked: distinct answers through a warm server, beside plain requests, then
+from the cache.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,25 @@ ANSWERS = 500
 
 def answers(seed: int) -> list[str]:
     """Distinct sentences as models write them: every second one with a word said twice."""
-    rows = [islice(word_sets(level, split="train", seed=seed), ANSWERS) for level in ("easy", "medium", "hard")]
+    rows = [
+        islice(word_sets(level, split="train", seed=seed), ANSWERS)
+        for level in ("easy", "medium", "hard")
+    ]
     clean = sorted({row["example"] for part in rows for row in part})[:ANSWERS]
-    return [text if index % 2 else re.sub(r" (\w+) ", r" \1 \1 ", text, count=1) for index, text in enumerate(clean)]
+    return [
+        text if index % 2 else re.sub(r" (\w+) ", r" \1 \1 ", text, count=1)
+        for index, text in enumerate(clean)
+    ]
 
 
 def plain(url: str, texts: list[str]) -> None:
     """The same requests without a library between, over connections that stay open."""
     with requests.Session() as session, ThreadPoolExecutor(THREADS) as threads:
         for answer in threads.map(
-            lambda text: session.post(f"{url}v2/check", {"text": text, "language": "en-US"}, proxies=DIRECT), texts
+            lambda text: session.post(
+                f"{url}v2/check", {"text": text, "language": "en-US"}, proxies=DIRECT
+            ),
+            texts,
         ):
             assert answer.json()["matches"] is not None
 
@@ -45,24 +56,37 @@ def seconds(work: object, *arguments: object) -> float:
 
 @pytest.mark.speed
 def test_grammar_rate(
-    benchmark: BenchmarkFixture, grammar_checker: Checker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    benchmark: BenchmarkFixture,
+    grammar_checker: Checker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A warm server and then its cache give the same verdicts."""
-    server, cache = grammar_checker.server, tmp_path / "grammar.sqlite"
+    server = grammar_checker.server
+    cache = tmp_path / "grammar.sqlite"
     Checker(server).check(answers(1))
     texts = answers(2)
-    verdicts = benchmark.pedantic(Checker(server, VerdictCache(cache)).check, args=(texts,), rounds=1)
+    verdicts = benchmark.pedantic(
+        Checker(server, VerdictCache(cache)).check, args=(texts,), rounds=1
+    )
     assert Checker(server, VerdictCache(cache)).check(texts) == verdicts
-    took = {"cached": seconds(Checker(server, VerdictCache(cache)).check, texts), "checked": 0.0, "plain": 0.0}
+    took = {
+        "cached": seconds(Checker(server, VerdictCache(cache)).check, texts),
+        "checked": 0.0,
+        "plain": 0.0,
+    }
     for _ in range(2):  # in turns: the machine may be busy with other work
         took["plain"] += seconds(plain, server.url(), texts) / 2
         took["checked"] += seconds(Checker(server).check, texts) / 2
     rates = {name: len(texts) / one for name, one in took.items()}
-    benchmark.extra_info |= {f"answers_per_second_{name}": round(rate, 1) for name, rate in rates.items()}
+    benchmark.extra_info |= {
+        f"answers_per_second_{name}": round(rate, 1) for name, rate in rates.items()
+    }
     with capsys.disabled():
         print(
-            f"\ngrammar: {rates['checked']:.0f} answers/s warm, {rates['checked'] / rates['plain']:.2f} of plain "
-            f"requests' {rates['plain']:.0f}, {rates['cached']:.0f} answers/s from the cache",
+            f"\ngrammar: {rates['checked']:.0f} answers/s warm,"
+            f" {rates['checked'] / rates['plain']:.2f} of plain requests' {rates['plain']:.0f},"
+            f" {rates['cached']:.0f} answers/s from the cache",
             end="",
         )
         if isinstance(server, SharedServer):

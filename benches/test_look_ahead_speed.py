@@ -1,9 +1,11 @@
-"""What a step's own work costs in samplers that look ahead, beside the output projection of an 8B-shaped model.
+"""What a step's own work costs in samplers that look ahead, beside the output projection of an
+8B-shaped model.
 
-Hidden width 4096, vocabulary 126,464 (LLaDA 8B), one row with 32 masks. `spec-8` accepts or rejects the drafts of 8
-what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32 tokens together; `eb-0.1+ahead16`
-guesses canvases, finds them again, and decodes an answer. Each is set beside the projection of the positions whose
-logits it reads, which alone is a small part of a forward.
+Hidden width 4096, vocabulary 126,464 (LLaDA 8B), one row with 32 masks. `spec-8` accepts or rejects
+the drafts of 8 what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32
+tokens together; `eb-0.1+ahead16` guesses canvases, finds them again, and decodes an answer. Each is
+set beside the projection of the positions whose logits it reads, which alone is a small part of a
+forward.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -24,7 +26,11 @@ from pbcore.decoding.samplers import policy
 from pbcore.decoding.what_if import Answers, Forwards
 from pbcore.models.base import Query, Request
 
-WIDTH, VOCABULARY, SLOTS, ROWS, ROUNDS = 4096, 126_464, 32, 8, 3
+WIDTH = 4096
+VOCABULARY = 126_464
+SLOTS = 32
+ROWS = 8
+ROUNDS = 3
 
 
 def unsure(positions: int, seed: int) -> Tensor:
@@ -39,7 +45,8 @@ def a_step(logits: Tensor, temperature: float) -> Step:
     """The step of one row of masks with these logits."""
     places = torch.arange(SLOTS)[None]
     token, confidence = predict(logits, 0.0, None)
-    whole, zero = torch.ones(1, SLOTS, dtype=torch.bool), torch.zeros(1, dtype=torch.long)
+    whole = torch.ones(1, SLOTS, dtype=torch.bool)
+    zero = torch.zeros(1, dtype=torch.long)
     full = zero + SLOTS
     return Step(
         inside=whole,
@@ -87,14 +94,22 @@ def median(work: Callable[[], object]) -> float:
 
 def of_the_projection() -> float:
     """Seconds of the projection of 32 positions."""
-    weight, hidden = torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5, torch.randn(SLOTS, WIDTH)
+    weight = torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5
+    hidden = torch.randn(SLOTS, WIDTH)
     return median(lambda: hidden @ weight.T)
 
 
 class Given:
-    """A model and its context whose logits are given by position; counts the positions that were asked for."""
+    """A model and its context whose logits are given by position; counts the positions that were
+    asked for.
+    """
 
-    name, mask_id, eos_id, vocab_size, device, info = "given", 0, 1, VOCABULARY, torch.device("cpu"), {}
+    name = "given"
+    mask_id = 0
+    eos_id = 1
+    vocab_size = VOCABULARY
+    device = torch.device("cpu")
+    info: ClassVar[dict[str, str]] = {}
 
     def __init__(self, logits: Tensor) -> None:
         self._logits = logits  # (L, V)
@@ -119,16 +134,22 @@ class Given:
 
 @pytest.mark.speed
 def test_guesses_beside_the_projection() -> None:
-    """Prints seconds and ratio of a whole answer of `eb-0.1+ahead16`, whose model costs nothing but a copy."""
+    """Prints seconds and ratio of a whole answer of `eb-0.1+ahead16`, whose model costs nothing but
+    a copy.
+    """
     model = Given(unsure(SLOTS, 0))
     decode(model, [[5]], "eb-0.1+ahead16")  # warms up
     model.positions.clear()
     start = time.perf_counter()
     (answer,) = decode(model, [[5]], "eb-0.1+ahead16")
-    own, projection = time.perf_counter() - start, sum(model.positions) / SLOTS * of_the_projection()
+    own = time.perf_counter() - start
+    projection = sum(model.positions) / SLOTS * of_the_projection()
     assert answer.nfe is not None
     assert answer.nfe < SLOTS  # logits that don't change are foreseen
-    print(f"\n{'eb-0.1+ahead16, a whole answer':44} {own:9.4f} {projection:11.4f} {own / projection:7.1%}")
+    print(
+        f"\n{'eb-0.1+ahead16, a whole answer':44} {own:9.4f} {projection:11.4f}"
+        f" {own / projection:7.1%}"
+    )
 
 
 @pytest.mark.speed
@@ -136,12 +157,14 @@ def test_guesses_beside_the_projection() -> None:
 def test_own_work_beside_the_projection() -> None:
     """Prints seconds and ratio of each; that the work is done shows in what it reveals."""
     projection = of_the_projection()
-    logits, later = unsure(SLOTS, 0), unsure(ROWS * SLOTS, 1)
+    logits = unsure(SLOTS, 0)
+    later = unsure(ROWS * SLOTS, 1)
     rule: Any = policy(resolve("spec-8-sure2"))
 
     def look_ahead() -> Tensor:
         step = a_step_of[0]
-        step.notes, step.answers = {}, None
+        step.notes = {}
+        step.answers = None
         step.answers = answered(step, rule.select(step), later)
         move = rule.select(step)
         step.answers.taken(move.take, torch.full_like(step.column, step.mask_id), step.mask_id)

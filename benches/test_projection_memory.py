@@ -1,9 +1,9 @@
-"""Memory of the output projection for a vocabulary of 126,464: every position against the masked positions of the
-active block.
+"""Memory of the output projection for a vocabulary of 126,464: every position against the masked
+positions of the active block.
 
-`pytest -m speed benches/test_projection_memory.py -s` prints the table.
-A policy needs probabilities at the masked positions of the block alone,
-so what projection and softmax take should follow rows × block × vocabulary, whatever the prompt's length.
+`pytest -m speed benches/test_projection_memory.py -s` prints the table. A policy needs
+probabilities at the masked positions of the block alone, so what projection and softmax take should
+follow rows × block × vocabulary, whatever the prompt's length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from pbcore.models.memory import peak_memory
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
 
-WIDTH, ROWS, CANVAS, BLOCK = 256, 2, 32, 8
+WIDTH = 256
+ROWS = 2
+CANVAS = 32
+BLOCK = 8
 PROMPTS = (64, 256, 512)
 
 pytestmark = pytest.mark.speed
@@ -34,7 +37,9 @@ def model() -> MaskedModel:
     entry = resolve_model("llada-8b:dummy-l2")
     small = {"d_model": WIDTH, "mlp_hidden_size": WIDTH, "n_heads": 4, "n_kv_heads": 4}
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return load_masked(replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions())
+    return load_masked(
+        replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions()
+    )
 
 
 @torch.inference_mode()
@@ -53,8 +58,8 @@ def masked_positions(model: MaskedModel, prompt: int) -> int:
 
 @torch.inference_mode()
 def all_positions(model: MaskedModel, prompt: int) -> int:
-    """Bytes that the same forward adds when every position of prompt and canvas is projected, as the reference loops
-    do.
+    """Bytes that the same forward adds when every position of prompt and canvas is projected, as
+    the reference loops do.
     """
     length = prompt + CANVAS
     ids = torch.ones(ROWS, length, dtype=torch.long, device=model.device)
@@ -65,20 +70,31 @@ def all_positions(model: MaskedModel, prompt: int) -> int:
     return peak.added
 
 
-def test_memory_follows_the_masked_positions(model: MaskedModel, capsys: pytest.CaptureFixture[str]) -> None:
-    """Projecting the block's masks alone takes under a quarter of what all positions take, and hardly more for an 8
-    times longer prompt.
+def test_memory_follows_the_masked_positions(
+    model: MaskedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Projecting the block's masks alone takes under a quarter of what all positions take, and
+    hardly more for an 8 times longer prompt.
     """
     masked_positions(model, PROMPTS[0])  # the first forward allocates workspaces
-    rows = [(prompt, all_positions(model, prompt), masked_positions(model, prompt)) for prompt in PROMPTS]
+    rows = [
+        (prompt, all_positions(model, prompt), masked_positions(model, prompt))
+        for prompt in PROMPTS
+    ]
     table = [
-        (prompt, f"{every / 2**20:.0f}", f"{some / 2**20:.0f}", f"{every / some:.1f}") for prompt, every, some in rows
+        (prompt, f"{every / 2**20:.0f}", f"{some / 2**20:.0f}", f"{every / some:.1f}")
+        for prompt, every, some in rows
     ]
     with capsys.disabled():
         print(
-            f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size}, {model.info['dtype']}, "
-            f"{model.device.type}"
+            f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size},"
+            f" {model.info['dtype']}, {model.device.type}"
         )
-        print(tabulate(table, headers=["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"]))
+        print(
+            tabulate(
+                table,
+                headers=["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"],
+            )
+        )
     assert all(every > 4 * some for _, every, some in rows)
     assert rows[-1][2] < 1.5 * rows[0][2] + (16 << 20)

@@ -1,4 +1,5 @@
-"""How PyTorch's threads do beside what else runs: forwards of `tiny` with one thread and with all, spinning and asleep.
+"""How PyTorch's threads do beside what else runs: forwards of `tiny` with one thread and with all,
+spinning and asleep.
 
 docs/ci.md has a table of it; on an idle machine the numbers are others.
 """
@@ -16,7 +17,8 @@ import pytest
 
 from pbcore.plugin.omp_wait_policy import OPENMP
 
-ROUNDS, SECONDS = 3, 2
+ROUNDS = 3
+SECONDS = 2
 FORWARDS = f"""
 import time, torch
 from pbcore.models import load_model
@@ -37,9 +39,16 @@ with torch.inference_mode():
 def rate(threads: int, policy: str | None) -> float:
     """Forwards of a row a second in a process of its own."""
     kept = {name: value for name, value in os.environ.items() if name not in OPENMP}
-    chosen = {"OMP_NUM_THREADS": str(threads), **({} if policy is None else {"OMP_WAIT_POLICY": policy})}
+    chosen = {
+        "OMP_NUM_THREADS": str(threads),
+        **({} if policy is None else {"OMP_WAIT_POLICY": policy}),
+    }
     done = subprocess.run(
-        [sys.executable, "-c", FORWARDS], env=kept | chosen, capture_output=True, text=True, check=True
+        [sys.executable, "-c", FORWARDS],
+        env=kept | chosen,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(done.stdout)
 
@@ -61,7 +70,9 @@ def test_threads(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
     load = os.getloadavg()[0]
     benchmark.pedantic(run, rounds=ROUNDS)
-    benchmark.extra_info.update({name: [round(one) for one in found] for name, found in rates.items()})
+    benchmark.extra_info.update(
+        {name: [round(one) for one in found] for name, found in rates.items()}
+    )
     with capsys.disabled():
         shown = "; ".join(
             f"{name} {statistics.median(found):.0f} ({min(found):.0f}–{max(found):.0f})"

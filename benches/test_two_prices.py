@@ -1,4 +1,5 @@
-"""Seconds of calls and of rows: a sampler with what-if rows beside one without, one answer at a time and 32 together.
+"""Seconds of calls and of rows: a sampler with what-if rows beside one without, one answer at a
+time and 32 together.
 
 pytest -m speed benches/test_two_prices.py -s
 """
@@ -13,7 +14,10 @@ import pytest
 
 import pbcore
 
-PLAIN, ASKING, ROUNDS, SAMPLES = "eb-0.1", "spec-8", 3, 32
+PLAIN = "eb-0.1"
+ASKING = "spec-8"
+ROUNDS = 3
+SAMPLES = 32
 
 
 @pytest.mark.speed
@@ -21,11 +25,14 @@ PLAIN, ASKING, ROUNDS, SAMPLES = "eb-0.1", "spec-8", 3, 32
 def test_seconds_per_call_and_per_row(
     batch: int, pytestconfig: pytest.Config, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`tiny` on shuffles, rounds interleaved: prints calls, rows and milliseconds of each per answer, and the ratio."""
+    """`tiny` on shuffles, rounds interleaved: prints calls, rows and milliseconds of each per
+    answer, and the ratio.
+    """
     model = pbcore.load_model("tiny", device="cuda" if pytestconfig.getoption("--gpu") else "cpu")
     task = pbcore.load_task("waiting_line/shuffle", limit=SAMPLES)
     seconds: dict[str, list[float]] = {PLAIN: [], ASKING: []}
-    calls, rows = dict.fromkeys(seconds, 0.0), dict.fromkeys(seconds, 0.0)
+    calls = dict.fromkeys(seconds, 0.0)
+    rows = dict.fromkeys(seconds, 0.0)
 
     def run() -> None:
         for sampler, spent in seconds.items():
@@ -43,7 +50,11 @@ def test_seconds_per_call_and_per_row(
         print()
         for sampler, ms in each.items():
             print(
-                f"batch {batch:2}  {sampler:8} {calls[sampler]:5.2f} calls  {rows[sampler]:5.1f} rows  {ms:6.1f} ms an "
-                f"answer, {ms / calls[sampler]:5.1f} a call, {ms / rows[sampler]:5.2f} a row"
+                f"batch {batch:2}  {sampler:8} {calls[sampler]:5.2f} calls  {rows[sampler]:5.1f}"
+                f" rows  {ms:6.1f} ms an answer, {ms / calls[sampler]:5.1f} a call,"
+                f" {ms / rows[sampler]:5.2f} a row"
             )
-        print(f"batch {batch:2}  {ASKING} takes {each[ASKING] / each[PLAIN]:.2f} times the seconds of {PLAIN}")
+        print(
+            f"batch {batch:2}  {ASKING} takes {each[ASKING] / each[PLAIN]:.2f} times the seconds of"
+            f" {PLAIN}"
+        )

@@ -1,5 +1,7 @@
 # PYTHON_ARGCOMPLETE_OK
-"""The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore --help` is fast."""
+"""The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore
+--help` is fast.
+"""
 
 import argparse
 import os
@@ -18,9 +20,15 @@ from pbcore.text import spell_signs
 # command → the module that adds its parser, or alone has `run`, and its line in `pbcore --help`
 COMMANDS = {
     "tasks": ("pbcore.tasks_cli", "list the tasks"),
-    "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
+    "samplers": (
+        "pbcore.decoding.cli",
+        "list the samplers; make token frequencies for those that need them",
+    ),
     "presets": ("pbcore.grid.profiles", "list settings of papers by name, with their sources"),
-    "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
+    "models": (
+        "pbcore.models.cli",
+        "list the models and whether they are available on this machine",
+    ),
     "theory": (
         "pbcore.figures.commands",
         "the loss and accuracy of an ideal model on the list operations, and the optimal frontier",
@@ -31,19 +39,33 @@ COMMANDS = {
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.view", "open the page of a run in a browser"),
-    "rescore": ("pbcore.exchange.rescore", "score the kept answers of a run again, without its models"),
+    "rescore": (
+        "pbcore.exchange.rescore",
+        "score the kept answers of a run again, without its models",
+    ),
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
-    "doctor": ("pbcore.doctor", "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models"),
+    "doctor": (
+        "pbcore.doctor",
+        "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models",
+    ),
     "languagetool": ("pbcore.metrics.grammar", "install the grammar checker, or show its status"),
-    "bertscore": ("pbcore.metrics.semantic", "install BERTScore's model, or show whether it is installed"),
-    "agreement": ("pbcore.metrics.agreement", "compare this package's text scores with published ones"),
+    "bertscore": (
+        "pbcore.metrics.semantic",
+        "install BERTScore's model, or show whether it is installed",
+    ),
+    "agreement": (
+        "pbcore.metrics.agreement",
+        "compare this package's text scores with published ones",
+    ),
     **{name: command for one in integrations().values() for name, command in one.commands.items()},
 }
 
 
 def add_command(subparsers: Any, name: str) -> None:
-    """Adds the parser of a command: its module's own, or one without options that calls the module's `run`."""
+    """Adds the parser of a command: its module's own, or one without options that calls the
+    module's `run`.
+    """
     module = import_module(COMMANDS[name][0])
     add = getattr(module, "add_parsers", None) or getattr(module, "add_parser", None)
     if add is None:
@@ -53,20 +75,26 @@ def add_command(subparsers: Any, name: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status: the error's for invalid input, with one line on stderr, and 141
-    if the reader of its output has gone."""
+    """Runs one subcommand and returns its exit status: the error's for invalid input, with one line
+    on stderr, and 141 if the reader of its output has gone.
+    """
     completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
     if completing:
         arguments = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")[1:-1]
     parser = argparse.ArgumentParser(
         "pbcore",
-        description="Measures parallel decoding in diffusion LLMs. The benchmark runs under pytest: pytest benches -h",
+        description=(
+            "Measures parallel decoding in diffusion LLMs. The benchmark runs under pytest: pytest"
+            " benches -h"
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    name = next((argument for argument in arguments if argument and not argument.startswith("-")), "")
+    name = next(
+        (argument for argument in arguments if argument and not argument.startswith("-")), ""
+    )
     if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
     if name in COMMANDS:
@@ -89,13 +117,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # `pbcore … | head` closed the pipe: no message, and the status that a shell gives to SIGPIPE, since a command
-        # that judges (compare, verify) has no verdict yet. Flushing the buffer at exit must not raise again.
+        # `pbcore … | head` closed the pipe: no message, and the status that a shell gives to
+        # SIGPIPE, since a command that judges (compare, verify) has no verdict yet. Flushing the
+        # buffer at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (PbcoreError, OSError) as error:
-        what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print("\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")), file=sys.stderr)
+        what = (
+            f"{error.filename}: {error.strerror}"
+            if isinstance(error, OSError) and error.filename
+            else error
+        )
+        print(
+            "\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")),
+            file=sys.stderr,
+        )
         return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130

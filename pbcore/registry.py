@@ -17,10 +17,11 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Objects of one kind by name.
 
-    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group `group`, named
-    like the object; `load` turns an entry point into an object. pbcore's own objects register themselves when the
-    module `builtins` is imported, at the first look-up, so that who looks up a name need not import what defines the
-    objects. `check(name, object)` raises an exception for an invalid name or object.
+    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the
+    group `group`, named like the object; `load` turns an entry point into an object. pbcore's own
+    objects register themselves when the module `builtins` is imported, at the first look-up, so
+    that who looks up a name need not import what defines the objects. `check(name, object)` raises
+    an exception for an invalid name or object.
 
         SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
         SCORERS.register("mine", scorer)
@@ -35,24 +36,38 @@ class Registry(Generic[T]):
     _registered: dict[str, T] = field(default_factory=dict)
 
     def register(self, name: str, value: T) -> None:
-        """Makes `value` available as `name`; again for the same object, or the same class defined again, changes
-        nothing. Raises ValueError if the name belongs to another object, and the exceptions of `check`."""
+        """Makes `value` available as `name`; again for the same object, or the same class defined
+        again, changes nothing. Raises ValueError if the name belongs to another object, and the
+        exceptions of `check`.
+        """
         self.check(name, value)
         known: Any = self._registered.get(name)
-        if known is not None and known is not value and not (isinstance(known, type) and place(known) == place(value)):
-            raise InputError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
+        if (
+            known is not None
+            and known is not value
+            and not (isinstance(known, type) and place(known) == place(value))
+        ):
+            raise InputError(
+                f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name"
+            )
         self._registered[name] = value
 
     def all(self) -> Mapping[str, T]:
-        """All objects by name, sorted: registered ones, and those of entry points with other names."""
+        """All objects by name, sorted: registered ones, and those of entry points with other
+        names.
+        """
         if self.builtins is not None:
             import_module(self.builtins)
         return dict(sorted({**self._installed, **self._registered}.items()))
 
     @cached_property
     def _installed(self) -> dict[str, T]:
-        """The objects of entry points; found once, since installed packages don't change while a process runs."""
-        points = [point for point in entry_points(group=self.group) if point.name not in self._registered]
+        """The objects of entry points; found once, since installed packages don't change while a
+        process runs.
+        """
+        points = [
+            point for point in entry_points(group=self.group) if point.name not in self._registered
+        ]
         installed = {point.name: self.load(point) for point in points}
         for name, value in installed.items():
             self.check(name, value)
@@ -70,7 +85,9 @@ class Registry(Generic[T]):
 
 
 def hint(name: object, known: Mapping[str, Any] | list[str]) -> str:
-    """For errors about an unknown name: `did you mean a, b?` if close matches exist, else `known: a, b, c.`"""
+    """For errors about an unknown name: `did you mean a, b?` if close matches exist, else `known:
+    a, b, c.`
+    """
     near = get_close_matches(str(name), known, n=3, cutoff=0.5)
     return f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
 

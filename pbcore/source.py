@@ -1,4 +1,6 @@
-"""Digests of source code: part of a cell's key, so that changed code is never taken for the code that was measured."""
+"""Digests of source code: part of a cell's key, so that changed code is never taken for the code
+that was measured.
+"""
 
 import hashlib
 import json
@@ -18,7 +20,9 @@ _KNOWN: dict[int, tuple[Any, str]] = {}  # the object is kept, so that its id st
 
 
 def source_digest(roots: Mapping[str, Path]) -> str:
-    """A digest of all .py and .yaml files under each root, by root and relative path, whatever the line ends."""
+    """A digest of all .py and .yaml files under each root, by root and relative path, whatever the
+    line ends.
+    """
     digest = hashlib.sha256()
     for name, root in roots.items():
         for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
@@ -28,14 +32,16 @@ def source_digest(roots: Mapping[str, Path]) -> str:
 
 
 def source_of(value: Any) -> str:
-    """A digest of the code of a class, function or instance that a user registered; empty for pbcore's own classes and
-    functions.
+    """A digest of the code of a class, function or instance that a user registered; empty for
+    pbcore's own classes and functions.
 
-    It covers the module that defines the object, all modules of its package (of an installed package: its version), the
-    base classes, the fields of a dataclass instance, and the values that a function has bound. An attribute `version`
-    (text or integer) of the object or its class replaces all this: then only a new version changes the digest. Other
-    code, such as a module beside a conftest.py, doesn't count. The digest is taken at the first call and kept for the
-    process."""
+    It covers the module that defines the object, all modules of its package (of an installed
+    package: its version), the base classes, the fields of a dataclass instance, and the values that
+    a function has bound. An attribute `version` (text or integer) of the object or its class
+    replaces all this: then only a new version changes the digest. Other code, such as a module
+    beside a conftest.py, doesn't count. The digest is taken at the first call and kept for the
+    process.
+    """
     known = _KNOWN.get(id(value))
     if known is None:
         parts = sorted(set(_parts(value, set())))
@@ -45,7 +51,9 @@ def source_of(value: Any) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[str]:
-    """The texts that identify an object's code and values, none for pbcore's own; `seen`: ids of objects under way."""
+    """The texts that identify an object's code and values, none for pbcore's own; `seen`: ids of
+    objects under way.
+    """
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -55,7 +63,9 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str]:
     elif isinstance(value, EntryPoint):
         yield from _module(value.module, None, value.value)
     elif isinstance(value, partial):
-        yield from _bound("partial", {"function": value.func, "arguments": value.args, **value.keywords}, seen)
+        yield from _bound(
+            "partial", {"function": value.func, "arguments": value.args, **value.keywords}, seen
+        )
     elif isinstance(value, MethodType):
         yield from _bound("method", {"function": value.__func__, "self": value.__self__}, seen)
     elif isinstance(value, FunctionType):
@@ -75,15 +85,21 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str]:
 
 
 def _bound(owner: str, values: Mapping[str, Any], seen: set[int]) -> Iterator[str]:
-    """Named values: code by its source, plain values by their text, other objects by their class."""
+    """Named values: code by its source, plain values by their text, other objects by their
+    class.
+    """
     for name, value in values.items():
         if isinstance(value, str | int | float | bool | None):
             yield f"{owner}.{name}={value!r}"
         elif isinstance(value, list | tuple | set | frozenset):
             ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            yield from _bound(f"{owner}.{name}", {str(place): one for place, one in enumerate(ordered)}, seen)
+            yield from _bound(
+                f"{owner}.{name}", {str(place): one for place, one in enumerate(ordered)}, seen
+            )
         elif isinstance(value, Mapping):
-            yield from _bound(f"{owner}.{name}", {str(key): one for key, one in value.items()}, seen)
+            yield from _bound(
+                f"{owner}.{name}", {str(key): one for key, one in value.items()}, seen
+            )
         else:
             yield from _parts(value, seen)
 
@@ -101,14 +117,18 @@ def _version(value: Any) -> str | None:
         return None
     owner = value if isinstance(value, type | FunctionType) else type(value)
     declared = vars(owner).get("version")
-    if isinstance(declared, str | int) and not (is_dataclass(owner) and "version" in {f.name for f in fields(owner)}):
+    if isinstance(declared, str | int) and not (
+        is_dataclass(owner) and "version" in {f.name for f in fields(owner)}
+    ):
         return f"{owner.__module__}.{owner.__qualname__}:{declared}"
     return None
 
 
 def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
-    """The source of a module and its package; `otherwise` for a module without a file. Nothing for pbcore and the
-    standard library. `file` is the object's own source file if known: two conftest.py have the same module name."""
+    """The source of a module and its package; `otherwise` for a module without a file. Nothing for
+    pbcore and the standard library. `file` is the object's own source file if known: two
+    conftest.py have the same module name.
+    """
     top = name.partition(".")[0]
     if top != _OURS and (top not in sys.stdlib_module_names or top == "__main__"):
         digest = _package(name, file)
@@ -117,7 +137,9 @@ def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
 
 @cache
 def _package(name: str, given: str | None) -> str | None:
-    """The digest of a module's file and top-level package, or a distribution's version; None without a file."""
+    """The digest of a module's file and top-level package, or a distribution's version; None
+    without a file.
+    """
     top = name.partition(".")[0]
     file = _file(name, given)
     if file is None:
@@ -125,12 +147,19 @@ def _package(name: str, given: str | None) -> str | None:
     if {"site-packages", "dist-packages"} & set(file.parts):
         return _installed(top)
     spec = _spec(top) if name != top else None
-    roots = {str(number): Path(root) for number, root in enumerate((spec and spec.submodule_search_locations) or ())}
-    return hashlib.sha256(_text(file)).hexdigest()[:16] + (f":{source_digest(roots)}" if roots else "")
+    roots = {
+        str(number): Path(root)
+        for number, root in enumerate((spec and spec.submodule_search_locations) or ())
+    }
+    return hashlib.sha256(_text(file)).hexdigest()[:16] + (
+        f":{source_digest(roots)}" if roots else ""
+    )
 
 
 def _installed(top: str) -> str:
-    """Distribution and version of a package; its own name first, as the table of all packages takes seconds to read."""
+    """Distribution and version of a package; its own name first, as the table of all packages takes
+    seconds to read.
+    """
     try:
         return f"{top}=={version(top)}"
     except PackageNotFoundError:

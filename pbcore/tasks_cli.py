@@ -25,6 +25,19 @@ def run_tasks(args: argparse.Namespace) -> int:
     rows = []
     for spec in map(task_spec, all_task_names()):
         lengths = ", ".join(map(str, spec.lengths or ())) or "–"
-        rows.append((spec.name, spec.count or "file", spec.shots, lengths, spec.max_new_tokens, spec.headline or "–"))
-    print(tabulate(rows, headers=["task", "samples", "shots", "lengths", "new tokens", "headline score"]))
+        rows.append(
+            (
+                spec.name,
+                spec.count or "file",
+                spec.shots,
+                lengths,
+                spec.max_new_tokens,
+                spec.headline or "–",
+            )
+        )
+    print(
+        tabulate(
+            rows, headers=["task", "samples", "shots", "lengths", "new tokens", "headline score"]
+        )
+    )
     return 0

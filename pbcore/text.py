@@ -7,7 +7,8 @@ from io import TextIOWrapper
 from pbcore.printable import printable
 
 NAME = 60  # characters of a model's or sampler's name in tables
-_SPELLINGS = "±+- –- ·. …... →-> ≥>= ≤<= ×x ’' ⇒=> γgamma ≈~"  # a sign of our tables, then how ASCII spells it
+# a sign of our tables, then how ASCII spells it
+_SPELLINGS = "±+- –- ·. …... →-> ≥>= ≤<= ×x ’' ⇒=> γgamma ≈~"
 _ASCII = str.maketrans({word[0]: word[1:] for word in _SPELLINGS.split()})
 
 

@@ -1,5 +1,7 @@
-"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and
-counts the answers of a run on which official and corrected scores differ (`--run RUN`)."""
+"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers
+(`--data-dir DIR`), and counts the answers of a run on which official and corrected scores differ
+(`--run RUN`).
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,14 @@ from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows as lines
 from pbcore.tasks.puzzles import solutions
 
-# By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of the official one
-# that it shows.
+# By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of
+# the official one that it shows.
 RIGHT = {"words_to_sentence": "inclusion", "summarization": "rouge_l"}
 CORRECTED = {
-    "list_sort": ("accuracy_as_asked", "labels are in the order of the whole names, not by last name as asked"),
+    "list_sort": (
+        "accuracy_as_asked",
+        "labels are in the order of the whole names, not by last name as asked",
+    ),
     "latin_square": ("accuracy_as_asked", "labels have a row with an extra cell"),
     "words_to_sentence": (
         "inclusion_any_case",
@@ -37,7 +42,9 @@ EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 @dataclass(slots=True)
 class Checked:
-    """The checks of one official file: `right` of the `labels` scored are 1; `notes` name inconsistencies."""
+    """The checks of one official file: `right` of the `labels` scored are 1; `notes` name
+    inconsistencies.
+    """
 
     task: str
     n: int | None
@@ -49,8 +56,10 @@ class Checked:
 
 
 def verify(data_dir: str | Path) -> list[Checked]:
-    """Checks every official file of a folder: the 17 tasks, and other sizes there (`waiting_line_n15` …). Raises
-    FileNotFoundError for a folder that doesn't exist or contains none of the groups."""
+    """Checks every official file of a folder: the 17 tasks, and other sizes there
+    (`waiting_line_n15` …). Raises FileNotFoundError for a folder that doesn't exist or contains
+    none of the groups.
+    """
     folder = Path(data_dir)
     groups = sorted({official_place(task_spec(name), None).split("/")[0] for name in task_names()})
     named = ", ".join(f"{group}/" for group in groups)
@@ -58,7 +67,11 @@ def verify(data_dir: str | Path) -> list[Checked]:
         raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
     if not any((folder / group).is_dir() for group in groups):
         raise FileNotFoundError(f"{folder} is not the official data: it contains none of {named}")
-    return [_check(task_spec(name), n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
+    return [
+        _check(task_spec(name), n, folder)
+        for name in task_names()
+        for n in (None, *_other_sizes(name, folder))
+    ]
 
 
 def _other_sizes(name: str, folder: Path) -> list[int]:
@@ -98,11 +111,15 @@ def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, checked: Checked)
         checked.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
     else:
         if prompt != spec.prompt_of(n):
-            checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
+            checked.errors.append(
+                f"{config}: the prompt of {group}/{file} differs from this package's"
+            )
 
 
 def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
-    """Every label that is an answer must score 1 and follow from its question, and so must the answers of the shots."""
+    """Every label that is an answer must score 1 and follow from its question, and so must the
+    answers of the shots.
+    """
     right = RIGHT.get(task.scorer, "accuracy")
     corrected, inconsistency = CORRECTED.get(task.scorer, ("", ""))
     missed = 0
@@ -118,31 +135,49 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
         checked.right += scores[right] == 1
         missed += bool(corrected) and scores[corrected] != scores[right]
         if scores[right] != 1:
-            checked.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
+            checked.errors.append(
+                f"sample {sample.index}: its label scores {scores[right]:g} ({right})"
+            )
         elif not follows(task, sample):
-            checked.errors.append(f"sample {sample.index}: its label is not the answer to its question")
-    questions = official_rows(task_spec(task.name), folder, None if checked.n is None else (checked.n,))
+            checked.errors.append(
+                f"sample {sample.index}: its label is not the answer to its question"
+            )
+    questions = official_rows(
+        task_spec(task.name), folder, None if checked.n is None else (checked.n,)
+    )
     for sample, (_, question) in zip(task.samples, questions, strict=True):
         for item in question.shots:
             shot = replace(sample, input=item.input, label=item.label)
-            if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
-                checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
+            if (
+                shot.answer is None
+                or task.score(shot.answer, shot, {right})[right] != 1
+                or not follows(task, shot)
+            ):
+                checked.errors.append(
+                    f"sample {shot.index}: the answer of its worked example is wrong"
+                )
     if corrected and checked.labels:
         checked.notes.append(f"{missed} of {checked.labels} {inconsistency}")
     if checked.labels < checked.samples:
-        checked.notes.append(f"{checked.samples - checked.labels} samples have no label that is an answer")
+        checked.notes.append(
+            f"{checked.samples - checked.labels} samples have no label that is an answer"
+        )
 
 
 def follows(task: Task, sample: Sample) -> bool:
-    """Whether a list's or puzzle's label is the answer to its question alone, for sort also in the order of whole
-    names. Text labels belong to any question."""
-    values, label = sample.input, sample.label
+    """Whether a list's or puzzle's label is the answer to its question alone, for sort also in the
+    order of whole names. Text labels belong to any question.
+    """
+    values = sample.input
+    label = sample.label
     if task.kind == "sudoku":
         answers = [lines(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
         return len(answers) == 1 and task.score(answers[0], sample, {"accuracy"})["accuracy"] == 1
     if task.kind == "latin_square":
         symbols = label["symbols"]
-        return bool(values["symbols"] == f"[{', '.join(symbols)}]" and values["size"] == len(symbols))
+        return bool(
+            values["symbols"] == f"[{', '.join(symbols)}]" and values["size"] == len(symbols)
+        )
     if "context" not in values:
         return True
     line = parse_context(values["context"])
@@ -158,42 +193,76 @@ def verified_table(checked: list[Checked]) -> str:
     """The checks as text: a row per file, then all faults."""
     cells = []
     for one in checked:
-        right, verdict = f"{one.right} of {one.labels}" if one.labels else "–", "FAULT" if one.errors else "ok"
+        right = f"{one.right} of {one.labels}" if one.labels else "–"
+        verdict = "FAULT" if one.errors else "ok"
         n = "default" if one.n is None else one.n
         cells.append([one.task, n, one.samples, right, verdict, "; ".join(one.notes)])
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
     text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
-    samples, labels = sum(one.samples for one in checked), sum(one.labels for one in checked)
+    samples = sum(one.samples for one in checked)
+    labels = sum(one.labels for one in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
-    totals = f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}"
+    totals = (
+        f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored;"
+        f" {verdict}"
+    )
     return "\n".join([text, "", *faults, totals])
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of a run by task, with examples. Raises LoadError or RunDirError."""
+    """Official and corrected scores of a run by task, with examples. Raises LoadError or
+    RunDirError.
+    """
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))
     if not compared:
         return f"{path}: answers: {total}, none with a corrected score beside the official one"
-    headers = ["task", "answers", "official score", "corrected score", "differ", "corrected higher", "lower"]
-    rows, examples, differ = [], [], set()
+    headers = [
+        "task",
+        "answers",
+        "official score",
+        "corrected score",
+        "differ",
+        "corrected higher",
+        "lower",
+    ]
+    rows = []
+    examples = []
+    differ = set()
     for one in compared:
         answers = (*one.higher, *one.lower)
-        rows.append([one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)])
+        rows.append(
+            [
+                one.task,
+                one.answers,
+                one.official,
+                one.score,
+                one.count,
+                len(one.higher),
+                len(one.lower),
+            ]
+        )
         differ |= {(cell, *answer.place) for cell, answer in answers}
         for cell, answer in answers[:EXAMPLES]:
-            scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (one.official, one.score))
+            scores = ", ".join(
+                f"{name} {answer.scores[name]:g}" for name in (one.official, one.score)
+            )
             seed = f", seed {answer.seed}" if answer.seed else ""
             why = answer.details.get("why", "no remark")
             examples.append(f"{cell}, sample {answer.index}{seed}: {scores}; {why}")
-    verdict = f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently: {len(differ)}"
+    verdict = (
+        f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently:"
+        f" {len(differ)}"
+    )
     return "\n".join([tabulate(rows, headers), "", *examples, verdict])
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the checks; 1 with faults, which scores that differ are not. Raises InputError for unusable arguments."""
+    """Prints the checks; 1 with faults, which scores that differ are not. Raises InputError for
+    unusable arguments.
+    """
     if args.data_dir is None and not args.runs:
         raise InputError("give --data-dir DIR, --run RUN, or both")
     faults = False
@@ -208,7 +277,11 @@ def run(args: argparse.Namespace) -> int:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("verify")
-    parser.add_argument("--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …"
+    )
     runs = "run directories, such as reports/…"
-    parser.add_argument("--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help=runs)
+    parser.add_argument(
+        "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help=runs
+    )
     parser.set_defaults(run=run)

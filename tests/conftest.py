@@ -14,12 +14,17 @@ except ModuleNotFoundError:  # without the extra dev; other runs in this folder 
     settings = None  # type: ignore[assignment, misc]
 
 os.environ["PBCORE_NO_DOWNLOAD"] = "1"  # what needs LanguageTool itself runs where it is installed
-if "PYTEST_XDIST_WORKER" in os.environ:  # workers of two threads each on two cores would wait for each other's barriers
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Containers often forbid bytecode; the workers and a hundred processes of tests would each compile the same files.
+# Containers often forbid bytecode; the workers and a hundred processes of tests would each compile
+# the same files.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-pd.set_option("mode.string_storage", "python")  # as where pyarrow is missing; small tables take less time so
+pd.set_option(
+    "mode.string_storage", "python"
+)  # as where pyarrow is missing; small tables take less time so
 if settings is not None:
     settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
     settings.load_profile("suite")
@@ -34,7 +39,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that two workers end together. Windows skips what needs POSIX."""
+    """The files that take longest come first, so that two workers end together. Windows skips what
+    needs POSIX.
+    """
     items.sort(key=lambda item: "plugin" not in item.path.parts)
     for item in items if os.name == "nt" else ():
         if item.get_closest_marker("posix"):
@@ -47,7 +54,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays, and the collector no longer looks at it; of the rest tests leave little."""
+    """What is imported by now stays, and the collector no longer looks at it; of the rest tests
+    leave little.
+    """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
@@ -56,4 +65,6 @@ def pytest_collection_finish() -> None:
 def pytest_pycollect_makemodule() -> None:
     """Ends a run of the suite that lacks its packages."""
     if settings is None:
-        pytest.exit("the tests need the extra dev: pip install -c constraints.txt -e '.[dev]'", returncode=4)
+        pytest.exit(
+            "the tests need the extra dev: pip install -c constraints.txt -e '.[dev]'", returncode=4
+        )

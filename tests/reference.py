@@ -1,4 +1,6 @@
-"""Reference data: figures and checkpoints of tests/reference, official texts of $PBCORE_REFERENCE or ../shared."""
+"""Reference data: figures and checkpoints of tests/reference, official texts of $PBCORE_REFERENCE
+or ../shared.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def reference(*parts: str) -> Path:
 
 
 def bundled(*parts: str) -> Path:
-    """A file or folder of tests/reference, which a clone has and a source distribution leaves out."""
+    """A file or folder of tests/reference, which a clone has and a source distribution leaves
+    out.
+    """
     _found(HERE, "a clone of the repository has it")
     return HERE.joinpath(*parts)
 

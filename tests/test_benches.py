@@ -25,27 +25,52 @@ def test_a_benchmark_imports(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_winners() -> None:
-    """The fewest calls of those whose accuracy isn't told from one token at a time; ties stand beside it."""
+    """The fewest calls of those whose accuracy isn't told from one token at a time; ties stand
+    beside it.
+    """
 
     def one(right: int, calls: float, rows: float) -> Measured:
         return Measured([1.0] * right + [0.0] * (40 - right), [calls] * 40, [rows] * 40)
 
-    found = {"confidence-k1": one(40, 8, 8), "fast": one(30, 1, 1), "even": one(38, 3, 12), "same": one(40, 3, 4)}
+    found = {
+        "confidence-k1": one(40, 8, 8),
+        "fast": one(30, 1, 1),
+        "even": one(38, 3, 12),
+        "same": one(40, 3, 4),
+    }
     lines = winners({name: [one] for name, one in found.items()}, 0)
     assert winners({"confidence-k1": [one(40, 8, 8)]}, 0)[0][:2] == ["both", "confidence-k1"]
-    assert [line[:2] + line[-1:] for line in lines] == [["calls", "even", "same"], ["rows", "same", "–"]]
+    assert [line[:2] + line[-1:] for line in lines] == [
+        ["calls", "even", "same"],
+        ["rows", "same", "–"],
+    ]
 
 
 def test_colours_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The policy's, as in every report, whatever else is compared; fills tell a policy's samplers apart."""
+    """The policy's, as in every report, whatever else is compared; fills tell a policy's samplers
+    apart.
+    """
     drawn: list[Figure] = []
     save = Figure.savefig
     monkeypatch.setattr(
-        Figure, "savefig", lambda figure, *args, **more: drawn.append(figure) or save(figure, *args, **more)
+        Figure,
+        "savefig",
+        lambda figure, *args, **more: drawn.append(figure) or save(figure, *args, **more),
     )
     names = ("eb-0.1", "threshold-0.9", "threshold-0.5", "confidence-k2")
-    draw({"tiny": {name: Total(0.9, calls, calls) for calls, name in enumerate(names, 1)}}, tmp_path / "a.png")
+    draw(
+        {"tiny": {name: Total(0.9, calls, calls) for calls, name in enumerate(names, 1)}},
+        tmp_path / "a.png",
+    )
     lines = {line.get_label(): line for line in drawn[0].axes[0].lines}
-    for name, number in (("confidence-k2", 0), ("threshold-0.9", 2), ("threshold-0.5", 2), ("eb-0.1", 7)):
-        assert (lines[name].get_color(), lines[name].get_marker()) == (COLOURS[number], MARKERS[number])
+    for name, number in (
+        ("confidence-k2", 0),
+        ("threshold-0.9", 2),
+        ("threshold-0.5", 2),
+        ("eb-0.1", 7),
+    ):
+        assert (lines[name].get_color(), lines[name].get_marker()) == (
+            COLOURS[number],
+            MARKERS[number],
+        )
     assert [lines[name].get_fillstyle() for name in names] == ["full", "full", "none", "full"]

@@ -29,7 +29,9 @@ def test_extras_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requires)
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert doctor._extras() == "installed: parquet; missing: lora, ray (pip install 'pbcore[NAME]')"
-    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["pyarrow>=20; extra == 'parquet'"])
+    monkeypatch.setattr(
+        importlib.metadata, "requires", lambda name: ["pyarrow>=20; extra == 'parquet'"]
+    )
     assert doctor._extras() == "installed: parquet"
 
 
@@ -37,5 +39,15 @@ def test_every_extra_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     """The extras that pyproject.toml declares stand on one line of the command's output."""
     assert doctor.run(None) == 0  # type: ignore[arg-type]
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("extras"))
-    for name in ("large", "lora", "openai", "anthropic", "parquet", "wandb", "mlflow", "lm-eval", "ray"):
+    for name in (
+        "large",
+        "lora",
+        "openai",
+        "anthropic",
+        "parquet",
+        "wandb",
+        "mlflow",
+        "lm-eval",
+        "ray",
+    ):
         assert f" {name}" in line

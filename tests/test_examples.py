@@ -54,7 +54,12 @@ class TestKubernetes:
         """Of head and workers; KubeRay's own schema is in its cluster."""
         cluster = read("kuberay-job.yaml")["spec"]["rayClusterSpec"]
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **group["template"]}
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "x"},
+                **group["template"],
+            }
             check(pod)
 
     def test_the_kuberay_job_calls_the_script(self) -> None:
@@ -72,7 +77,9 @@ class TestRayUp:
         util.validate_config(cluster)
         assert cluster["max_workers"] == 2
         with pytest.raises(Exception, match="provider"):
-            util.validate_config({key: value for key, value in cluster.items() if key != "provider"})
+            util.validate_config(
+                {key: value for key, value in cluster.items() if key != "provider"}
+            )
 
 
 @pytest.mark.posix
@@ -87,6 +94,8 @@ class TestScript:
                 text=True,
                 check=True,
             ).stdout
-            expected = f"benches --model tiny --gpu --profile paper --ray {option} {tmp_path} --limit 2"
+            expected = (
+                f"benches --model tiny --gpu --profile paper --ray {option} {tmp_path} --limit 2"
+            )
             assert said.split() == expected.split()
             (tmp_path / "run.json").touch()

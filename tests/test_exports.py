@@ -10,7 +10,11 @@ import pytest
 import pbcore
 
 PACKAGE = Path(pbcore.__file__).parent
-EXPORTING = [file.relative_to(PACKAGE.parent) for file in PACKAGE.rglob("*.py") if "\n__all__ = " in file.read_text()]
+EXPORTING = [
+    file.relative_to(PACKAGE.parent)
+    for file in PACKAGE.rglob("*.py")
+    if "\n__all__ = " in file.read_text()
+]
 
 
 @pytest.mark.parametrize("name", sorted(".".join(file.with_suffix("").parts) for file in EXPORTING))

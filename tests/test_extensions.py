@@ -34,7 +34,9 @@ def test_there_are_objects() -> None:
 @pytest.mark.parametrize("what", OBJECTS)
 def test_what_is_declared_is_there(what: str) -> None:
     """Every object that a declaration names can be imported."""
-    assert len(provided(what)) == sum(getattr(one, what) is not None for one in integrations().values())
+    assert len(provided(what)) == sum(
+        getattr(one, what) is not None for one in integrations().values()
+    )
 
 
 def test_options_have_names_of_their_own() -> None:
@@ -68,5 +70,7 @@ def test_reading_the_declarations_imports_nothing_else() -> None:
         "print(sorted({m.partition('.')[0] for m in sys.modules}"
         " & {'torch', 'pandas', 'ray', 'lm_eval', 'openai', 'anthropic', 'yaml', 'pytest'}))"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert said.strip() == "[]"

@@ -1,4 +1,6 @@
-"""Links into the repository lead to a file and a heading: in docs, README, CHANGELOG, CONTRIBUTING, docstrings."""
+"""Links into the repository lead to a file and a heading: in docs, README, CHANGELOG, CONTRIBUTING,
+docstrings.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *(ROOT / "docs").rglob("*.md")]
-CODE = [file for folder in ("pbcore", "benches", "fixtures", "tests") for file in (ROOT / folder).rglob("*.py")]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / "docs").rglob("*.md"),
+]
+CODE = [
+    file
+    for folder in ("pbcore", "benches", "fixtures", "tests")
+    for file in (ROOT / folder).rglob("*.py")
+]
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 # What docstrings cite without a link: pages of docs/, and files with a name in capitals.
 CITED = re.compile(r"\b(docs/[\w./-]+\.\w+|[A-Z][A-Z0-9_]+\.md)\b")
@@ -24,10 +33,14 @@ def repository_urls(project: dict[str, dict[str, str]]) -> list[str]:
     """Where the files of the repository are on the web, if pyproject.toml says so."""
     urls = [url.rstrip("/").removesuffix(".git") for url in project.get("urls", {}).values()]
     hubs = [url for url in urls if re.fullmatch(r"https://[^/]+/[^/]+/[^/]+", url)]
-    return hubs + [url.replace("https://github.com/", "https://raw.githubusercontent.com/") for url in hubs]
+    return hubs + [
+        url.replace("https://github.com/", "https://raw.githubusercontent.com/") for url in hubs
+    ]
 
 
-URLS = repository_urls(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+URLS = repository_urls(
+    tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+)
 
 
 def slug(heading: str) -> str:
@@ -39,9 +52,13 @@ def slug(heading: str) -> str:
 def anchors(page: Path) -> set[str]:
     """All anchors of a page; a heading that comes again has a number."""
     found: list[str] = []
-    for heading in re.findall(r"^#+ +(.+?)\s*#*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+    for heading in re.findall(
+        r"^#+ +(.+?)\s*#*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
+    ):
         name = slug(heading)
-        times = sum(one == name or re.fullmatch(re.escape(name) + r"-\d+", one) is not None for one in found)
+        times = sum(
+            one == name or re.fullmatch(re.escape(name) + r"-\d+", one) is not None for one in found
+        )
         found.append(f"{name}-{times}" if times else name)
     return set(found)
 
@@ -88,7 +105,9 @@ def test_docstrings() -> None:
     for file in CODE:
         for text in docstrings(file):
             cited = [name for name in CITED.findall(text) if not (ROOT / name).exists()]
-            targets = re.findall(r"\]\(([\w./-]+\.\w+(?:#[\w-]+)?|#[\w-]+)\)", CODE_SPAN.sub("", text))  # no formulas
+            targets = re.findall(
+                r"\]\(([\w./-]+\.\w+(?:#[\w-]+)?|#[\w-]+)\)", CODE_SPAN.sub("", text)
+            )  # no formulas
             linked = [why for target in targets if (why := broken(target, ROOT / "x"))]
             lost += [f"{file.relative_to(ROOT)}: {one}" for one in cited + linked]
     assert lost == []
@@ -121,7 +140,9 @@ class TestBroken:
         urls = repository_urls({"urls": {"Repository": "https://github.com/someone/pbcore.git"}})
         start = "https://github.com/someone/pbcore"
         assert broken(f"{start}/blob/main/docs/theory.md#bits", ROOT / "README.md", urls) is None
-        assert "no file" in (broken(f"{start}/blob/main/docs/gone.md", ROOT / "README.md", urls) or "")
+        assert "no file" in (
+            broken(f"{start}/blob/main/docs/gone.md", ROOT / "README.md", urls) or ""
+        )
         assert broken(f"{start}/issues/3", ROOT / "README.md", urls) is None
         raw = "https://raw.githubusercontent.com/someone/pbcore/main/docs"
         assert broken(f"{raw}/frontier.png", ROOT / "README.md", urls) is None

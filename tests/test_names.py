@@ -13,7 +13,9 @@ from pbcore.names import SamplerName, SamplerNameError, canonical, parse
 names = st.builds(
     SamplerName,
     policy=st.sampled_from(["confidence", "left_to_right", "eb"]),
-    arguments=st.lists(st.sampled_from([("k", "2"), ("", "0.9"), ("ref", "")]), max_size=2).map(tuple),
+    arguments=st.lists(st.sampled_from([("k", "2"), ("", "0.9"), ("ref", "")]), max_size=2).map(
+        tuple
+    ),
     block=st.none() | st.integers(1, 64),
     cache=st.sampled_from([None, "prefix", "dual"]),
     temperature=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
@@ -49,13 +51,22 @@ class TestParse:
 
     def test_remasking_and_schedules(self) -> None:
         """`+remdm2`, `+rcr`, `+linear8` and explicit counts are told apart."""
-        assert (parse("confidence-k1+remdm2").remask, parse("confidence-k1+remdm2").remask_rounds) == ("remdm", 2)
+        assert (
+            parse("confidence-k1+remdm2").remask,
+            parse("confidence-k1+remdm2").remask_rounds,
+        ) == ("remdm", 2)
         assert parse("confidence-k1+rcr").remask == "rcr"
         early = parse("confidence-k1+remdm12-early")
         assert (early.remask, early.remask_rounds, early.remask_variant) == ("remdm", 12, "early")
-        assert (parse("confidence-k1+rcr-max").remask, parse("confidence-k1+rcr-max").remask_variant) == ("rcr", "max")
+        assert (
+            parse("confidence-k1+rcr-max").remask,
+            parse("confidence-k1+rcr-max").remask_variant,
+        ) == ("rcr", "max")
         assert not parse("confidence-k1+remdm1").remask_variant
-        assert (parse("margin+linear8").schedule, parse("margin+linear8").schedule_steps) == ("linear", 8)
+        assert (parse("margin+linear8").schedule, parse("margin+linear8").schedule_steps) == (
+            "linear",
+            8,
+        )
         assert parse("margin+s1_0_2").counts == (1, 0, 2)
 
     def test_one_spelling(self) -> None:

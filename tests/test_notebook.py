@@ -21,9 +21,12 @@ def sources() -> list[str]:
 
 @pytest.mark.slow
 def test_its_cells_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """In their order; the notebook's sampler breaks fewer shuffles than the one it is compared with, and the
-    comparison of two of pytest's cells is printed."""
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # a worker's benchmarks would not be timed
+    """In their order; the notebook's sampler breaks fewer shuffles than the one it is compared
+    with, and the comparison of two of pytest's cells is printed.
+    """
+    monkeypatch.delenv(
+        "PYTEST_XDIST_WORKER", raising=False
+    )  # a worker's benchmarks would not be timed
     monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
     monkeypatch.chdir(NOTEBOOK.parent)
     matplotlib.use("Agg")

@@ -14,7 +14,9 @@ TEXT = st.text(st.characters(), max_size=300)
 
 @given(TEXT, st.integers(1, 200))
 def test_one_short_line(text: str, limit: int) -> None:
-    """No control character, line separator or lone surrogate is left, and the length is bounded whatever the text."""
+    """No control character, line separator or lone surrogate is left, and the length is bounded
+    whatever the text.
+    """
     line = printable(text, limit)
     assert not any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in line)
     line.encode()
@@ -22,7 +24,9 @@ def test_one_short_line(text: str, limit: int) -> None:
 
 
 def test_text_that_is_fine_stays() -> None:
-    """Ordinary text is itself; what is hidden becomes an escape; the middle of a long one is counted."""
+    """Ordinary text is itself; what is hidden becomes an escape; the middle of a long one is
+    counted.
+    """
     assert printable("Grüße, 世界 |`$") == "Grüße, 世界 |`$"
     assert printable("\x1b[31mred\x00\u2028\ud800\n") == r"\x1b[31mred\x00\u2028\ud800\n"
     assert printable("a" * 10**6, 30) == f"{'a' * 20} … {'a' * 10} (1,000,000 characters)"
@@ -33,6 +37,11 @@ def test_text_that_is_fine_stays() -> None:
 
 def test_halves_go_up() -> None:
     """Whatever the last bit is; a difference has its sign, also where it is none."""
-    assert [fixed(value) for value in (90.25, 90.24999999999999, -0.35, 1234.5)] == ["90.3", "90.3", "-0.4", "1,234.5"]
+    assert [fixed(value) for value in (90.25, 90.24999999999999, -0.35, 1234.5)] == [
+        "90.3",
+        "90.3",
+        "-0.4",
+        "1,234.5",
+    ]
     assert [signed(value) for value in (6.25, -6.25, 0.0)] == ["+6.3", "-6.3", "+0.0"]
     assert (fixed(2.5, 0), signed(0.125, 2)) == ("3", "+0.13")

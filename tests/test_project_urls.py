@@ -1,4 +1,6 @@
-"""What is read outside the repository (the README on a package index, messages of a wheel) links to the web."""
+"""What is read outside the repository (the README on a package index, messages of a wheel) links to
+the web.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def texts(file: Path) -> list[str]:
     """A module's texts, pieces of f-strings included, without docstrings."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
+    constants = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in docstrings
+    )
     return [node.value for node in constants if isinstance(node.value, str)]
 
 
@@ -48,6 +54,10 @@ def test_messages_name_the_web(file: Path) -> None:
 
 
 def test_pages_that_code_names_exist() -> None:
-    named = {page for file in FILES for page in re.findall(r"docs\(['\"]([^'\"]+)['\"]\)", file.read_text())}
+    named = {
+        page
+        for file in FILES
+        for page in re.findall(r"docs\(['\"]([^'\"]+)['\"]\)", file.read_text())
+    }
     assert len(named) >= 5
     assert [page for page in sorted(named) if not (ROOT / "docs" / page).is_file()] == []

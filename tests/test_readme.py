@@ -16,7 +16,8 @@ class TestReadme:
     def test_sampler_names_are_real(self) -> None:
         """Every sampler that they name can be built."""
         names = re.findall(
-            r"`((?:random|confidence|left_to_right|margin|entropy|threshold|factor|eb)-[^`\s/]+)`", NAMES
+            r"`((?:random|confidence|left_to_right|margin|entropy|threshold|factor|eb)-[^`\s/]+)`",
+            NAMES,
         )
         assert len(names) >= 8
         for name in names:
@@ -25,4 +26,7 @@ class TestReadme:
     def test_commands(self) -> None:
         """The two commands for a fresh machine are where .ci/run and a newcomer look for them."""
         for marker in ("main", "tests"):
-            assert re.search(rf"<!-- {marker} -->\n```bash\n[^\n]*pip install -c constraints.txt[^\n]*\n```", README)
+            assert re.search(
+                rf"<!-- {marker} -->\n```bash\n[^\n]*pip install -c constraints.txt[^\n]*\n```",
+                README,
+            )

@@ -19,7 +19,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     points: dict[str, str] = {}
 
     def entry_points(group: str) -> list[EntryPoint]:
-        return [EntryPoint(name, value, group) for name, value in points.items()] if group == "test.things" else []
+        return (
+            [EntryPoint(name, value, group) for name, value in points.items()]
+            if group == "test.things"
+            else []
+        )
 
     monkeypatch.setattr(module, "entry_points", entry_points)
     return points
@@ -43,12 +47,17 @@ class TestRegister:
     def test_another_object(self, things: Registry[Any]) -> None:
         """A taken name is refused, with the place of the object that has it."""
         things.register("a", int)
-        with pytest.raises(ValueError, match=r"thing name 'a' is already taken by builtins.int; choose another name"):
+        with pytest.raises(
+            ValueError,
+            match=r"thing name 'a' is already taken by builtins.int; choose another name",
+        ):
             things.register("a", str)
         assert things["a"] is int
 
     def test_a_class_defined_again(self, things: Registry[Any]) -> None:
-        """A module that is imported a second time replaces its class; the registry then has the new one."""
+        """A module that is imported a second time replaces its class; the registry then has the new
+        one.
+        """
 
         def define() -> type:
             class Mine:
@@ -56,7 +65,8 @@ class TestRegister:
 
             return Mine
 
-        first, second = define(), define()
+        first = define()
+        second = define()
         things.register("mine", first)
         things.register("mine", second)
         assert things["mine"] is second
@@ -98,24 +108,32 @@ class TestLookUp:
     def test_builtins_are_loaded_at_the_first_look_up(self) -> None:
         """Importing tasks doesn't import the scorers; looking one up does."""
         code = (
-            "import sys; from pbcore.tasks.scoring import scorer; first = 'pbcore.metrics' in sys.modules; "
-            "print(first, type(scorer('sudoku')).__name__)"
+            "import sys; from pbcore.tasks.scoring import scorer; first = 'pbcore.metrics' in"
+            " sys.modules; print(first, type(scorer('sudoku')).__name__)"
         )
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert run.stdout.split() == ["False", "JudgedScorer"]
 
 
 class TestEntryPoints:
     """Objects of installed packages."""
 
-    def test_found_by_the_name_of_the_entry_point(self, things: Registry[Any], installed: dict[str, str]) -> None:
+    def test_found_by_the_name_of_the_entry_point(
+        self, things: Registry[Any], installed: dict[str, str]
+    ) -> None:
         """An entry point's object is found beside registered ones."""
         installed["decimal"] = "decimal:Decimal"
         things.register("own", int)
         assert [value.__name__ for value in things.all().values()] == ["Decimal", "int"]
 
-    def test_registered_objects_come_first(self, things: Registry[Any], installed: dict[str, str]) -> None:
-        """A registered object has priority over an entry point of the same name, before and after a look-up."""
+    def test_registered_objects_come_first(
+        self, things: Registry[Any], installed: dict[str, str]
+    ) -> None:
+        """A registered object has priority over an entry point of the same name, before and after a
+        look-up.
+        """
         installed["a"] = "decimal:Decimal"
         assert things["a"].__name__ == "Decimal"
         things.register("a", int)

@@ -40,10 +40,17 @@ def make(size):
 
 
 def digest(folder: Path, expression: str, module: str = "mine") -> str:
-    """`source_of` of an expression over the module, in a process of its own, as a resumed run would compute it."""
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); from {module} import *; import {module} as module\n"
+    """`source_of` of an expression over the module, in a process of its own, as a resumed run would
+    compute it.
+    """
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r}); from {module} import *; import {module}"
+        " as module\n"
+    )
     code += f"from pbcore.source import source_of; print(source_of({expression}))"
-    run = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    run = subprocess.run(
+        [sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True, cwd=folder
+    )
     return run.stdout.strip()
 
 
@@ -64,7 +71,8 @@ class TestUserCode:
     """Code outside pbcore."""
 
     @pytest.mark.parametrize(
-        "expression", ["Mine", "Sub", "Mine(4)", "make", "make(3)", "partial(make, 3)", "Mine(1).select"]
+        "expression",
+        ["Mine", "Sub", "Mine(4)", "make", "make(3)", "partial(make, 3)", "Mine(1).select"],
     )
     def test_changes_with_its_module(self, folder: Path, expression: str) -> None:
         """A constant beside a class or function changes the digest; running again doesn't."""
@@ -76,7 +84,12 @@ class TestUserCode:
 
     @pytest.mark.parametrize(
         ("one", "other"),
-        [("Mine(1)", "Mine(2)"), ("make(3)", "make(4)"), ("partial(make, 3)", "partial(make, 4)"), ("Mine", "make(3)")],
+        [
+            ("Mine(1)", "Mine(2)"),
+            ("make(3)", "make(4)"),
+            ("partial(make, 3)", "partial(make, 4)"),
+            ("Mine", "make(3)"),
+        ],
     )
     def test_values_count(self, folder: Path, one: str, other: str) -> None:
         """Fields of a dataclass instance and values bound to a function are part of the digest."""
@@ -101,9 +114,12 @@ class TestUserCode:
         assert digest(folder, "Mine") == before
 
     def test_a_declared_version_replaces_the_source(self, folder: Path) -> None:
-        """With `version`, edits don't change the digest; a new version does. A subclass declares its own."""
+        """With `version`, edits don't change the digest; a new version does. A subclass declares
+        its own.
+        """
         edit(folder / "mine.py", "    k: int = 2\n", "    k: int = 2\n    version = 1\n")
-        before, sub = digest(folder, "Mine(4)"), digest(folder, "Sub(4)")
+        before = digest(folder, "Mine(4)")
+        sub = digest(folder, "Sub(4)")
         edit(folder / "mine.py", "LIMIT = 3", "LIMIT = 4")
         assert digest(folder, "Mine(4)") == before
         assert digest(folder, "Sub(4)") != sub
@@ -144,7 +160,9 @@ class TestOwnCode:
     def test_is_empty(self) -> None:
         """Built-in policies, functions and plain values have no digest."""
         own = [cls for cls in policies().values() if cls.__module__.startswith("pbcore.")]
-        assert {source_of(value) for value in (*own, permutation, partial(permutation), None, "text")} == {""}
+        assert {
+            source_of(value) for value in (*own, permutation, partial(permutation), None, "text")
+        } == {""}
 
     def test_with_a_users_function(self) -> None:
         """A pbcore scorer with a user's function counts as the user's."""
@@ -161,12 +179,17 @@ class TestSourceDigest:
     """source_digest."""
 
     def test_of_files(self, tmp_path: Path) -> None:
-        """An edit of a source file or its place changes the digest; line endings, other files and the root's place
-        don't.
+        """An edit of a source file or its place changes the digest; line endings, other files and
+        the root's place don't.
         """
         digests = []
         for number, (name, text) in enumerate(
-            [("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]
+            [
+                ("a.py", b"a = 1\n"),
+                ("a.py", b"a = 1\r\n"),
+                ("a.py", b"a = 2\n"),
+                ("b.py", b"a = 1\n"),
+            ]
         ):
             root = tmp_path / str(number)
             root.mkdir()

@@ -25,7 +25,13 @@ class TestMarkdown:
 
     @pytest.mark.parametrize(
         ("text", "span"),
-        [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a``", "``` a`` ```"), ("a|b", "`a|b`")],
+        [
+            ("a", "`a`"),
+            ("a`b", "``a`b``"),
+            ("`a", "`` `a ``"),
+            ("a``", "``` a`` ```"),
+            ("a|b", "`a|b`"),
+        ],
     )
     def test_a_code_span_has_a_longer_fence_than_its_text(self, text: str, span: str) -> None:
         """And a space inside where the text begins or ends with a fence."""

@@ -1,4 +1,6 @@
-"""`pbcore verify`: a good copy passes, every kind of damage is found, and differing scores of a run are counted."""
+"""`pbcore verify`: a good copy passes, every kind of damage is found, and differing scores of a run
+are counted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.results import factory
 def copy(tmp_path: Path) -> Path:
     """A writable copy of one official group."""
     for group in ("waiting_line", "puzzle"):
-        shutil.copytree(reference("official-v1", group), tmp_path / group, copy_function=shutil.copyfile)
+        shutil.copytree(
+            reference("official-v1", group), tmp_path / group, copy_function=shutil.copyfile
+        )
         (tmp_path / group).chmod(0o755)
     return tmp_path
 
@@ -40,7 +44,9 @@ class TestVerify:
         assert "0 of 100 labels have a row with an extra cell" in printed
 
     def test_damage_is_found(self, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A wrong label, a broken row, a changed prompt, a missing group: each is named, and the command fails."""
+        """A wrong label, a broken row, a changed prompt, a missing group: each is named, and the
+        command fails.
+        """
         sudoku = copy / "puzzle/sudoku_n4_12.jsonl"
         sudoku.write_text(
             sudoku.read_text().replace(
@@ -48,18 +54,29 @@ class TestVerify:
             )
         )
         config = copy / "waiting_line/task_config.yaml"
-        config.write_text(config.read_text().replace("Please copy the list", "Please repeat the list"))
+        config.write_text(
+            config.read_text().replace("Please copy the list", "Please repeat the list")
+        )
         with (copy / "waiting_line/shuffle.jsonl").open("a") as file:
             file.write("{broken\n")
         shuffled = copy / "waiting_line/insert_random.jsonl"
-        shuffled.write_text(shuffled.read_text().replace('"example":"[\\"Justin McDonald\\", ', '"example":"[', 1))
+        shuffled.write_text(
+            shuffled.read_text().replace('"example":"[\\"Justin McDonald\\", ', '"example":"[', 1)
+        )
         reverse = copy / "waiting_line/reverse.jsonl"
-        reverse.write_text(reverse.read_text().replace('"answer":"[\\"Henry Young', '"answer":"[\\"Henry Old', 1))
+        reverse.write_text(
+            reverse.read_text().replace('"answer":"[\\"Henry Young', '"answer":"[\\"Henry Old', 1)
+        )
         assert run("--data-dir", copy) == 1
         printed = capsys.readouterr().out
-        assert "sudoku_n4_12.jsonl, line 1: answer '1'; give four lines of four digits from 1 to 4" in printed
+        assert (
+            "sudoku_n4_12.jsonl, line 1: answer '1'; give four lines of four digits from 1 to 4"
+            in printed
+        )
         assert "waiting_line/insert_random: sample 0: its label scores 0 (accuracy)" in printed
-        assert "waiting_line/reverse: sample 0: its label is not the answer to its question" in printed
+        assert (
+            "waiting_line/reverse: sample 0: its label is not the answer to its question" in printed
+        )
         assert "the prompt of waiting_line/copy differs" in printed
         assert "shuffle.jsonl, line 101" in printed
         assert "text_writing/w2s_easy: text_writing/w2s_easy: no file" in printed
@@ -67,25 +84,43 @@ class TestVerify:
     def test_a_wrong_worked_example_is_found(self, copy: Path) -> None:
         """The answers of the shots are checked too."""
         path = copy / "waiting_line/copy.jsonl"
-        path.write_text(path.read_text().replace('"answer":"[\\"Michelle Edwards', '"answer":"[\\"Michelle Edward', 1))
+        path.write_text(
+            path.read_text().replace(
+                '"answer":"[\\"Michelle Edwards', '"answer":"[\\"Michelle Edward', 1
+            )
+        )
         [found] = [found for found in verify(copy) if found.task == "waiting_line/copy"]
         assert found.right == found.labels == 100
         assert found.errors == ["sample 0: the answer of its worked example is wrong"]
 
     def test_word_sets_of_every_size_pass(self, tmp_path: Path) -> None:
-        """1, 3, 4, 5, 6 and 7 words beside the usual four: 100 samples each, the prompt for one word too."""
+        """1, 3, 4, 5, 6 and 7 words beside the usual four: 100 samples each, the prompt for one
+        word too.
+        """
         group = tmp_path / "words_to_sentence"
-        shutil.copytree(reference("official-v1-words", "words_to_sentence"), group, copy_function=shutil.copyfile)
+        shutil.copytree(
+            reference("official-v1-words", "words_to_sentence"),
+            group,
+            copy_function=shutil.copyfile,
+        )
         found = [one for one in verify(tmp_path) if one.task == "text_writing/w2s_hard"]
-        assert [(one.n, one.samples, one.errors) for one in found] == [(n, 100, []) for n in (None, 1, 3, 4, 5, 6, 7)]
+        assert [(one.n, one.samples, one.errors) for one in found] == [
+            (n, 100, []) for n in (None, 1, 3, 4, 5, 6, 7)
+        ]
 
     def test_a_changed_prompt_of_one_size_is_found(self, tmp_path: Path) -> None:
         """Each size's prompt is compared with its own."""
         group = tmp_path / "words_to_sentence"
-        shutil.copytree(reference("official-v1-words", "words_to_sentence"), group, copy_function=shutil.copyfile)
+        shutil.copytree(
+            reference("official-v1-words", "words_to_sentence"),
+            group,
+            copy_function=shutil.copyfile,
+        )
         group.chmod(0o755)
         config = group / "task_config.yaml"
-        config.write_text(config.read_text().replace("using the word {words}", "using the words {words}"))
+        config.write_text(
+            config.read_text().replace("using the word {words}", "using the words {words}")
+        )
         wrong = [one for one in verify(tmp_path) if one.samples and one.errors]
         assert [(one.task[-4:], one.n) for one in wrong] == [("easy", 1), ("dium", 1), ("hard", 1)]
         assert "the prompt of words_to_sentence/easy_n1 differs" in wrong[0].errors[0]
@@ -121,7 +156,10 @@ class TestVerify:
         assert run("--data-dir", tmp_path / "none") == 2
         assert "no folder" in capsys.readouterr().err
         assert run("--data-dir", tmp_path) == 2
-        assert "is not the official data: it contains none of paraphrase_summarize/" in capsys.readouterr().err
+        assert (
+            "is not the official data: it contains none of paraphrase_summarize/"
+            in capsys.readouterr().err
+        )
 
     def test_nothing_to_check(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Neither a folder nor a run is one line that says what to give."""
@@ -129,17 +167,26 @@ class TestVerify:
         assert "give --data-dir DIR, --run RUN, or both" in capsys.readouterr().err
 
 
-def answered(folder: Path, name: str, answers: list[str], metrics: frozenset[str] | None = None) -> Path:
-    """A run directory with one cell of `tiny`: these answers to the first samples of a task, scored as a run scores
-    them.
+def answered(
+    folder: Path, name: str, answers: list[str], metrics: frozenset[str] | None = None
+) -> Path:
+    """A run directory with one cell of `tiny`: these answers to the first samples of a task, scored
+    as a run scores them.
     """
     task = load_task(name, limit=len(answers))
     facts = CellRecord(
-        f"tiny/{name.split('/')[1]}/random-k2", "tiny", name, "random-k2", Conditions.unknown(), headline="accuracy"
+        f"tiny/{name.split('/')[1]}/random-k2",
+        "tiny",
+        name,
+        "random-k2",
+        Conditions.unknown(),
+        headline="accuracy",
     )
     given = [factory.answer(text=text) for text in answers]
     directory = create(folder, name.replace("/", "-"))
-    directory.write_cell(*build_cell(facts, given, task.score_many(answers, task.samples, metrics), rounds=[1.0]))
+    directory.write_cell(
+        *build_cell(facts, given, task.score_many(answers, task.samples, metrics), rounds=[1.0])
+    )
     return directory.path
 
 
@@ -147,36 +194,66 @@ class TestRun:
     def test_answers_scored_differently_are_counted_and_named(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """One list over several lines among four answers: one differs, with its sample's number and the reason."""
+        """One list over several lines among four answers: one differs, with its sample's number and
+        the reason.
+        """
         right = [str(sample.answer) for sample in load_task("waiting_line/copy", limit=4).samples]
         lines = "[\n  " + ",\n  ".join(f'"{item}"' for item in json.loads(right[2])) + "\n]"
-        assert run("--run", answered(tmp_path, "waiting_line/copy", [right[0], "nothing", lines, right[3]])) == 0
+        assert (
+            run(
+                "--run",
+                answered(tmp_path, "waiting_line/copy", [right[0], "nothing", lines, right[3]]),
+            )
+            == 0
+        )
         printed = capsys.readouterr().out
-        [row] = [line.split() for line in printed.splitlines() if line.startswith("waiting_line/copy")]
+        [row] = [
+            line.split() for line in printed.splitlines() if line.startswith("waiting_line/copy")
+        ]
         assert row == ["waiting_line/copy", "4", "accuracy", "accuracy_any_layout", "1", "1", "0"]
-        assert "tiny/copy/random-k2, sample 2: accuracy 0, accuracy_any_layout 1; right in another layout" in printed
+        assert (
+            "tiny/copy/random-k2, sample 2: accuracy 0, accuracy_any_layout 1; right in another"
+            " layout" in printed
+        )
         assert "the list spans several lines" in printed
         assert printed.splitlines()[-1].endswith("answers: 4, cells: 1, scored differently: 1")
 
-    def test_scores_as_asked_are_counted_too(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A Latin square with an extra cell counts officially, and not as asked: that score is lower."""
+    def test_scores_as_asked_are_counted_too(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A Latin square with an extra cell counts officially, and not as asked: that score is
+        lower.
+        """
         square = str(load_task("puzzle/latin_square", limit=1).samples[0].answer)
         wide = square.replace("\n", f",{square[0]}\n", 1)
         assert run("--run", answered(tmp_path, "puzzle/latin_square", [wide])) == 0
-        rows = [line.split()[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("puzzle/")]
+        rows = [
+            line.split()[2:]
+            for line in capsys.readouterr().out.splitlines()
+            if line.startswith("puzzle/")
+        ]
         assert rows == [
             ["accuracy", "accuracy_any_layout", "0", "0", "0"],
             ["accuracy", "accuracy_as_asked", "1", "0", "1"],
         ]
 
-    def test_several_runs_and_data(self, tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_several_runs_and_data(
+        self, tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Each run is told of by itself, after the data; faults of the data still fail."""
-        paths = [answered(tmp_path, name, ["[]"]) for name in ("waiting_line/copy", "waiting_line/reverse")]
+        paths = [
+            answered(tmp_path, name, ["[]"])
+            for name in ("waiting_line/copy", "waiting_line/reverse")
+        ]
         assert run("--data-dir", copy, "--run", *paths) == 1
         printed = capsys.readouterr().out
-        assert [f"{path}: answers: 1, cells: 1, scored differently: 0" in printed for path in paths] == [True, True]
+        assert [
+            f"{path}: answers: 1, cells: 1, scored differently: 0" in printed for path in paths
+        ] == [True, True]
 
-    def test_a_run_without_corrected_scores(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_without_corrected_scores(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Said in a line, and no fault."""
         path = answered(tmp_path, "waiting_line/copy", ["[]"], frozenset({"accuracy"}))
         assert run("--run", path) == 0

@@ -1,4 +1,6 @@
-"""Links of pages that lead out of docs/, to files of the repository: on the site they lead to GitHub."""
+"""Links of pages that lead out of docs/, to files of the repository: on the site they lead to
+GitHub.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,13 @@ HOME = "https://github.com/pbcore/pbcore/blob/main"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Absolute links to pages of docs/ become links within the site; relative ones out of it become absolute."""
+    """Absolute links to pages of docs/ become links within the site; relative ones out of it become
+    absolute.
+    """
     depth = page.file.src_uri.count("/")
-    inside = re.sub(rf"\]\({HOME}/docs/([\w./-]+\.md(#[\w-]+)?)\)", "](" + "../" * depth + r"\1)", markdown)
+    inside = re.sub(
+        rf"\]\({HOME}/docs/([\w./-]+\.md(#[\w-]+)?)\)", "](" + "../" * depth + r"\1)", markdown
+    )
     inside = inside.replace("](examples)", f"]({HOME.replace('blob', 'tree')}/docs/examples)")
     outside = r"\]\(\.\./((?:pbcore|tests|benches|reports|\.github)/[^)]+|[A-Z]+\.md[^)]*)\)"
     return re.sub(outside, rf"]({HOME}/\1)", inside)

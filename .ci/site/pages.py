@@ -1,4 +1,6 @@
-"""Pages of the site that are made from the package: README, CHANGELOG, a page per sampler, the gallery, the API."""
+"""Pages of the site that are made from the package: README, CHANGELOG, a page per sampler, the
+gallery, the API.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,20 @@ from pbcore.models.tokenizer import pieces
 from pbcore.tasks.base import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
-TASK, MODEL, IN_BLOCKS = "waiting_line/shuffle", "tiny", "sdar-4b"
-CELLS = ["--task", "shuffle", "--task", "copy", "--task", "w2s_easy", "--limit", "8", "--no-download"]
+TASK = "waiting_line/shuffle"
+MODEL = "tiny"
+IN_BLOCKS = "sdar-4b"
+CELLS = [
+    "--task",
+    "shuffle",
+    "--task",
+    "copy",
+    "--task",
+    "w2s_easy",
+    "--limit",
+    "8",
+    "--no-download",
+]
 WIDE, HIGH = 62, 20  # pixels of a token in a picture
 API = {
     "pbcore.theory": ["accuracy", "total_correlation"],
@@ -46,47 +60,83 @@ def example(name: str) -> str:
 
 
 def picture(sampler: str, model: MaskedModel, sample: Sample) -> str:
-    """One answer as SVG: a row per step, each token from the step on that revealed it; struck: later taken back."""
+    """One answer as SVG: a row per step, each token from the step on that revealed it; struck:
+    later taken back.
+    """
     answer = pbcore.decode(model, [sample], sampler)[0]
-    text, shown = pieces(model) or str, range((answer.answer_tokens or 0) + 1)
-    end = 1 + max([answer.steps[at] for at in shown] + [one.step for one in answer.former if one.position in shown])
+    text = pieces(model) or str
+    shown = range((answer.answer_tokens or 0) + 1)
+    end = 1 + max(
+        [answer.steps[at] for at in shown]
+        + [one.step for one in answer.former if one.position in shown]
+    )
     parts = []
     for step in range(end):
         parts.append(f'<text x="4" y="{step * HIGH + 14}" opacity=".6">{step + 1}</text>')
         for at in shown:
-            past = [one for one in answer.former if one.position == at and one.step <= step < one.until]
-            token = past[0].token if past else answer.token_ids[at] if answer.steps[at] <= step else None
+            past = [
+                one for one in answer.former if one.position == at and one.step <= step < one.until
+            ]
+            token = (
+                past[0].token
+                if past
+                else answer.token_ids[at]
+                if answer.steps[at] <= step
+                else None
+            )
             if token is None:
                 continue
             new = step == (past[0].step if past else answer.steps[at])
-            colour, style = "#1f77b4" if new else "#8888", ' text-decoration="line-through"' if past else ""
-            x, y = 30 + at * WIDE, step * HIGH
-            parts.append(f'<rect x="{x}" y="{y}" width="{WIDE - 2}" height="{HIGH - 2}" fill="{colour}"/>')
+            colour, style = (
+                "#1f77b4" if new else "#8888",
+                ' text-decoration="line-through"' if past else "",
+            )
+            x = 30 + at * WIDE
+            y = step * HIGH
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{WIDE - 2}" height="{HIGH - 2}" fill="{colour}"/>'
+            )
             label = html.escape(text(token).strip()[:8])
             parts.append(f'<text x="{x + 3}" y="{y + 14}" fill="#fff"{style}>{label}</text>')
     size = f'width="{32 + len(shown) * WIDE}" height="{end * HIGH}"'
-    return f'<svg {size} font-size="12" fill="currentColor" font-family="monospace" role="img">{"".join(parts)}</svg>'
+    return (
+        f'<svg {size} font-size="12" fill="currentColor" font-family="monospace"'
+        f' role="img">{"".join(parts)}</svg>'
+    )
 
 
 def samplers() -> None:
     """A page per policy: rule, docstring, facts, and its decoding of one sample."""
-    model, sample = pbcore.load_model(MODEL), pbcore.load_task(TASK, limit=1).samples[0]
+    model = pbcore.load_model(MODEL)
+    sample = pbcore.load_task(TASK, limit=1).samples[0]
     assert isinstance(model, MaskedModel)
     rows = []
     for one in described():
         if one.name not in policies():
             continue  # a modifier
         name = example(one.name)
-        facts = {"kind": one.kind, "reads": GROUPS[one.group], "parameters": one.parameters, "state": one.state}
+        facts = {
+            "kind": one.kind,
+            "reads": GROUPS[one.group],
+            "parameters": one.parameters,
+            "state": one.state,
+        }
         facts |= {"paper": one.paper, "forwards per step": one.forwards}
-        table = "\n".join(f"| {key} | {value.replace('|', chr(92) + '|')} |" for key, value in facts.items())
-        in_blocks = "causal" in getattr(policies()[one.name], "needs", ())  # no embedded model decodes block by block
-        told = cleandoc(policies()[one.name].__doc__ or "").replace("](", r"]\(")  # formulas, not links
+        table = "\n".join(
+            f"| {key} | {value.replace('|', chr(92) + '|')} |" for key, value in facts.items()
+        )
+        in_blocks = "causal" in getattr(
+            policies()[one.name], "needs", ()
+        )  # no embedded model decodes block by block
+        told = cleandoc(policies()[one.name].__doc__ or "").replace(
+            "](", r"]\("
+        )  # formulas, not links
         drawn = picture(name, replace(model, block=4) if in_blocks else model, sample)
         write(
             f"pictures/{one.name}.md",
             f"# {one.name}\n\n{told}\n\n| | |\n|---|---|\n{table}\n\n"
-            f"`{name}` answers a sample of `{TASK}` with `{MODEL}`{', made to decode blocks of 4' * in_blocks}. "
+            f"`{name}` answers a sample of `{TASK}` with"
+            f" `{MODEL}`{', made to decode blocks of 4' * in_blocks}. "
             "A row is a step; blue tokens are new in it, struck ones are taken back later.\n\n"
             f'<div style="overflow-x: auto">{drawn}</div>\n\n'
             f"    pytest {IN_BLOCKS if in_blocks else MODEL}/shuffle/{name}\n",
@@ -99,7 +149,16 @@ def gallery() -> None:
     """A run's own page and curves, and the figures of docs/."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = [sys.executable, "-m", "pytest", "-q", "pbcore/benches", *CELLS, "--out", str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "pbcore/benches",
+            *CELLS,
+            "--out",
+            str(out),
+        ]
         subprocess.run(command, cwd=ROOT, check=True)
         shown = [out / "report.html", *sorted(out.glob("*.png"))]
         for file in shown:
@@ -109,16 +168,23 @@ def gallery() -> None:
     pictures += [file.name for file in sorted((ROOT / "docs").glob("*.png"))]
     text = "\n\n".join(f"![{Path(file).stem.replace('_', ' ')}]({file})" for file in pictures)
     link = '<a href="../gallery/report.html">the page of a small run</a>'
-    write("gallery.md", f"# Gallery\n\nLive: {link}, every answer with its decoding as a film.\n\n{text}\n")
+    write(
+        "gallery.md",
+        f"# Gallery\n\nLive: {link}, every answer with its decoding as a film.\n\n{text}\n",
+    )
 
 
 def notebook() -> None:
     """docs/notebook.ipynb, run: its cells and what they print or draw."""
     content = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)  # type: ignore[no-untyped-call]
-    NotebookClient(content, timeout=600, resources={"metadata": {"path": str(ROOT / "docs")}}).execute()
+    NotebookClient(
+        content, timeout=600, resources={"metadata": {"path": str(ROOT / "docs")}}
+    ).execute()
     parts = []
     for number, cell in enumerate(content.cells):
-        parts.append(cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```")
+        parts.append(
+            cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```"
+        )
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "image/png" in data:
@@ -134,13 +200,19 @@ def api() -> None:
     """The public names from their docstrings."""
     whole = [f"{pbcore._WHERE.get(name, 'pbcore')}.{name}" for name in pbcore.__all__]
     whole += [f"{module}.{name}" for module, listed in API.items() for name in listed]
-    parts = [f"::: {name}" for name in whole if name.removeprefix("pbcore.") not in pbcore._PACKAGES]
+    parts = [
+        f"::: {name}" for name in whole if name.removeprefix("pbcore.") not in pbcore._PACKAGES
+    ]
     write("python.md", "# In Python\n\n" + "\n\n".join(parts) + "\n")
 
 
 RAW = "https://raw.githubusercontent.com/pbcore/pbcore/main/docs/"
 write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace(RAW, ""))
-changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/notebook.ipynb)", "](in-ten-cells.md)")
+changes = (
+    (ROOT / "CHANGELOG.md")
+    .read_text(encoding="utf-8")
+    .replace("](docs/notebook.ipynb)", "](in-ten-cells.md)")
+)
 write("changes.md", changes.replace("](docs/", "]("))
 samplers()
 gallery()

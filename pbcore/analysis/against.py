@@ -1,4 +1,6 @@
-"""A run's scores beside published figures of the same model, task and sampler, and what differs between the two."""
+"""A run's scores beside published figures of the same model, task and sampler, and what differs
+between the two.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +15,9 @@ from pbcore.errors import InputError
 from pbcore.tasks.naming import REWRITE, category
 
 PAPER = "as-published"  # the sampler of the paper's tables, which have one setting per model
-# The paper's names → sources of checkpoints. It doesn't say which DiffuCoder it is; the makers' Mercury and Claude of
-# then are no longer what their names stand for, so these match nothing by themselves.
+# The paper's names → sources of checkpoints. It doesn't say which DiffuCoder it is; the makers'
+# Mercury and Claude of then are no longer what their names stand for, so these match nothing by
+# themselves.
 PAPER_MODELS: Mapping[str, tuple[str, ...]] = {
     "LLaDA": ("GSAI-ML/LLaDA-8B-Instruct",),
     "LLaDA 1.5": ("GSAI-ML/LLaDA-1.5",),
@@ -28,15 +31,25 @@ PAPER_MODELS: Mapping[str, tuple[str, ...]] = {
 }
 DIFFUSION = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
 SAMPLERS = {"Mercury": "server"}  # of the paper's other models; the rest are autoregressive
-METRICS = ("accuracy", "accuracy_strict", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu")
+METRICS = (
+    "accuracy",
+    "accuracy_strict",
+    "grammar",
+    "inclusion",
+    "rouge_l",
+    "bertscore",
+    "inv_bleu",
+)
 CACHES = ("dual", "prefix")
 Row = Mapping[Any, Any]  # of a frame
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One score of one cell beside a published figure. Scores in [0, 1]; `low` to `high` is the 95 % interval of ours
-    alone, since published figures have none; NaN where unknown. Rates are None where unknown, `n` 0."""
+    """One score of one cell beside a published figure. Scores in [0, 1]; `low` to `high` is the 95
+    % interval of ours alone, since published figures have none; NaN where unknown. Rates are None
+    where unknown, `n` 0.
+    """
 
     source: str
     model: str
@@ -64,21 +77,31 @@ class Beside:
 
 
 def against(
-    cells: pd.DataFrame, published: pd.DataFrame, sources: Mapping[str, str], same: Mapping[str, str] | None = None
+    cells: pd.DataFrame,
+    published: pd.DataFrame,
+    sources: Mapping[str, str],
+    same: Mapping[str, str] | None = None,
 ) -> list[Beside]:
-    """Each score of `cells` (a frame of `results.load`) that has a published figure (`results.published.figures` or
-    `read`), by source, model, sampler and task.
+    """Each score of `cells` (a frame of `results.load`) that has a published figure
+    (`results.published.figures` or `read`), by source, model, sampler and task.
 
-    A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same` says (our name →
-    the published one). Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
-    tables match confidence-k2 for diffusion models, `server` for Mercury and `ar` for the others. Raises InputError for
-    a name in `same` that is on neither side."""
+    A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same`
+    says (our name → the published one). Samplers match by policy and parameters; a cache doesn't
+    prevent a match, blocks do. The paper's tables match confidence-k2 for diffusion models,
+    `server` for Mercury and `ar` for the others. Raises InputError for a name in `same` that is on
+    neither side.
+    """
     same = same or {}
     for ours, theirs in same.items():
-        for name, known, where in ((ours, cells, "these runs"), (theirs, published, "the published figures")):
+        for name, known, where in (
+            (ours, cells, "these runs"),
+            (theirs, published, "the published figures"),
+        ):
             models = list(dict.fromkeys(known["model"]))
             if name not in models:
-                raise InputError(f"no model {name!r} in {where}; they have {', '.join(map(str, models))}")
+                raise InputError(
+                    f"no model {name!r} in {where}; they have {', '.join(map(str, models))}"
+                )
     found: list[Beside] = []
     figures = {task: rows.to_dict("records") for task, rows in published.groupby("task")}
     for cell in cells[cells["status"] == "ok"].to_dict("records"):
@@ -86,13 +109,18 @@ def against(
         names = {cell["model"], sources.get(cell["model"]), joined} - {None}
         for figure in figures.get(cell["task"], []):
             if _matches(names, cell["sampler"], figure):
-                note = [f"model: ours is {cell['model']}, by --as"] if figure["model"] == joined else []
+                note = (
+                    [f"model: ours is {cell['model']}, by --as"]
+                    if figure["model"] == joined
+                    else []
+                )
                 found += _besides(cell, figure, (*note, *_differs(cell, figure)))
     return sorted(found, key=_order)
 
 
 def _matches(names: set[Any], sampler: str, theirs: Row) -> bool:
-    model, wanted = theirs["model"], theirs["sampler"]
+    model = theirs["model"]
+    wanted = theirs["sampler"]
     if wanted == PAPER:
         wanted = "confidence-k2" if model in DIFFUSION else SAMPLERS.get(model, "ar")
     same_model = not names.isdisjoint((model, *PAPER_MODELS.get(model, ())))
@@ -102,18 +130,30 @@ def _matches(names: set[Any], sampler: str, theirs: Row) -> bool:
 def _parts(sampler: str) -> tuple[str, list[str]]:
     """A sampler without its cache, and the cache."""
     parts = sampler.split("+")
-    return "+".join(part for part in parts if part not in CACHES), [part for part in parts if part in CACHES]
+    return "+".join(part for part in parts if part not in CACHES), [
+        part for part in parts if part in CACHES
+    ]
 
 
 def _numbers(sampler: str) -> tuple[str | float, ...]:
     """The parts of a name with its numbers as numbers, so that threshold-1.0 is threshold-1."""
-    return tuple(float(part) if part.replace(".", "", 1).isdecimal() else part for part in sampler.split("-"))
+    return tuple(
+        float(part) if part.replace(".", "", 1).isdecimal() else part for part in sampler.split("-")
+    )
 
 
 def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Beside]:
-    rewrite, table = theirs["prompts"] == REWRITE, _known(theirs, "table")
-    source = "2026 rewrite" if rewrite else "published" if table is None else f"paper, Table {int(table)}"
-    names, n = (ours["model"], theirs["model"], ours["task"], ours["sampler"]), int(_known(ours, "n") or 0)
+    rewrite = theirs["prompts"] == REWRITE
+    table = _known(theirs, "table")
+    source = (
+        "2026 rewrite"
+        if rewrite
+        else "published"
+        if table is None
+        else f"paper, Table {int(table)}"
+    )
+    names = (ours["model"], theirs["model"], ours["task"], ours["sampler"])
+    n = int(_known(ours, "n") or 0)
     rates = [_known(row, "tokens_per_step") for row in (ours, theirs)]
     for metric in METRICS:
         mine = "rouge_l_unstemmed" if metric == "rouge_l" and rewrite else metric
@@ -121,7 +161,9 @@ def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Besid
         figure = _known(theirs, metric)
         if score is not None and figure is not None:
             low, high = (nan if end is None else end for end in ends)
-            yield Beside(source, *names, mine, score, low, high, n, figure, rates[0], rates[1], differs)
+            yield Beside(
+                source, *names, mine, score, low, high, n, figure, rates[0], rates[1], differs
+            )
 
 
 def _differs(ours: Row, theirs: Row) -> Iterator[str]:
@@ -135,7 +177,8 @@ def _differs(ours: Row, theirs: Row) -> Iterator[str]:
     lengths = "3-6" if rewrite else "15"
     if category(ours["task"]) == "waiting_line" and str(ours.get("length")) != lengths:
         yield f"length: ours n = {ours.get('length') or 'unknown'}, theirs n = {lengths}"
-    n, wanted_n = _known(ours, "n"), 108 if ours["task"] == "puzzle/sudoku" and not rewrite else 100
+    n = _known(ours, "n")
+    wanted_n = 108 if ours["task"] == "puzzle/sudoku" and not rewrite else 100
     if n != wanted_n:
         yield f"samples: ours {'unknown' if n is None else int(n)}, theirs {wanted_n}"
     cache = _parts(ours["sampler"])[1]

@@ -1,5 +1,5 @@
-"""Compares two runs cell by cell: difference with interval, Holm-adjusted test and flipped answers, as data for tables
-and pages.
+"""Compares two runs cell by cell: difference with interval, Holm-adjusted test and flipped answers,
+as data for tables and pages.
 """
 
 from collections import defaultdict
@@ -19,8 +19,13 @@ from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import rate
 
 RATES = (
-    *("nfe", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
-    *("samples_per_second", "tokens_per_second"),
+    "nfe",
+    "rows",
+    "tokens_per_step",
+    "tokens_per_row",
+    "tokens_per_forward",
+    "samples_per_second",
+    "tokens_per_second",
 )
 NOTED = {  # settings that may differ between compared cells → their names in tables
     **{name: name for name in ("seeds", "dtype", "length")},
@@ -31,8 +36,9 @@ NOTED = {  # settings that may differ between compared cells → their names in 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """An answer whose score fell or rose. `seed` is None where the two sides have other seeds, or where only means over
-    seeds are known (a baseline file)."""
+    """An answer whose score fell or rose. `seed` is None where the two sides have other seeds, or
+    where only means over seeds are known (a baseline file).
+    """
 
     index: int
     seed: int | None
@@ -42,13 +48,17 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with.
+    """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given
+    names join it with.
 
-    `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
-    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base over `n` samples with its 95
-    % interval; `p` is two-sided, `p_adjusted` Holm's over all compared cells. `worse` and `better` are the flipped
-    answers, in the order of the samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of
-    `RATES` → (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or other rows."""
+    `status`: compared; refused (other questions, no common score, see `reason`); missing (in B
+    only); new (in A only); error (could not be run in A or B). Scores are means in [0, 1]; `change`
+    = head − base over `n` samples with its 95 % interval; `p` is two-sided, `p_adjusted` Holm's
+    over all compared cells. `worse` and `better` are the flipped answers, in the order of the
+    samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
+    (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or
+    other rows.
+    """
 
     pair: Pair
     status: str
@@ -81,8 +91,9 @@ class CellComparison:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """Mean scores of both runs over `cells` cells, which weigh the same, and `change` = head − base with its 95 %
-    interval. All are NaN without a cell."""
+    """Mean scores of both runs over `cells` cells, which weigh the same, and `change` = head − base
+    with its 95 % interval. All are NaN without a cell.
+    """
 
     cells: int = 0
     base: float = nan
@@ -94,9 +105,10 @@ class Overall:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
-    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names, `lacking` are ids that
-    A never had."""
+    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them.
+    `models` and `samplers` are the given names, A's → B's; `left_out` counts the cells of A and of
+    B under other names, `lacking` are ids that A never had.
+    """
 
     cells: tuple[CellComparison, ...]
     level: float
@@ -110,8 +122,10 @@ class Comparison:
         return [cell for cell in self.cells if cell.status in statuses]
 
     def verdict(self, cell: CellComparison) -> str:
-        """`worse` or `better` where the cell's change is significant among all tests of the comparison, else `the same`
-        or `no clear change`; a cell that was not compared has its status."""
+        """`worse` or `better` where the cell's change is significant among all tests of the
+        comparison, else `the same` or `no clear change`; a cell that was not compared has its
+        status.
+        """
         if cell.status != "compared" or cell.unchanged:
             return "the same" if cell.unchanged else cell.status
         if cell.p_adjusted is None or cell.p_adjusted > self.level:
@@ -119,8 +133,9 @@ class Comparison:
         return "worse" if (cell.change or 0) < 0 else "better"
 
     def worst_first(self) -> list[CellComparison]:
-        """Significantly worse cells, then those that could not be compared, then the others by their change; new ones
-        last."""
+        """Significantly worse cells, then those that could not be compared, then the others by
+        their change; new ones last.
+        """
 
         def rank(cell: CellComparison) -> tuple[int, float, str]:
             compared = cell.status == "compared"
@@ -138,12 +153,14 @@ def compare_runs(
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
+    """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives
+    it), cell by cell.
 
-    Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
-    are refused, other settings and models of the same name are only reported. Cells are paired by id, or by `models`
-    and `samplers`, names of A → names of B, as in `pairs.pair_cells`; then A and B may be the same run. Raises
-    InputError for names that a run lacks, and if nothing has a partner.
+    Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells
+    whose questions differ are refused, other settings and models of the same name are only
+    reported. Cells are paired by id, or by `models` and `samplers`, names of A → names of B, as in
+    `pairs.pair_cells`; then A and B may be the same run. Raises InputError for names that a run
+    lacks, and if nothing has a partner.
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
     """
@@ -152,46 +169,72 @@ def compare_runs(
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
     cells = [cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells]
     both = [
-        (cell.pair.task, cell.pair.head.by_sample(cell.metric), cell.pair.base.by_sample(cell.metric))
+        (
+            cell.pair.task,
+            cell.pair.head.by_sample(cell.metric),
+            cell.pair.base.by_sample(cell.metric),
+        )
         for cell in cells
         if cell.status == "compared" and cell.pair.head and cell.pair.base
     ]
-    return Comparison(tuple(cells), level, models or {}, samplers or {}, left_out, lacking, overall(both))
+    return Comparison(
+        tuple(cells), level, models or {}, samplers or {}, left_out, lacking, overall(both)
+    )
 
 
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
-    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1]. Cells of one task ask the same
-    questions: a sample counts once, by its mean over them. Tasks are independent: their intervals make that of the mean
-    (`tradeoff.mean_interval`), weighted by their cells."""
+    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1]. Cells of one
+    task ask the same questions: a sample counts once, by its mean over them. Tasks are independent:
+    their intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells.
+    """
     if not pairs:
         return Overall()
-    groups: defaultdict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]]
+    groups: defaultdict[
+        tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]
+    ]
     groups = defaultdict(list)
     for task, head, base in pairs:
         groups[task, tuple(sorted(base))].append((head, base))
     parts = []
     for (_, indices), cells in groups.items():
         differences = [float(np.mean([head[i] - base[i] for head, base in cells])) for i in indices]
-        binary = len(cells) == 1 and all(value in (0, 1) for side in cells[0] for value in side.values())
+        binary = len(cells) == 1 and all(
+            value in (0, 1) for side in cells[0] for value in side.values()
+        )
         parts.append((float(np.mean(differences)), *interval(differences, binary)))
     sides = ([head for _, head, _ in pairs], [base for _, _, base in pairs])
-    after, before = (float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides)
-    return Overall(len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values()))))
+    after, before = (
+        float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides
+    )
+    return Overall(
+        len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values())))
+    )
 
 
 def _compared(pair: Pair) -> CellComparison:
-    head, base = pair.head, pair.base
+    head = pair.head
+    base = pair.base
     rows = [row for row in (head, base) if row is not None]
     for run, row in (("A", head), ("B", base)):
         if row is not None and row.failed is not None:
-            return CellComparison(pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}")
+            return CellComparison(
+                pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}"
+            )
     rates = {name: (_rate(base, name), _rate(head, name)) for name in RATES}
-    about, n = rows[0].headline, len(rows[0].indices)
+    about = rows[0].headline
+    n = len(rows[0].indices)
     cell = CellComparison(pair, "refused", "", about, n, _mean(base), _mean(head), rates=rates)
     if head is None or base is None:
         status, run = ("new", "A") if base is None else ("missing", "B")
         return replace(cell, status=status, reason=f"in {run} only")
-    metric = next((name for name in (base.headline, *base.scores) if name in base.scores and name in head.scores), "")
+    metric = next(
+        (
+            name
+            for name in (base.headline, *base.scores)
+            if name in base.scores and name in head.scores
+        ),
+        "",
+    )
     notes = tuple(
         f"{NOTED.get(name, name.removeprefix('model '))} {_told(old)} → {_told(new)}"
         for name, new, old in differing(head, base)
@@ -200,7 +243,8 @@ def _compared(pair: Pair) -> CellComparison:
     cell = replace(cell, metric=metric, differs=notes)
     if reason := _refusal(head, base) or ("" if metric else "no score was measured in both runs"):
         return replace(cell, reason=reason)
-    paired, flips = compare(head.by_sample(metric), base.by_sample(metric)), _flips(head, base, metric)
+    paired = compare(head.by_sample(metric), base.by_sample(metric))
+    flips = _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
     counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head, base)]
     return replace(
@@ -217,9 +261,12 @@ def _compared(pair: Pair) -> CellComparison:
 
 
 def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:
-    """The answers with another score: by sample and seed where both sides know them, else by sample."""
+    """The answers with another score: by sample and seed where both sides know them, else by
+    sample.
+    """
     scores, others = (
-        {one.place: one.scores[metric] for one in row.stored.samples} if row.stored else {} for row in (head, base)
+        {one.place: one.scores[metric] for one in row.stored.samples} if row.stored else {}
+        for row in (head, base)
     )
     if scores and scores.keys() == others.keys():
         flips = [Flip(*place, others[place], scores[place]) for place in sorted(scores)]
@@ -233,10 +280,16 @@ def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:
 def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     """Why two cells can't be paired: other questions, or other samples of them."""
     if head.task != base.task or head.data_hash != base.data_hash:
-        a, b = (f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}" for row in (head, base))
+        a, b = (
+            f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}"
+            for row in (head, base)
+        )
         return f"other questions: A has {a}, B {b}; give both runs the same data, n and limit"
     if not (head.indices and base.indices):
-        return f"no answers in {'B' if head.indices else 'A'}: results.json alone has none; give the run directory"
+        return (
+            f"no answers in {'B' if head.indices else 'A'}: results.json alone has none; give the"
+            " run directory"
+        )
     if head.indices != base.indices:
         return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
     return ""
@@ -244,7 +297,13 @@ def _refusal(head: BaselineCell, base: BaselineCell) -> str:
 
 def _told(value: Any) -> str:
     """A setting as tables tell it."""
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else "–" if value is None else str(value)
+    text = (
+        ",".join(map(str, value))
+        if isinstance(value, tuple)
+        else "–"
+        if value is None
+        else str(value)
+    )
     return first_line(text, 40)
 
 

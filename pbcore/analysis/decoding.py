@@ -1,5 +1,6 @@
-"""A cell's statistics for `CellRecord.decoding`: in which order its tokens were revealed (AR-ness) and how many a step,
-what several answers to one sample reach together (pass@k), and what remasking changes (flip-flops).
+"""A cell's statistics for `CellRecord.decoding`: in which order its tokens were revealed (AR-ness)
+and how many a step, what several answers to one sample reach together (pass@k), and what remasking
+changes (flip-flops).
 """
 
 import math
@@ -18,22 +19,29 @@ from pbcore.results.record import SampleRecord, by_index
 
 
 def kendall(steps: Sequence[int]) -> float | None:
-    """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1 right to left, 0 no
-    order. `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two
-    decoded positions, or all in one step."""
+    """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1
+    right to left, 0 no order. `steps[i]` is the step of position i, −1 where it was given (left
+    out). None where undefined: fewer than two decoded positions, or all in one step.
+    """
     decoded = [(position, step) for position, step in enumerate(steps) if step >= 0]
     if len({step for _, step in decoded}) < 2:
         return None
-    tau = float(stats.kendalltau([position for position, _ in decoded], [step for _, step in decoded]).statistic)
+    tau = float(
+        stats.kendalltau(
+            [position for position, _ in decoded], [step for _, step in decoded]
+        ).statistic
+    )
     return None if math.isnan(tau) else tau
 
 
 def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
-    """The decoding-order correlations that the official benchmark (v1) logs, under its names: Kendall's τ-b and
-    Spearman's ρ between the positions' steps and the same steps *sorted*, what left to right order in steps of these
-    sizes would give. So tokens revealed together in place cost nothing, and [0, 0, 1, 1] has 1, where `kendall` has
-    0.82. Given positions (−1) are left out; v1 counts them as step 0, and takes a remasked token's first reveal, not
-    its last. Empty where undefined, as `kendall`."""
+    """The decoding-order correlations that the official benchmark (v1) logs, under its names:
+    Kendall's τ-b and Spearman's ρ between the positions' steps and the same steps *sorted*, what
+    left to right order in steps of these sizes would give. So tokens revealed together in place
+    cost nothing, and [0, 0, 1, 1] has 1, where `kendall` has 0.82. Given positions (−1) are left
+    out; v1 counts them as step 0, and takes a remasked token's first reveal, not its last. Empty
+    where undefined, as `kendall`.
+    """
     decoded = [step for step in steps if step >= 0]
     if len(set(decoded)) < 2:
         return {}
@@ -45,8 +53,9 @@ def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
 
 
 def leftmost_share(steps: Sequence[int]) -> float | None:
-    """The share of decoded tokens that were the leftmost masked one when revealed (within a step counted from the
-    left): 1 for strict left to right. None where nothing was decoded."""
+    """The share of decoded tokens that were the leftmost masked one when revealed (within a step
+    counted from the left): 1 for strict left to right. None where nothing was decoded.
+    """
     decoded = [position for position, step in enumerate(steps) if step >= 0]
     if not decoded:
         return None
@@ -56,20 +65,27 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
 
 
 def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
-    """A cell's order statistics: means over the samples for which each is defined. Empty where no steps were recorded.
+    """A cell's order statistics: means over the samples for which each is defined. Empty where no
+    steps were recorded.
 
-    `kendall` over the whole canvas, `kendall_answer` over what stands before the first EOS, those of `v1_correlations`,
-    `leftmost_share`, `confidence_mean` and `confidence_min` of the tokens when they were revealed for good,
-    `max_tokens_in_step` (the largest of any sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a
-    mean over all samples."""
+    `kendall` over the whole canvas, `kendall_answer` over what stands before the first EOS, those
+    of `v1_correlations`, `leftmost_share`, `confidence_mean` and `confidence_min` of the tokens
+    when they were revealed for good, `max_tokens_in_step` (the largest of any sample), and
+    `tokens_by_step`: tokens revealed for good at step 0, 1 …, a mean over all samples.
+    """
     values: dict[str, list[float]] = {}
-    largest, recorded = 0, 0
+    largest = 0
+    recorded = 0
     by_step: Counter[int] = Counter()
     for sample in samples:
         if not sample.steps:
             continue
         found = dict(_orders(tuple(sample.steps), tuple(_answer_steps(sample))))
-        sure = [confidence for step, confidence in zip(sample.steps, sample.confidences, strict=False) if step >= 0]
+        sure = [
+            confidence
+            for step, confidence in zip(sample.steps, sample.confidences, strict=False)
+            if step >= 0
+        ]
         if sure:
             found |= {"confidence_mean": float(np.mean(sure)), "confidence_min": min(sure)}
         for name, value in found.items():
@@ -82,19 +98,27 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
     statistics: dict[str, Any] = {name: float(np.mean(found)) for name, found in values.items()}
     if largest:
         statistics["max_tokens_in_step"] = float(largest)
-        statistics["tokens_by_step"] = [by_step[step] / recorded for step in range(max(by_step) + 1)]
+        statistics["tokens_by_step"] = [
+            by_step[step] / recorded for step in range(max(by_step) + 1)
+        ]
     return statistics
 
 
 @lru_cache(maxsize=4096)  # greedy samplers often reveal in the same order
 def _orders(steps: tuple[int, ...], answer: tuple[int, ...]) -> dict[str, float | None]:
     """One sample's statistics of the order, from the steps of the canvas and of the answer."""
-    orders = {"kendall": kendall(steps), "kendall_answer": kendall(answer), "leftmost_share": leftmost_share(steps)}
+    orders = {
+        "kendall": kendall(steps),
+        "kendall_answer": kendall(answer),
+        "leftmost_share": leftmost_share(steps),
+    }
     return {**orders, **v1_correlations(steps)}
 
 
 def _answer_steps(sample: SampleRecord) -> list[int]:
-    """The steps of the positions before the first EOS: `answer_tokens` counts the decoded ones among them."""
+    """The steps of the positions before the first EOS: `answer_tokens` counts the decoded ones
+    among them.
+    """
     if not sample.answer_tokens:
         return []
     decoded = np.cumsum(np.array(sample.steps) >= 0)
@@ -102,19 +126,26 @@ def _answer_steps(sample: SampleRecord) -> list[int]:
 
 
 def pass_at(right: int, answers: int, k: int) -> float:
-    """The probability that at least one of k answers is right, drawn without replacement from `answers` of which
-    `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen et al. 2021, arXiv 2107.03374). Raises
-    InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤ answers."""
+    """The probability that at least one of k answers is right, drawn without replacement from
+    `answers` of which `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen
+    et al. 2021, arXiv 2107.03374). Raises InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤
+    answers.
+    """
     if not 0 <= right <= answers or not 1 <= k <= answers:
-        raise InputError(f"pass@{k} of {answers} answers, {right} right: give 1 ≤ k ≤ answers and 0 ≤ right ≤ answers")
+        raise InputError(
+            f"pass@{k} of {answers} answers, {right} right: give 1 ≤ k ≤ answers and 0 ≤ right ≤"
+            " answers"
+        )
     return 1 - comb(answers - right, k) / comb(answers, k)
 
 
 def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
-    """With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all seeds, if the scores are
-    0 or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the mean number of different texts per sample
-    over the number of seeds. Where tokens were taken back: `remasks` per answer, and `flip_flops`, the share of them
-    after which the same token came back (COVER, arXiv 2602.06161)."""
+    """With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all
+    seeds, if the scores are 0 or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the
+    mean number of different texts per sample over the number of seeds. Where tokens were taken
+    back: `remasks` per answer, and `flip_flops`, the share of them after which the same token came
+    back (COVER, arXiv 2602.06161).
+    """
     found: dict[str, Any] = {}
     groups = list(by_index(samples).values())
     seeds = min((len(same) for same in groups), default=0)
@@ -123,7 +154,9 @@ def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
         found["distinct"] = fmean(len({one.text for one in same}) / len(same) for same in groups)
         if all(score in (0, 1) for same in scores for score in same):
             ks = sorted({1 << i for i in range(seeds.bit_length())} | {seeds})
-            found["pass_at"] = {str(k): fmean(pass_at(same.count(1), len(same), k) for same in scores) for k in ks}
+            found["pass_at"] = {
+                str(k): fmean(pass_at(same.count(1), len(same), k) for same in scores) for k in ks
+            }
     backs = [back for one in samples for back in returns(one)]
     if backs:
         found |= {"remasks": len(backs) / len(samples), "flip_flops": fmean(backs)}
@@ -131,8 +164,9 @@ def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
 
 
 def returns(sample: SampleRecord) -> list[bool]:
-    """For each token that was taken back, whether the next one at its position was the same; empty where tokens were
-    not recorded."""
+    """For each token that was taken back, whether the next one at its position was the same; empty
+    where tokens were not recorded.
+    """
     if not sample.former or not sample.tokens:
         return []
     stays: dict[int, list[tuple[int, str]]] = {}
@@ -141,6 +175,8 @@ def returns(sample: SampleRecord) -> list[bool]:
     found = []
     for at, earlier in stays.items():
         tokens = [token for _, token in sorted(earlier)]
-        final = sample.tokens[min(at, len(sample.tokens) - 1)]  # repetitions at the end are left out
+        final = sample.tokens[
+            min(at, len(sample.tokens) - 1)
+        ]  # repetitions at the end are left out
         found += [now == after for now, after in zip(tokens, [*tokens[1:], final], strict=True)]
     return found

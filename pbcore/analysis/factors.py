@@ -1,5 +1,6 @@
-"""What changes when one factor of a run changes and all else stays (the question of arXiv 2604.13413): runs with equal
-means can still differ in many answers."""
+"""What changes when one factor of a run changes and all else stays (the question of arXiv
+2604.13413): runs with equal means can still differ in many answers.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pbcore.analysis.paired import interval
 from pbcore.results.record import CellRecord, SampleRecord, Score
 from pbcore.results.stats import score_of
 
-SEED, DTYPE = "seed", "dtype"
+SEED = "seed"
+DTYPE = "dtype"
 CELL = ["model", "task", "sampler", "metric"]
 
 
@@ -29,10 +31,12 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FactorChange:
-    """One cell's answers when `factor` goes from its first value `base` to `head`, all other factors alike. `answers`
-    is the share of answers whose text changes, `scores` the share whose `metric` changes; `before` and `after` are the
-    mean scores, `low` to `high` the 95 % interval of their difference. The unit is the sample: what other levels and
-    seeds say of the same one is averaged first."""
+    """One cell's answers when `factor` goes from its first value `base` to `head`, all other
+    factors alike. `answers` is the share of answers whose text changes, `scores` the share whose
+    `metric` changes; `before` and `after` are the mean scores, `low` to `high` the 95 % interval of
+    their difference. The unit is the sample: what other levels and seeds say of the same one is
+    averaged first.
+    """
 
     model: str
     task: str
@@ -54,42 +58,73 @@ class FactorChange:
 
 
 def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
-    """The changes of every cell by every factor of a run (`--factor`), and by the seed where each sample was answered
-    with several (the first against each of the others); by cell, then factor. Cells that failed, or lack scores, are
-    left out; of runs side by side the last counts. Where the dtype varies, the other factors stand by dtype:
-    `batch-size in float32`."""
+    """The changes of every cell by every factor of a run (`--factor`), and by the seed where each
+    sample was answered with several (the first against each of the others); by cell, then factor.
+    Cells that failed, or lack scores, are left out; of runs side by side the last counts. Where the
+    dtype varies, the other factors stand by dtype: `batch-size in float32`.
+    """
     found_at: dict[tuple[Any, ...], tuple[dict[str, Any], Entry]] = {}
     for entry in cells:
-        cell, metric = entry.cell, entry.cell.headline
+        cell = entry.cell
+        metric = entry.cell.headline
         if cell.status == "ok" and metric in cell.scores:
             sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
-            names = {"model": cell.model, "task": cell.task, "sampler": sampler, "metric": metric, **_level(cell)}
-            found_at[tuple(names.items())] = names, entry  # runs side by side may differ in more than the factors
+            names = {
+                "model": cell.model,
+                "task": cell.task,
+                "sampler": sampler,
+                "metric": metric,
+                **_level(cell),
+            }
+            found_at[tuple(names.items())] = (
+                names,
+                entry,
+            )  # runs side by side may differ in more than the factors
     rows = [
-        {**names, SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[names["metric"]]}
+        {
+            **names,
+            SEED: one.seed,
+            "sample": one.index,
+            "text": one.text,
+            "score": one.scores[names["metric"]],
+        }
         for names, entry in found_at.values()
         for one in entry.samples
         if names["metric"] in one.scores
     ]
     answers = pd.DataFrame(rows, dtype=object)
-    factors = [*(str(name) for name in answers if name not in (*CELL, SEED, "sample", "text", "score")), SEED]
-    found = [change for factor in factors if rows for change in _by_factor(answers, factor, factors)]
+    factors = [
+        *(str(name) for name in answers if name not in (*CELL, SEED, "sample", "text", "score")),
+        SEED,
+    ]
+    found = [
+        change for factor in factors if rows for change in _by_factor(answers, factor, factors)
+    ]
     return sorted(found, key=lambda one: (one.task, one.model, natural(one.sampler)))
 
 
 def _level(cell: CellRecord) -> dict[str, Any]:
     """A cell's factors: how many rows or requests at a time (`+x8`), and those of --factor."""
-    at_once, level = cell.conditions.at_once, cell.conditions.level or {}
-    return ({} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}) | level
+    at_once = cell.conditions.at_once
+    level = cell.conditions.level or {}
+    return (
+        {} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}
+    ) | level
 
 
-def _by_factor(answers: pd.DataFrame, factor: str, factors: Sequence[str]) -> Iterator[FactorChange]:
-    """The changes by one factor; `answers` has a row per answer: its cell, factors, seed, sample, text and score."""
+def _by_factor(
+    answers: pd.DataFrame, factor: str, factors: Sequence[str]
+) -> Iterator[FactorChange]:
+    """The changes by one factor; `answers` has a row per answer: its cell, factors, seed, sample,
+    text and score.
+    """
     others = [name for name in factors if name != factor]
     known = answers[answers[factor].notna()]
     values = sorted(known[factor].unique(), key=_as_given)
     # What float32 leaves alone may change in bfloat16.
-    within, dtypes = pd.factorize(known[DTYPE], use_na_sentinel=False) if DTYPE in others else (0, [None])
+    within, dtypes = (
+        pd.factorize(known[DTYPE], use_na_sentinel=False) if DTYPE in others else (0, [None])
+    )
     known = known.assign(rank=known[factor].map(values.index).astype(int), within=within)
     cell = [*CELL, "within"]
     first = known["rank"] == known.groupby(cell)["rank"].transform("min")
@@ -101,7 +136,9 @@ def _by_factor(answers: pd.DataFrame, factor: str, factors: Sequence[str]) -> It
     )
     pair = [*cell, "rank", *([] if factor == SEED else ["rank_after"])]
     heads = both.groupby(pair)["rank_after"].unique().to_dict()
-    means = both.groupby([*pair, "sample"], sort=False)[["texts", "flips", "score", "score_after"]].mean()
+    means = both.groupby([*pair, "sample"], sort=False)[
+        ["texts", "flips", "score", "score_after"]
+    ].mean()
     rows = means.reset_index().sort_values(pair, kind="stable").itertuples(index=False, name=None)
     for key, part in groupby(rows, key=lambda row: row[: len(pair)]):  # a row per sample
         model, task, sampler, metric, at, rank = key[:6]

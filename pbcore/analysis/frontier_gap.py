@@ -1,5 +1,6 @@
-"""How far the cells of a run are from the optimal frontier: the best accuracy in as many steps of samplers that write
-only independently drawn tokens and keep each (`theory.frontier`)."""
+"""How far the cells of a run are from the optimal frontier: the best accuracy in as many steps of
+samplers that write only independently drawn tokens and keep each (`theory.frontier`).
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,9 +12,11 @@ from pbcore.names import SamplerNameError, parse
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.theory.frontier import MOST, accuracy_hull, value_at
 
-# Tasks with several answers whose canvas has one masked token per item, so that forwards are steps over items.
+# Tasks with several answers whose canvas has one masked token per item, so that forwards are steps
+# over items.
 TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuffle"}
-# Decoders of other models, which don't reveal masks by their marginals: autoregressive and score-based ones.
+# Decoders of other models, which don't reveal masks by their marginals: autoregressive and
+# score-based ones.
 OTHERS = ("ar", "analytic", "euler")
 Kind = Literal["order", "seen", "back", "own", "tries", "unknown"]
 BOUND = ("order", "seen")
@@ -21,8 +24,9 @@ BOUND = ("order", "seen")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A cell beside the frontier. `score` with its 95 % interval and `best` in [0, 1]; `steps` the mean forwards;
-    `best` is None for samplers of a `kind` that the frontier doesn't bind."""
+    """A cell beside the frontier. `score` with its 95 % interval and `best` in [0, 1]; `steps` the
+    mean forwards; `best` is None for samplers of a `kind` that the frontier doesn't bind.
+    """
 
     model: str
     task: str
@@ -41,13 +45,17 @@ class Room:
 
 
 def kind(sampler: str) -> Kind:
-    """Whether a frontier binds the sampler, by what its policy declares (`Traits.chooses`), and which.
+    """Whether a frontier binds the sampler, by what its policy declares (`Traits.chooses`), and
+    which.
 
-    `order`: it chooses positions before it looks at predicted tokens or noise; `seen`: it may look at the tokens
-    predicted. Both write only these and keep each. Bound by neither: `back`, it takes tokens back; `own`, it writes
-    tokens other than the predicted; `tries`, it asks about several canvases in a call; `unknown`, nothing is
-    declared."""
-    from pbcore.decoding.protocol import traits  # imports torch, which reports of other tasks don't need
+    `order`: it chooses positions before it looks at predicted tokens or noise; `seen`: it may look
+    at the tokens predicted. Both write only these and keep each. Bound by neither: `back`, it takes
+    tokens back; `own`, it writes tokens other than the predicted; `tries`, it asks about several
+    canvases in a call; `unknown`, nothing is declared.
+    """
+    from pbcore.decoding.protocol import (
+        traits,
+    )  # imports torch, which reports of other tasks don't need
     from pbcore.decoding.samplers import policy
 
     name = parse(sampler)
@@ -63,14 +71,23 @@ def kind(sampler: str) -> Kind:
         return "back" if declared.review else "own"
     if declared.chooses is None:
         return "tries" if "probe" in declared.needs else "back" if declared.review else "unknown"
-    return "order" if declared.chooses == "positions" and not (name.no_early_eos or name.eos_last) else "seen"
+    return (
+        "order"
+        if declared.chooses == "positions" and not (name.no_early_eos or name.eos_last)
+        else "seen"
+    )
 
 
-def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]) -> Room | None:
-    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples (`lengths`: index →
-    n). None for other tasks than `TASKS`, temperatures other than 0 and 1, models without weights, and where the n or
-    the forwards of a sample are unknown or mean something else, or n is beyond `MOST`."""
-    op, score = TASKS.get(cell.task), cell.scores.get("accuracy")
+def room(
+    cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]
+) -> Room | None:
+    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples
+    (`lengths`: index → n). None for other tasks than `TASKS`, temperatures other than 0 and 1,
+    models without weights, and where the n or the forwards of a sample are unknown or mean
+    something else, or n is beyond `MOST`.
+    """
+    op = TASKS.get(cell.task)
+    score = cell.scores.get("accuracy")
     if op is None or score is None or cell.headline != "accuracy" or cell.conditions.dummy:
         return None
     try:
@@ -82,22 +99,35 @@ def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int
     forwards = _forwards(samples, lengths)
     if not forwards or max(forwards) > MOST[op]:
         return None
-    chosen, best = kind(cell.sampler), None
+    chosen = kind(cell.sampler)
+    best = None
     if chosen in BOUND:
         parts = (
-            (value_at(accuracy_hull(op, n, greedy=name.greedy, seen=chosen == "seen"), fmean(counts)), len(counts))
+            (
+                value_at(
+                    accuracy_hull(op, n, greedy=name.greedy, seen=chosen == "seen"), fmean(counts)
+                ),
+                len(counts),
+            )
             for n, counts in forwards.items()
         )
         best = min(1.0, sum(value * count for value, count in parts) / len(samples))
     steps = fmean(count for counts in forwards.values() for count in counts)
-    return Room(cell.model, cell.task, cell.sampler, chosen, score.mean, score.low, score.high, steps, best)
+    return Room(
+        cell.model, cell.task, cell.sampler, chosen, score.mean, score.low, score.high, steps, best
+    )
 
 
-def _forwards(samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]) -> dict[int, list[int]]:
-    """n → the forwards of its answers; empty if some answer's aren't steps over n items, one token each."""
+def _forwards(
+    samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]
+) -> dict[int, list[int]]:
+    """n → the forwards of its answers; empty if some answer's aren't steps over n items, one token
+    each.
+    """
     found: defaultdict[int, list[int]] = defaultdict(list)
     for sample in samples:
-        n, forwards = lengths.get(sample.index), sample.nfe
+        n = lengths.get(sample.index)
+        forwards = sample.nfe
         blocks = sample.prefill is not None or sample.store is not None
         if not n or not forwards or sample.canvas_tokens != n or blocks:
             return {}

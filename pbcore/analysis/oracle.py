@@ -1,5 +1,5 @@
-"""The oracle's choice of a sampler for each sample (Fig. 7), and the parallelizability of a task (Fig. 6); figures of
-arXiv 2510.04767.
+"""The oracle's choice of a sampler for each sample (Fig. 7), and the parallelizability of a task
+(Fig. 6); figures of arXiv 2510.04767.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,9 @@ from pbcore.results.record import SampleRecord, by_index
 
 @dataclass(frozen=True, slots=True)
 class OraclePoint:
-    """The oracle's means over samples: score in %, NFE, tokens per step; `choices`: sample index → chosen sampler."""
+    """The oracle's means over samples: score in %, NFE, tokens per step; `choices`: sample index →
+    chosen sampler.
+    """
 
     score: float
     nfe: float
@@ -22,9 +24,11 @@ class OraclePoint:
 
 
 def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoint:
-    """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7;
-    ties: the first). `runs`: sampler name → the samples of one model and task; several seeds of a sample are averaged.
-    Raises InputError if the indices differ, no samples are given, or `score` was not measured."""
+    """Chooses for each sample, among the samplers with that sample's best score, the one with the
+    fewest steps (Fig. 7; ties: the first). `runs`: sampler name → the samples of one model and
+    task; several seeds of a sample are averaged. Raises InputError if the indices differ, no
+    samples are given, or `score` was not measured.
+    """
     if not runs or not any(runs.values()):
         raise InputError("oracle got no samples; give those of at least one sampler")
     means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step
@@ -33,37 +37,55 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
             raise InputError(f"sampler {name!r} has no score {score!r} for some samples")
         if any(not sample.nfe or sample.canvas_tokens is None for sample in samples):
             raise InputError(
-                f"sampler {name!r} has no NFE or canvas for some samples: the model doesn't report its forwards"
+                f"sampler {name!r} has no NFE or canvas for some samples: the model doesn't report"
+                " its forwards"
             )
         means[name] = {
             index: np.mean(
-                [(one.scores[score], one.nfe or 0, (one.canvas_tokens or 0) / (one.nfe or 1)) for one in same], axis=0
+                [
+                    (one.scores[score], one.nfe or 0, (one.canvas_tokens or 0) / (one.nfe or 1))
+                    for one in same
+                ],
+                axis=0,
             )
             for index, same in by_index(samples).items()
         }
     first, *others = means
     for name in others:
         if means[name].keys() != means[first].keys():
-            raise InputError(f"sampler {name!r} has other samples than {first!r}; run all on the same samples")
-    choices = {i: min(means, key=lambda name: (-means[name][i][0], means[name][i][1])) for i in means[first]}
+            raise InputError(
+                f"sampler {name!r} has other samples than {first!r}; run all on the same samples"
+            )
+    choices = {
+        i: min(means, key=lambda name: (-means[name][i][0], means[name][i][1]))
+        for i in means[first]
+    }
     reached, nfe, rate = np.mean([means[name][i] for i, name in choices.items()], axis=0)
     return OraclePoint(100 * float(reached), float(nfe), float(rate), choices)
 
 
 def parallelizability(scores: Mapping[int, float]) -> float | None:
-    """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block; small = hard to
-    parallelize. None where every score is 0. Raises InputError for no scores, a negative score or k < 1."""
+    """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block;
+    small = hard to parallelize. None where every score is 0. Raises InputError for no scores, a
+    negative score or k < 1.
+    """
     if not scores or min(scores) < 1 or min(scores.values()) < 0:
-        raise InputError(f"parallelizability needs scores >= 0 by tokens per step k >= 1, got {dict(scores)}")
+        raise InputError(
+            f"parallelizability needs scores >= 0 by tokens per step k >= 1, got {dict(scores)}"
+        )
     total = sum(scores.values())
     return sum(k * score for k, score in scores.items()) / total if total else None
 
 
 def block_slope(scores: Mapping[int, float]) -> float:
-    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2), in score
-    units per halving: positive = better as blocks shrink. Raises InputError for fewer than two block lengths."""
+    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length
+    (at k = 2), in score units per halving: positive = better as blocks shrink. Raises InputError
+    for fewer than two block lengths.
+    """
     if len(scores) < 2 or min(scores) < 1:
-        raise InputError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")
+        raise InputError(
+            f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}"
+        )
     lengths = sorted(scores)
     slope, _ = np.polyfit(np.log2(lengths), [scores[length] for length in lengths], 1)
     return -float(slope)

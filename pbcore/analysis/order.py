@@ -1,11 +1,16 @@
-"""The order in which samplers, tasks and models stand in tables and figures, and their short names."""
+"""The order in which samplers, tasks and models stand in tables and figures, and their short
+names.
+"""
 
 import re
 from collections.abc import Iterable
 
 from pbcore.tasks.naming import PAPER_TASKS
 
-TASKS = (*PAPER_TASKS, *(f"list_ops/{name}" for name in ("copy", "replace_index", "replace_random", "shuffle")))
+TASKS = (
+    *PAPER_TASKS,
+    *(f"list_ops/{name}" for name in ("copy", "replace_index", "replace_random", "shuffle")),
+)
 SHORT = {
     "insert_index": "ins_idx",
     "insert_random": "ins_rnd",
@@ -29,17 +34,24 @@ def short(task: str) -> str:
 
 def sorted_tasks(tasks: Iterable[str]) -> list[str]:
     """Tasks in the paper's order, unknown ones after them by name."""
-    return sorted(set(tasks), key=lambda task: (TASKS.index(task) if task in TASKS else len(TASKS), task))
+    return sorted(
+        set(tasks), key=lambda task: (TASKS.index(task) if task in TASKS else len(TASKS), task)
+    )
 
 
 def natural(text: str) -> tuple[tuple[int, float, str], ...]:
     """A sort key that counts: `random-k2` before `random-k16`."""
-    return tuple((0, float(part), "") if _NUMBER.fullmatch(part) else (1, 0.0, part) for part in _NUMBER.split(text))
+    return tuple(
+        (0, float(part), "") if _NUMBER.fullmatch(part) else (1, 0.0, part)
+        for part in _NUMBER.split(text)
+    )
 
 
 def family(sampler: str) -> str:
-    """The policy family of a sampler, one curve in a figure: its policy and modifiers without the policy's own numbers.
-    `confidence-k4+b8` → `confidence+b8`; words stay: `factor-1.0-ref` → `factor-ref`."""
+    """The policy family of a sampler, one curve in a figure: its policy and modifiers without the
+    policy's own numbers. `confidence-k4+b8` → `confidence+b8`; words stay: `factor-1.0-ref` →
+    `factor-ref`.
+    """
     head, *modifiers = sampler.split("+")
     policy, *arguments = head.split("-")
     modifiers = [modifier for modifier in modifiers if not re.fullmatch(r"x\d+", modifier)]

@@ -1,5 +1,6 @@
-"""Compares two runs sample by sample: exact McNemar test, tests for graded scores, intervals of the difference, Holm's
-correction, power."""
+"""Compares two runs sample by sample: exact McNemar test, tests for graded scores, intervals of the
+difference, Holm's correction, power.
+"""
 
 import math
 from bisect import bisect_left
@@ -20,8 +21,10 @@ GRID = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of one cell in two runs: the means `base` and `head`, and each sample's difference, head − base.
-    `worse` and `better` are the indices whose score fell or rose (for binary scores: newly wrong, newly right)."""
+    """One score of one cell in two runs: the means `base` and `head`, and each sample's difference,
+    head − base. `worse` and `better` are the indices whose score fell or rose (for binary scores:
+    newly wrong, newly right).
+    """
 
     base: float = nan
     head: float = nan
@@ -50,43 +53,54 @@ class Paired:
 
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Compares scores by sample index; for several seeds give each index its mean over seeds. Raises InputError if the
-    indices differ or there are none."""
+    """Compares scores by sample index; for several seeds give each index its mean over seeds.
+    Raises InputError if the indices differ or there are none.
+    """
     if not base or head.keys() != base.keys():
         unshared = sorted(head.keys() ^ base.keys())[:5]
         raise InputError(
-            f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at least one"
+            f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at"
+            " least one"
         )
     binary = all(value in (0, 1) for values in (head, base) for value in values.values())
     before, after = (float(np.mean([values[i] for i in sorted(base)])) for values in (base, head))
     differences = {i: head[i] - base[i] for i in sorted(base)}
-    worse, better = (tuple(i for i, change in differences.items() if sign * change > 0) for sign in (-1, 1))
+    worse, better = (
+        tuple(i for i, change in differences.items() if sign * change > 0) for sign in (-1, 1)
+    )
     return Paired(before, after, binary, worse, better, tuple(differences.values()))
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
-    """Exact one-sided McNemar p (McNemar 1947): P(X ≥ newly_wrong) for X ~ Binomial(newly_wrong + newly_right, ½)."""
+    """Exact one-sided McNemar p (McNemar 1947): P(X ≥ newly_wrong) for X ~ Binomial(newly_wrong +
+    newly_right, ½).
+    """
     if newly_wrong < 0 or newly_right < 0:
         raise InputError(
-            f"counts of flips must be at least 0, not {newly_wrong} newly wrong, {newly_right} newly right"
+            f"counts of flips must be at least 0, not {newly_wrong} newly wrong, {newly_right}"
+            " newly right"
         )
     return float(stats.binom.sf(newly_wrong - 1, newly_wrong + newly_right, 0.5))
 
 
 def graded_drop(differences: Sequence[float]) -> float:
-    """One-sided p for a drop of the mean of paired differences (head − base): the greater of `permutation`, exact where
-    only chance decides which run got which of a sample's two scores, but with little to say of means where differences
-    are skewed (a studentized one is no better: it has the same order), and `skewed_t`, about right for a mean of 0 with
-    skewed differences. Raises InputError unless all differences are finite."""
+    """One-sided p for a drop of the mean of paired differences (head − base): the greater of
+    `permutation`, exact where only chance decides which run got which of a sample's two scores, but
+    with little to say of means where differences are skewed (a studentized one is no better: it has
+    the same order), and `skewed_t`, about right for a mean of 0 with skewed differences. Raises
+    InputError unless all differences are finite.
+    """
     return max(permutation(differences), skewed_t(differences))
 
 
 def skewed_t(differences: Sequence[float]) -> float:
-    """One-sided p for a drop of the mean by Student's t, with the skewness γ taken out by Hall's transformation (Hall
-    1992): g(T) = T + γT²/(3√n) + γ²T³/(27n) + γ/(6√n), compared with t of n − 1 degrees of freedom.
+    """One-sided p for a drop of the mean by Student's t, with the skewness γ taken out by Hall's
+    transformation (Hall 1992): g(T) = T + γT²/(3√n) + γ²T³/(27n) + γ/(6√n), compared with t of n −
+    1 degrees of freedom.
 
-    As in McNemar's test, the n samples that differ decide. Differences that are all alike have p = 0 for a drop, else
-    1."""
+    As in McNemar's test, the n samples that differ decide. Differences that are all alike have p =
+    0 for a drop, else 1.
+    """
     data = np.asarray(differences, dtype=np.float64)
     data = data[data != 0]
     n = len(data)
@@ -95,15 +109,17 @@ def skewed_t(differences: Sequence[float]) -> float:
     spread = float(data.std(ddof=1)) if n > 1 else 0.0
     if spread < RESOLUTION**2:
         return 0.0 if data.mean() < 0 else 1.0
-    t, skew = math.sqrt(n) * float(data.mean()) / spread, skewness(data) / math.sqrt(n)
+    t = math.sqrt(n) * float(data.mean()) / spread
+    skew = skewness(data) / math.sqrt(n)
     return float(stats.t.cdf(t + skew * t**2 / 3 + skew**2 * t**3 / 27 + skew / 6, n - 1))
 
 
 def permutation(differences: Sequence[float]) -> float:
-    """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least
-    the observed one. Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than
-    400,000 units; for these values p is exact. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are
-    finite."""
+    """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose
+    total loss is at least the observed one. Differences (head − base) are rounded to 1e-4, or
+    coarser if their sum would need more than 400,000 units; for these values p is exact. For 0/1
+    scores it equals `mcnemar`. Raises InputError unless all are finite.
+    """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
         raise InputError("differences must be finite")
@@ -115,13 +131,16 @@ def permutation(differences: Sequence[float]) -> float:
     probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
     probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        probabilities = (probabilities + np.roll(probabilities, weight)) / 2  # what wraps around is 0
+        probabilities = (
+            probabilities + np.roll(probabilities, weight)
+        ) / 2  # what wraps around is 0
     return float(min(1.0, probabilities[loss:].sum()))
 
 
 def drop(differences: Sequence[float], binary: bool) -> float:
-    """One-sided p for a drop of paired differences (head − base): McNemar's for 0/1 scores (`binary`), else
-    `graded_drop`'s."""
+    """One-sided p for a drop of paired differences (head − base): McNemar's for 0/1 scores
+    (`binary`), else `graded_drop`'s.
+    """
     return mcnemar(*flips(differences)) if binary else graded_drop(differences)
 
 
@@ -136,8 +155,10 @@ def flips(differences: Sequence[float]) -> tuple[int, int]:
 
 
 def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
-    """The 95 % interval of a mean paired difference (head − base), scores in [0, 1]: `tango` for 0/1 scores, else
-    `results.stats.graded_interval` between −1 and 1. Raises InputError without differences."""
+    """The 95 % interval of a mean paired difference (head − base), scores in [0, 1]: `tango` for
+    0/1 scores, else `results.stats.graded_interval` between −1 and 1. Raises InputError without
+    differences.
+    """
     if not differences:
         raise InputError("no paired differences; compare at least one sample")
     if not binary:
@@ -146,13 +167,17 @@ def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
 
 
 def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
-    """Tango's 95 % score interval (Tango 1998) of the difference of two paired proportions, head − base: all that the
-    score test with the constrained maximum-likelihood variance doesn't reject. At 0 it is McNemar's test without
-    continuity correction; without flips it is ± z²/(n + z²). Raises InputError for impossible counts."""
-    b, c = newly_right, newly_wrong
+    """Tango's 95 % score interval (Tango 1998) of the difference of two paired proportions, head −
+    base: all that the score test with the constrained maximum-likelihood variance doesn't reject.
+    At 0 it is McNemar's test without continuity correction; without flips it is ± z²/(n + z²).
+    Raises InputError for impossible counts.
+    """
+    b = newly_right
+    c = newly_wrong
     if n < 1 or b < 0 or c < 0 or b + c > n:
         raise InputError(
-            f"{c} newly wrong and {b} newly right of {n}: need counts of at least 0 whose sum is at most n"
+            f"{c} newly wrong and {b} newly right of {n}: need counts of at least 0 whose sum is at"
+            " most n"
         )
     z = float(stats.norm.isf(0.025))
 
@@ -177,52 +202,72 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values (Holm 1979), in the given order: rejecting those ≤ level keeps the chance of any false
-    alarm ≤ level."""
+    """Holm's adjusted p-values (Holm 1979), in the given order: rejecting those ≤ level keeps the
+    chance of any false alarm ≤ level.
+    """
     p = np.asarray(p_values, dtype=np.float64)
-    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
     found: list[float] = adjusted.tolist()
     return found
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
-    """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in
-    n samples.
+    """The power of the exact McNemar test at `level`: the probability that it detects a true drop
+    of `drop` (share) in n samples.
 
-    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`: 0 if no answer
-    improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or invalid shares."""
-    wrong, right = drop + churn, churn
+    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`: 0
+    if no answer improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or
+    invalid shares.
+    """
+    wrong = drop + churn
+    right = churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
         raise InputError(
-            f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is at most 1"
+            f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is"
+            " at most 1"
         )
     if wrong + right == 0:
         return 0.0
     flips = np.arange(n + 1)
     probabilities = stats.binom.pmf(flips, n, min(1.0, wrong + right))
-    return float(np.sum(probabilities * stats.binom.sf(_critical(n, level) - 1, flips, wrong / (wrong + right))))
+    return float(
+        np.sum(
+            probabilities * stats.binom.sf(_critical(n, level) - 1, flips, wrong / (wrong + right))
+        )
+    )
 
 
-def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05) -> float | None:
-    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if
-    there is none."""
+def detectable_drop(
+    n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05
+) -> float | None:
+    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power
+    `power_wanted`; None if there is none.
+    """
     most = int((1 - 2 * churn) * 1000)
     drop = 1 + bisect_left(
-        range(1, most + 1), power_wanted, key=lambda drop: power(n, drop / 1000, churn=churn, level=level)
+        range(1, most + 1),
+        power_wanted,
+        key=lambda drop: power(n, drop / 1000, churn=churn, level=level),
     )
     return None if drop > most else drop / 1000
 
 
-def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:
-    """The smallest true drop d of a mean that the test for graded scores detects with power `power_wanted`; None if
-    there is none.
+def detectable_shift(
+    n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05
+) -> float | None:
+    """The smallest true drop d of a mean that the test for graded scores detects with power
+    `power_wanted`; None if there is none.
 
-    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread` the standard deviation
-    of the n differences: random signs vary the total by each whole difference, its mean included. Raises InputError for
-    n < 1 or spread < 0."""
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread`
+    the standard deviation of the n differences: random signs vary the total by each whole
+    difference, its mean included. Raises InputError for n < 1 or spread < 0.
+    """
     if n < 1 or spread < 0:
-        raise InputError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
+        raise InputError(
+            f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0"
+        )
     a = float(stats.norm.isf(level)) / np.sqrt(n)
     b = float(stats.norm.ppf(power_wanted)) * spread / np.sqrt(n)
     if a >= 1:
@@ -233,7 +278,9 @@ def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level:
 
 @lru_cache(maxsize=64)
 def _critical(n: int, level: float) -> np.ndarray:
-    """For each number of flips 0 … n, the fewest newly wrong ones that are significant (flips + 1 if none are)."""
+    """For each number of flips 0 … n, the fewest newly wrong ones that are significant (flips + 1
+    if none are).
+    """
     flips = np.arange(n + 1)
     least: np.ndarray = stats.binom.isf(level, flips, 0.5).astype(np.int64) + 1
     return least

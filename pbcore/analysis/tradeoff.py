@@ -1,5 +1,5 @@
-"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP (arXiv 2510.04767,
-2601.07568).
+"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP
+(arXiv 2510.04767, 2601.07568).
 """
 
 import math
@@ -21,9 +21,10 @@ AUP_ALPHA = 3.0
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
     """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
-    `points`: (tokens per step, mean score in %). Only measured points count; `interpolate=True` interpolates linearly
-    between neighbouring ones, as the 2026 rewrite's leaderboard does. Raises InputError for a value that is not finite
-    or a rate that is not positive."""
+    `points`: (tokens per step, mean score in %). Only measured points count; `interpolate=True`
+    interpolates linearly between neighbouring ones, as the 2026 rewrite's leaderboard does. Raises
+    InputError for a value that is not finite or a rate that is not positive.
+    """
     best = _best_per_rate(points)
     number = max((i for i, (_, y) in enumerate(best) if y >= level), default=None)
     if number is None:
@@ -36,13 +37,13 @@ def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> flo
 
 
 def aup(points: Iterable[Point], y_max: float | None = None) -> float:
-    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, with weights that fall
-    exponentially with lost score.
+    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, with weights
+    that fall exponentially with lost score.
 
-    For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5:
-    AUP = ρ₁y₁ + ½ Σ (ρᵢ − ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
-    ρ in tokens per forward, y in %; `y_max`: the best score of any method on the task (None: the best of these points).
-    Raises InputError for no points or values as in `pbx`.
+    For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5: AUP = ρ₁y₁ + ½ Σ (ρᵢ −
+    ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1). ρ in tokens per forward, y in
+    %; `y_max`: the best score of any method on the task (None: the best of these points). Raises
+    InputError for no points or values as in `pbx`.
     """
     best = _best_per_rate(points)
     if not best:
@@ -51,7 +52,11 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     if not math.isfinite(top) or top < 0:
         raise InputError(f"y_max is {y_max}; give the best score of any method in %")
     rates, scores = np.array([(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]).T
-    weights = np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0) if top > 0 else np.ones_like(scores)
+    weights = (
+        np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0)
+        if top > 0
+        else np.ones_like(scores)
+    )
     return float(rates[0] * scores[0] + np.trapezoid(scores * weights, rates))
 
 
@@ -65,30 +70,39 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of
-    `results.load`), sorted along each curve.
+    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells`
+    (a frame of `results.load`), sorted along each curve.
 
-    Columns: model, family, sampler, `rate`, score, low, high (in %; the interval as in `mean_interval`), tasks. Left
-    out: dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's
-    tasks (means over different tasks can't be compared). Raises InputError if a cell occurs twice."""
+    Columns: model, family, sampler, `rate`, score, low, high (in %; the interval as in
+    `mean_interval`), tasks. Left out: dummy models, failed cells, cells without a positive rate,
+    and samplers without a score for one of the model's tasks (means over different tasks can't be
+    compared). Raises InputError if a cell occurs twice.
+    """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
-        (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & (cells[rate] > 0)
+        (~cells["dummy"].isin([True]))
+        & (cells["status"] == "ok")
+        & cells["score"].notna()
+        & (cells[rate] > 0)
     ]
     if usable.empty:
         return pd.DataFrame(columns=columns)
     repeated = usable[usable.duplicated(["model", "task", "sampler"])]
     if not repeated.empty:
         raise InputError(
-            f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells of one run at a time"
+            f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells"
+            " of one run at a time"
         )
-    usable = usable.reindex(columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"])
+    usable = usable.reindex(
+        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
+    )
     n_tasks = usable.groupby("model")["task"].nunique()
     rows: list[list[Any]] = []
     for names, group in usable.groupby(["model", "sampler"], sort=False):
         model, sampler = map(str, names)
         if len(group) == n_tasks[model]:
-            speed, score = sum(group[rate]) / len(group), _mean_score(group)
+            speed = sum(group[rate]) / len(group)
+            score = _mean_score(group)
             rows.append([model, family(sampler), sampler, speed, *score, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
@@ -102,18 +116,25 @@ def _mean_score(cells: pd.DataFrame) -> ScoreInterval:
 
 
 def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """A table of `curves` with each sampler's mean ceiling in %; NaN unless every task of `cells` has one."""
+    """A table of `curves` with each sampler's mean ceiling in %; NaN unless every task of `cells`
+    has one.
+    """
     if "ceiling" not in cells or table.empty:
         return table.assign(ceiling=np.nan)
-    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(lambda values: values.mean(skipna=False))
+    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(
+        lambda values: values.mean(skipna=False)
+    )
     return table.assign(
-        ceiling=[means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)]
+        ceiling=[
+            means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)
+        ]
     )
 
 
 def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
-    """(model, family) of the `count` curves of a table of `curves` that have most points on their model's Pareto front,
-    then the greatest score × log₂(1 + rate)."""
+    """(model, family) of the `count` curves of a table of `curves` that have most points on their
+    model's Pareto front, then the greatest score × log₂(1 + rate).
+    """
     found = []
     for _, group in table.groupby("model", sort=False):
         front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
@@ -125,43 +146,63 @@ def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
 
 
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step; only with a
-    score for every task of the frame."""
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per
+    step; only with a score for every task of the frame.
+    """
     groups = cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False)
     tasks = set(cells["task"])
-    return {" · ".join(map(str, names)): _mean_score(group) for names, group in groups if set(group["task"]) == tasks}
+    return {
+        " · ".join(map(str, names)): _mean_score(group)
+        for names, group in groups
+        if set(group["task"]) == tasks
+    }
 
 
 def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:
-    """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where never reached)."""
+    """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where
+    never reached).
+    """
     columns = [f"PB{level:g}" for level in levels]
     rows = []
     for (model, name), group in curves(cells).groupby(["model", "family"]):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         rows.append([model, name, *(pbx(points, level, interpolate) for level in levels)])
-    return pd.DataFrame(rows, columns=["model", "family", *columns]).astype(dict.fromkeys(columns, "float64"))
+    return pd.DataFrame(rows, columns=["model", "family", *columns]).astype(
+        dict.fromkeys(columns, "float64")
+    )
 
 
 def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
-    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category. NaN if a row
-    has no value for one of the category's tasks."""
+    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per
+    category. NaN if a row has no value for one of the category's tasks.
+    """
     real = cells[~cells["dummy"].isin([True])]
-    wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
+    wide = real.pivot_table(
+        index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False
+    )
     groups = wide.T.groupby(lambda task: str(task).split("/", 1)[0], sort=False)
     by_category = {str(name): group.T.mean(axis=1, skipna=False) for name, group in groups}
-    return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
+    return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(
+        how="all"
+    )
 
 
-def mean_interval(scores: Sequence[ScoreInterval], weights: Sequence[int] | None = None) -> ScoreInterval:
-    """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent ones (MOVER, Zou and
-    Donner 2008); NaN without."""
+def mean_interval(
+    scores: Sequence[ScoreInterval], weights: Sequence[int] | None = None
+) -> ScoreInterval:
+    """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent
+    ones (MOVER, Zou and Donner 2008); NaN without.
+    """
     sizes = [1] * len(scores) if weights is None else weights
-    weighed, total = list(zip(sizes, scores, strict=True)), sum(sizes)
+    weighed = list(zip(sizes, scores, strict=True))
+    total = sum(sizes)
     mean = sum(size * score for size, (score, _, _) in weighed) / total
     below = math.sqrt(sum((size * (score - low)) ** 2 for size, (score, low, _) in weighed)) / total
-    above = math.sqrt(sum((size * (high - score)) ** 2 for size, (score, _, high) in weighed)) / total
+    above = (
+        math.sqrt(sum((size * (high - score)) ** 2 for size, (score, _, high) in weighed)) / total
+    )
     return mean, mean - below, mean + above
 
 
@@ -169,8 +210,11 @@ def _best_per_rate(points: Iterable[Point]) -> list[Point]:
     """The best point at each rate, by rising rate."""
     best: dict[float, float] = {}
     for rate, score in points:
-        x, y = float(rate), float(score)
+        x = float(rate)
+        y = float(score)
         if not (math.isfinite(x) and math.isfinite(y)) or x <= 0:
-            raise InputError(f"point ({rate}, {score}): need a positive rate and a finite score in %")
+            raise InputError(
+                f"point ({rate}, {score}): need a positive rate and a finite score in %"
+            )
         best[x] = max(y, best.get(x, y))
     return sorted(best.items())

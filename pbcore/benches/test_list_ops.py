@@ -1,6 +1,8 @@
-"""Operations on lists of single symbols with pre-filled brackets and commas: what the paper's Section 4 analyses.
+"""Operations on lists of single symbols with pre-filled brackets and commas: what the paper's
+Section 4 analyses.
 
-For these the accuracy of the ideal model is known in closed form, so a cell of `ideal` fails where it is not met.
+For these the accuracy of the ideal model is known in closed form, so a cell of `ideal` fails where
+it is not met.
 """
 
 import math
@@ -14,14 +16,18 @@ def test_cell(cell, model, task, benchmark):
     scored = cell.measure(model, task, benchmark)
     if model.name == "ideal" and cell.name.sample is None:
         right = sum(result.scores["accuracy"] for result in scored)
-        expected, spread = expectation(task, cell.name.sampler, seeds=len(scored) // len(task.samples))
+        expected, spread = expectation(
+            task, cell.name.sampler, seeds=len(scored) // len(task.samples)
+        )
         assert abs(right - expected) <= 5 * spread + 1e-9, (
             f"{right:g} right of {len(scored)}, theory says {expected:.2f} ± {spread:.2f}"
         )
 
 
 def expectation(task, sampler, seeds):
-    """Expected number of right answers and its standard deviation, infinite where theory has no closed form."""
+    """Expected number of right answers and its standard deviation, infinite where theory has no
+    closed form.
+    """
     from pbcore.theory import accuracy
 
     try:

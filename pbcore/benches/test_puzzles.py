@@ -5,5 +5,7 @@ import pytest
 
 @pytest.mark.cells("puzzle")
 def test_cell(cell, model, task, benchmark):
-    """Decodes under the clock, scores off it, records: a wrong answer is data, which gates and --per-sample judge."""
+    """Decodes under the clock, scores off it, records: a wrong answer is data, which gates and
+    --per-sample judge.
+    """
     cell.measure(model, task, benchmark)

@@ -1,9 +1,13 @@
-"""Text writing: summaries, paraphrases and sentences from given words (paper, Section 5, prompts in Table 3)."""
+"""Text writing: summaries, paraphrases and sentences from given words (paper, Section 5, prompts in
+Table 3).
+"""
 
 import pytest
 
 
 @pytest.mark.cells("text_writing")
 def test_cell(cell, model, task, benchmark):
-    """Decodes under the clock, scores off it, records: a wrong answer is data, which gates and --per-sample judge."""
+    """Decodes under the clock, scores off it, records: a wrong answer is data, which gates and
+    --per-sample judge.
+    """
     cell.measure(model, task, benchmark)

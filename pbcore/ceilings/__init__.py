@@ -1,1 +1,3 @@
-"""What an ideal model reaches under a sampler: ceilings, bits lost, and every answer that a sampler can give."""
+"""What an ideal model reaches under a sampler: ceilings, bits lost, and every answer that a sampler
+can give.
+"""

@@ -1,7 +1,9 @@
 """What theory says of a cell: its ceiling, and the bits that its decodings lost.
 
-The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's sampler. What a model
-loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding."""
+The ceiling is the expected accuracy of the ideal model on the cell's samples under the cell's
+sampler. What a model loses against its ceiling is the model's own; what the ceiling lacks to 1 is
+lost by parallel decoding.
+"""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -43,16 +45,20 @@ class NoCeiling(InputError):
 
 
 def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
-    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it. Samples whose
-    answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers in all are
-    decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that the ideal
-    model can't answer, and for samplers that it can't run."""
+    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change
+    it. Samples whose answers differ in names alone are computed once. Where no exact result is at
+    hand, `draws` answers in all are decoded with a fixed seed, fewer on canvases of more than 64
+    tokens. Raises NoCeiling for samples that the ideal model can't answer, and for samplers that it
+    can't run.
+    """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined(structures(samples), replace(name, cache=None), draws)
 
 
 def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]]:
-    """The distributions of samples' answers that differ in more than names, with their numbers of samples."""
+    """The distributions of samples' answers that differ in more than names, with their numbers of
+    samples.
+    """
     found: dict[Hashable, tuple[AnswerDistribution, int]] = {}
     for sample in samples:
         try:
@@ -67,7 +73,9 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
     return list(found.values())
 
 
-def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS) -> Ceiling:
+def combined(
+    parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS
+) -> Ceiling:
     """The mean ceiling of distributions by number of samples. Raises NoCeiling."""
     total = sum(count for _, count in parts)
     each = [(_ceiling_of(one, name, -(-draws * count // total)), count) for one, count in parts]
@@ -101,7 +109,8 @@ def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) ->
     count = len(targets(distribution))
     if name.block and count % name.block:
         raise NoCeiling(
-            f"sampler {name}: block length {name.block} doesn't divide the {count} tokens of ideal's canvas"
+            f"sampler {name}: block length {name.block} doesn't divide the {count} tokens of"
+            " ideal's canvas"
         )
     try:
         check_needs(complete(Ideal()), traits(rule), name)
@@ -128,7 +137,9 @@ def _ends(name: SamplerName) -> bool:
 
 
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
-    """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes too long."""
+    """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes
+    too long.
+    """
     if name.remask or _ends(name):
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
     if name.together or name.gap or name.adas is not None:
@@ -137,25 +148,34 @@ def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> 
     parts = np.full(distribution.length, -1, dtype=np.int64)
     if name.policy in FIXED:
         parts[masked] = _steps(len(masked), str(name))
-        return expected_accuracy(problem(distribution, parts), lambda *seen: list(everything(*seen)), name.temperature)
+        return expected_accuracy(
+            problem(distribution, parts), lambda *seen: list(everything(*seen)), name.temperature
+        )
     if isinstance(distribution, Listed) and len(distribution.rows) > FEW:
         raise NotExact(f"{len(distribution.rows)} answers leave too many states")
     parts[masked] = np.arange(len(masked)) // (name.block or max(1, len(masked)))
     scheduled = name.counts is not None or name.schedule is not None
     counts = counts_of(rule, name)
-    return expected_accuracy(problem(distribution, parts), counts, name.temperature, scheduled=scheduled)
+    return expected_accuracy(
+        problem(distribution, parts), counts, name.temperature, scheduled=scheduled
+    )
 
 
 @lru_cache(maxsize=256)
 def _steps(count: int, sampler: str) -> list[int]:
-    """The step of each masked position under a policy that looks at places alone, by decoding one fixed answer."""
+    """The step of each masked position under a policy that looks at places alone, by decoding one
+    fixed answer.
+    """
     single = Listed(("x", "<|endoftext|>"), np.zeros((1, count), dtype=np.int64))
-    table, name = Table(single), parse(sampler)
+    table = Table(single)
+    name = parse(sampler)
     [answer] = denoise(complete(table), [Request((), table.canvas, 0)], policy(name), name)
     return list(answer.steps)
 
 
-def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, draws: int) -> Ceiling:
+def _sampled(
+    distribution: AnswerDistribution, rule: Policy, name: SamplerName, draws: int
+) -> Ceiling:
     """The share of valid answers among `draws`, with Agresti and Coull's interval."""
     if not fits(distribution):
         why = "no exact ceiling is known, and the answers are too many to decode from a table"
@@ -168,20 +188,25 @@ def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, 
     centre = (right + 2) / (draws + 4)
     half = 1.96 * math.sqrt(centre * (1 - centre) / (draws + 4))
     mean = right / draws
-    return Ceiling(mean, "sampled", max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
+    return Ceiling(
+        mean, "sampled", max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half))
+    )
 
 
 class Ceilings:
-    """Ceilings by task and sampler, each worked out once; the samples of a task are looked at once."""
+    """Ceilings by task and sampler, each worked out once; the samples of a task are looked at
+    once.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
         self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
 
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
-        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
-        after steps (`cot`), the sampler isn't one that `ideal` can run, or the model decodes in blocks of its own
-        (`block`)."""
+        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed
+        or counted or come after steps (`cot`), the sampler isn't one that `ideal` can run, or the
+        model decodes in blocks of its own (`block`).
+        """
         if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
         key = task.name, task.data_hash, len(task.samples)
@@ -195,10 +220,14 @@ class Ceilings:
         return self._known[key, sampler]
 
 
-def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:
-    """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples and their steps.
-    None where it isn't known of every answer: without recorded steps, for samplers that mask or replace tokens again,
-    for tasks whose answers can't be listed, and where a tokenizer's answers are too many (`answers_of`)."""
+def mean_bits_lost(
+    model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]
+) -> float | None:
+    """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples
+    and their steps. None where it isn't known of every answer: without recorded steps, for samplers
+    that mask or replace tokens again, for tasks whose answers can't be listed, and where a
+    tokenizer's answers are too many (`answers_of`).
+    """
     if not _partitions(parse(sampler)):
         return None
     known: dict[int, AnswerDistribution] = {}
@@ -215,28 +244,38 @@ def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Seq
 
 @lru_cache(maxsize=256)
 def _partitions(name: SamplerName) -> bool:
-    """Whether a sampler reveals each position once, and the tokens of one step independently of each other."""
+    """Whether a sampler reveals each position once, and the tokens of one step independently of
+    each other.
+    """
     if name.policy == POLICY:
         return True
     try:
         declared = traits(policy(name))
     except SamplerNameError:
         return False  # a sampler that only its own model knows
-    waits = declared.cap is not None and name.policy != "origin"  # origin may wait, but masks nothing again
-    depends = "probe" in declared.needs or name.together is not None  # on each other: tokens of one step
+    waits = (
+        declared.cap is not None and name.policy != "origin"
+    )  # origin may wait, but masks nothing again
+    depends = (
+        "probe" in declared.needs or name.together is not None
+    )  # on each other: tokens of one step
     return name.remask is None and declared.review is None and not waits and not depends
 
 
 def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
-    """The answers of a sample in the model's own tokens; word for word those of `ideal` where its tokenizer splits so.
-    Raises InputError for a task whose answers can't be listed, a model that shows no tokenizer, and more than 1,000
-    answers that are not split into words."""
+    """The answers of a sample in the model's own tokens; word for word those of `ideal` where its
+    tokenizer splits so. Raises InputError for a task whose answers can't be listed, a model that
+    shows no tokenizer, and more than 1,000 answers that are not split into words.
+    """
     exact = answer_distribution(sample)
     if isinstance(model, Ideal):
         return exact
     piece = getattr(getattr(model, "tokenizer", None), "piece", None)
     if piece is None:
-        raise InputError(f"{getattr(model, 'name', model)} shows no tokenizer, so its answers can't be put into tokens")
+        raise InputError(
+            f"{getattr(model, 'name', model)} shows no tokenizer, so its answers can't be put into"
+            " tokens"
+        )
     words = None if sample.answer is None else [piece(word) for word in tokens(sample.answer)]
     if words is not None and words == [[one] for one in piece(sample.answer)]:
         return exact
@@ -244,10 +283,16 @@ def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
         raise InputError("the answers are too many to put them through a tokenizer")
     listing, texts = listed_rows(exact)
     if len(listing) > MOST_TEXTS:
-        raise InputError(f"{len(listing)} answers; at most {MOST_TEXTS} are put through a tokenizer")
-    answers = ["".join(texts[token] for token in row if texts[token] != EOS) for row in listing.tolist()]
+        raise InputError(
+            f"{len(listing)} answers; at most {MOST_TEXTS} are put through a tokenizer"
+        )
+    answers = [
+        "".join(texts[token] for token in row if texts[token] != EOS) for row in listing.tolist()
+    ]
     rows = [list(map(str, piece(answer))) for answer in answers]
     if sample.canvas is None:
         return listed(rows, sample.max_new_tokens, None)
     canvas = model.encode(sample, None, 0).canvas
-    return listed(rows, len(canvas), [None if token == model.mask_id else str(token) for token in canvas])
+    return listed(
+        rows, len(canvas), [None if token == model.mask_id else str(token) for token in canvas]
+    )

@@ -1,7 +1,8 @@
 """How many positions of each group a sampler reveals in a step, found out by calling its policy.
 
-The policy sees a step whose positions have the exact probabilities; noise only decides between equals. R rows (trials),
-C candidates, G groups."""
+The policy sees a step whose positions have the exact probabilities; noise only decides between
+equals. R rows (trials), C candidates, G groups.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
@@ -15,18 +16,31 @@ from pbcore.decoding.step import Step, quota
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
 
-# Policies that treat positions alike: what they reveal follows from token probabilities, whatever their place.
-SYMMETRIC = ("confidence", "margin", "entropy", "entropy_threshold", "threshold", "factor", "eb", "frechet")
+# Policies that treat positions alike: what they reveal follows from token probabilities, whatever
+# their place.
+SYMMETRIC = (
+    "confidence",
+    "margin",
+    "entropy",
+    "entropy_threshold",
+    "threshold",
+    "factor",
+    "eb",
+    "frechet",
+)
 NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
 def counts_of(policy: Policy, name: SamplerName) -> Counts:
-    """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't symmetric; so does the rule
-    where noise decides in a way that can't be counted."""
+    """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't
+    symmetric; so does the rule where noise decides in a way that can't be counted.
+    """
     if name.policy == "random":
         k = getattr(policy, "k", None) or 0
 
-        def random(groups: tuple[Group, ...], settled: int, step: int, size: int) -> Sequence[Outcome]:
+        def random(
+            groups: tuple[Group, ...], settled: int, step: int, size: int
+        ) -> Sequence[Outcome]:
             left = settled + sum(group.positions for group in groups)
             count = _quota(name, left, step, size, 1)
             return at_random(min(left, k if count is None else int(count)), groups, settled)
@@ -34,30 +48,43 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
         return random
     if name.policy not in SYMMETRIC:
         raise NotExact(f"{name.policy} doesn't treat positions alike")
-    return lambda groups, settled, step, size: list(_outcomes(policy, name, groups, settled, step, size))
+    return lambda groups, settled, step, size: list(
+        _outcomes(policy, name, groups, settled, step, size)
+    )
 
 
 def _outcomes(
     policy: Policy, name: SamplerName, groups: Sequence[Group], settled: int, step: int, size: int
 ) -> Iterator[Outcome]:
-    drawn = bool(name.temperature) and traits(policy).chooses != "positions"  # the tokens drawn have a say
+    drawn = (
+        bool(name.temperature) and traits(policy).chooses != "positions"
+    )  # the tokens drawn have a say
     if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
-    group_of = torch.tensor([i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long)
-    up, none = torch.eye(len(groups)), torch.zeros(1, len(groups))
+    group_of = torch.tensor(
+        [i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long
+    )
+    up = torch.eye(len(groups))
+    none = torch.zeros(1, len(groups))
     trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
     every = [Group((1.0, 0.0), settled), *groups]
     revealed = _select(policy, name, every, trials, step, size)
-    moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
+    moved = [
+        i
+        for i in range(len(groups))
+        if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]
+    ]
     if not moved:
         yield 1.0, revealed[0][1:], revealed[0][0]
         return
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, every, trials, step, size, nudge=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
-    chosen, weights = [], []
+    chosen = []
+    weights = []
     for choice in product(*(range(groups[i].positions + 1) for i in moved)):
-        weight, row = 1.0, torch.zeros(len(group_of))
+        weight = 1.0
+        row = torch.zeros(len(group_of))
         for i, lift, raised in zip(moved, lifts, choice, strict=True):
             count = groups[i].positions
             weight *= comb(count, raised) * lift**raised * (1 - lift) ** (count - raised)
@@ -71,11 +98,14 @@ def _outcomes(
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
-    """The probability that noise raises the confidence of a group's position, independently of the others. Raises
-    NotExact where another group is tied with it, or where the number isn't ½ or 1."""
+    """The probability that noise raises the confidence of a group's position, independently of the
+    others. Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
+    """
     own = _numbers(groups[place])
     for i, group in enumerate(groups):
-        if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
+        if i != place and any(
+            abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)
+        ):
             raise NotExact("positions with other probabilities are tied")
     chances = groups[place].chances
     if drawn or chances[1] < chances[0] * (1 - 1e-9):
@@ -92,18 +122,27 @@ def _numbers(group: Group) -> tuple[float, float, float]:
 
 
 def _select(
-    policy: Policy, name: SamplerName, groups: Sequence[Group], trials: Tensor, step: int, size: int, nudge: bool = True
+    policy: Policy,
+    name: SamplerName,
+    groups: Sequence[Group],
+    trials: Tensor,
+    step: int,
+    size: int,
+    nudge: bool = True,
 ) -> list[tuple[int, ...]]:
-    """For each trial, the numbers revealed of each group, the first of which are the settled positions. `trials` (R,
-    positions of the others) say which way noise moves a position's numbers: down (−1), not (0) or up (1). Without
-    `nudge` the confidences stay."""
+    """For each trial, the numbers revealed of each group, the first of which are the settled
+    positions. `trials` (R, positions of the others) say which way noise moves a position's numbers:
+    down (−1), not (0) or up (1). Without `nudge` the confidences stay.
+    """
     of = [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
     shift = NUDGE * torch.nn.functional.pad(trials.double(), (groups[0].positions, 0))  # (R, C)
     rows, candidates = shift.shape
     places = torch.arange(candidates).expand(rows, candidates)
     zeros = torch.zeros(rows, dtype=torch.long)
-    whole, full, begun = torch.ones(rows, candidates, dtype=torch.bool), zeros + size, zeros + step
+    whole = torch.ones(rows, candidates, dtype=torch.bool)
+    full = zeros + size
+    begun = zeros + step
     made = Step(
         inside=whole,
         position=places,

@@ -1,9 +1,11 @@
-"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw.
+"""Everything that a sampler can answer, with its probability: the loop itself, driven through every
+draw.
 
-At each step each row is decoded once for every way in which its tokens can be drawn and its ties can fall. Rows that
-come to the same canvas and the same state of the policy go on as one.
+At each step each row is decoded once for every way in which its tokens can be drawn and its ties
+can fall. Rows that come to the same canvas and the same state of the policy go on as one.
 
-R rows, L canvas positions, C slots of the active block, V tokens."""
+R rows, L canvas positions, C slots of the active block, V tokens.
+"""
 
 import math
 from collections import defaultdict
@@ -42,9 +44,10 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely in the data, `bits`
-    is E[L_T], the mean bound of the partitions that were taken, in bits (None for samplers that mask or replace tokens
-    again), and `steps` the mean number of steps."""
+    """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely
+    in the data, `bits` is E[L_T], the mean bound of the partitions that were taken, in bits (None
+    for samplers that mask or replace tokens again), and `steps` the mean number of steps.
+    """
 
     chances: dict[Tokens, float]
     answers: frozenset[Tokens]
@@ -71,17 +74,22 @@ class Outcomes:
 
 
 def outcomes(distribution: AnswerDistribution, sampler: str | SamplerName) -> Outcomes:
-    """The distribution of the answers of the ideal model under a sampler, exactly, for few answers and positions.
+    """The distribution of the answers of the ideal model under a sampler, exactly, for few answers
+    and positions.
 
-    Tokens are drawn as the temperature says; greedy ties between tokens, and ties between positions, fall each way
-    equally often. Where a confidence equals a threshold it counts as reaching it. Raises InputError for too many ways,
-    and for samplers that the ideal model can't run or that draw tokens anew."""
+    Tokens are drawn as the temperature says; greedy ties between tokens, and ties between
+    positions, fall each way equally often. Where a confidence equals a threshold it counts as
+    reaching it. Raises InputError for too many ways, and for samplers that the ideal model can't
+    run or that draw tokens anew.
+    """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return _Enumeration(distribution, name).run()
 
 
 class _Every(Table):
-    """The model and the draws of one step: every row with the tokens and the order that it was given."""
+    """The model and the draws of one step: every row with the tokens and the order that it was
+    given.
+    """
 
     column = draws = token = nudge = order = torch.empty(0)  # (R, C) each
 
@@ -95,26 +103,31 @@ class _Every(Table):
         return self.order if salt else self.draws
 
 
-# One way in which a step of one row can go: its probability, and for each slot the number that draws its token, the
-# token whose logit is nudged, by how much, and the policy's random number.
+# One way in which a step of one row can go: its probability, and for each slot the number that
+# draws its token, the token whose logit is nudged, by how much, and the policy's random number.
 _Way = tuple[float, list[tuple[float, int, float, float]]]
 
 
 class _Enumeration:
     def __init__(self, distribution: AnswerDistribution, name: SamplerName) -> None:
         self._table, self._name, self._policy = _Every(distribution, noise=0.0), name, policy(name)
-        model, declared = complete(self._table), traits(self._policy)
+        model = complete(self._table)
+        declared = traits(self._policy)
         check_needs(model, declared, name)
         if name.policy in REFUSED and name.temperature:
             raise InputError(
-                f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form is enumerated"
+                f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form"
+                " is enumerated"
             )
         if name.ahead:
-            raise InputError(f"sampler {name}: +ahead{name.ahead} changes no answer; leave it out of the enumeration")
+            raise InputError(
+                f"sampler {name}: +ahead{name.ahead} changes no answer; leave it out of the"
+                " enumeration"
+            )
         if "probe" in declared.needs or name.together:
             raise InputError(
-                f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
-                "model `ideal`"
+                f"sampler {name}: tokens checked by what-if rows or chosen together aren't"
+                " enumerated; decode with the model `ideal`"
             )
         self._rows = start(model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
         size = name.block or max(1, int(self._rows.n_targets.max()))
@@ -122,11 +135,14 @@ class _Enumeration:
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
-        partitions = name.remask is None and (declared.chooses or not (declared.review or declared.cap))
+        partitions = name.remask is None and (
+            declared.chooses or not (declared.review or declared.cap)
+        )
         self._bits = bool(partitions) and not name.eos_stop
 
     def run(self) -> Outcomes:
-        weights, bits = np.ones(1), np.zeros(1)
+        weights = np.ones(1)
+        bits = np.zeros(1)
         chances: dict[Tokens, float] = {}
         total_bits = total_steps = 0.0
         taken = 0
@@ -135,22 +151,28 @@ class _Enumeration:
             rows, weights, bits = self._stepped(rows, weights, bits)
             taken += 1
             done = (~(rows.canvas == self._table.mask_id).any(-1) & ~rows.hold).numpy()
-            for canvas, weight in zip(rows.canvas[torch.from_numpy(done)].tolist(), weights[done], strict=True):
+            for canvas, weight in zip(
+                rows.canvas[torch.from_numpy(done)].tolist(), weights[done], strict=True
+            ):
                 chances[tuple(canvas)] = chances.get(tuple(canvas), 0.0) + float(weight)
             total_bits += float((weights * bits)[done].sum())
             total_steps += taken * float(weights[done].sum())
-            weights, bits = weights[~done], bits[~done]
+            weights = weights[~done]
+            bits = bits[~done]
             rows = _advance(self._job, rows, self._table)
         lost = max(0.0, total_bits - self._all_bits) if self._bits else None
         return Outcomes(chances, self._table.answers, lost, total_steps)
 
-    def _stepped(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
+    def _stepped(
+        self, rows: Rows, weights: np.ndarray, bits: np.ndarray
+    ) -> tuple[Rows, np.ndarray, np.ndarray]:
         """All rows after one step in every way, those that came to the same merged."""
         ways = ((row, way) for row in range(len(rows.origin)) for way in self._ways(rows, row))
         found = list(islice(ways, MOST_ROWS + 1))
         self._check(len(found))
         repeat = [row for row, _ in found]
-        rows, every = rows.select(torch.tensor(repeat)), self._table
+        rows = rows.select(torch.tensor(repeat))
+        every = self._table
         _, every.column, *_ = slots_of(self._job, rows)
         given = torch.tensor([slots for _, (_, slots) in found], dtype=torch.double)  # (R, C, 4)
         every.draws, token, every.nudge, every.order = given.unbind(-1)
@@ -159,16 +181,23 @@ class _Enumeration:
         _step(self._job, rows, every)
         after = (rows.canvas == every.mask_id).numpy()
         weights = weights[repeat] * np.array([chance for _, (chance, _) in found])
-        bits = bits[repeat] + np.array([self._new_bits(*pair) for pair in zip(before, after, strict=True)])
+        bits = bits[repeat] + np.array(
+            [self._new_bits(*pair) for pair in zip(before, after, strict=True)]
+        )
         place: dict[Any, int] = {}
-        into = np.array([place.setdefault(_key(rows, row), len(place)) for row in range(len(rows.origin))])
+        into = np.array(
+            [place.setdefault(_key(rows, row), len(place)) for row in range(len(rows.origin))]
+        )
         total = np.bincount(into, weights)
         first = torch.from_numpy(np.unique(into, return_index=True)[1])
         return rows.select(first), total, np.bincount(into, weights * bits) / total
 
     def _check(self, ways: int) -> None:
         if ways > MOST_ROWS:
-            raise InputError(f"sampler {self._name}: a step can go in more than {MOST_ROWS} ways; give fewer positions")
+            raise InputError(
+                f"sampler {self._name}: a step can go in more than {MOST_ROWS} ways; give fewer"
+                " positions"
+            )
 
     def _new_bits(self, before: np.ndarray, after: np.ndarray) -> float:
         if not self._bits:
@@ -182,18 +211,27 @@ class _Enumeration:
         one = rows.select(torch.tensor([row]))
         _, where, _, masked = slots_of(self._job, one)  # (1, C) each
         slots = masked[0].nonzero()[:, 0].tolist()
-        policy, size = self._name.policy, BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE
+        policy = self._name.policy
+        size = BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE
         marginals = self._table.marginals(one.canvas)[0][where[0]].tolist()  # (C, V)
         choices = []
         for slot in slots:
             ids = [token for token, p in enumerate(marginals[slot]) if p]
             likely = chosen([marginals[slot][token] for token in ids], self._name.temperature)
             ends = np.cumsum(likely)
-            choices.append([(t, q, end - q / 2) for t, q, end in zip(ids, likely, ends.tolist(), strict=True) if q])
+            choices.append(
+                [
+                    (t, q, end - q / 2)
+                    for t, q, end in zip(ids, likely, ends.tolist(), strict=True)
+                    if q
+                ]
+            )
         self._check(math.prod(map(len, choices)))
         for picks in product(*choices):
             chance = math.prod(q for _, q, _ in picks)
-            for order, share in self._orders(marginals, slots, [token for token, _, _ in picks], int(one.index[0])):
+            for order, share in self._orders(
+                marginals, slots, [token for token, _, _ in picks], int(one.index[0])
+            ):
                 way = [(0.5, 0, 0.0, 0.5)] * len(masked[0])
                 for slot, (token, _, middle), number in zip(slots, picks, order, strict=True):
                     if policy in BY_DISTRIBUTION and self._name.temperature:
@@ -202,9 +240,15 @@ class _Enumeration:
                 yield chance * share, way
 
     def _orders(
-        self, marginals: Sequence[Sequence[float]], slots: Sequence[int], tokens: Sequence[int], index: int
+        self,
+        marginals: Sequence[Sequence[float]],
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        index: int,
     ) -> Iterator[tuple[list[float], float]]:
-        """Numbers in (0, 1) for the slots, whose order decides ties and random choices, with their probability."""
+        """Numbers in (0, 1) for the slots, whose order decides ties and random choices, with their
+        probability.
+        """
         count = len(slots)
         if isinstance(self._policy, Origin):
             rate = (1 - 1e-3) / self._policy.steps
@@ -242,4 +286,10 @@ def _key(rows: Rows, row: int) -> Any:
         (name, (state.value[row].double() * 1e6).round().numpy().tobytes())
         for name, state in sorted(rows.states.items())
     )
-    return rows.canvas[row].numpy().tobytes(), int(rows.block[row]), int(rows.index[row]), bool(rows.hold[row]), states
+    return (
+        rows.canvas[row].numpy().tobytes(),
+        int(rows.block[row]),
+        int(rows.index[row]),
+        bool(rows.hold[row]),
+        states,
+    )

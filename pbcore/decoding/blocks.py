@@ -1,4 +1,6 @@
-"""Blocks: how far a row goes, what is stored when one ends, when a row stops. R rows, L canvas positions, V tokens."""
+"""Blocks: how far a row goes, what is stored when one ends, when a row stops. R rows, L canvas
+positions, V tokens.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,17 +17,19 @@ from pbcore.names import SamplerName
 
 
 def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
-    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises InputError for
-    fewer requested tokens than `course` needs."""
-    length, prompt = len(request.canvas), len(request.prompt_ids)
+    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises
+    InputError for fewer requested tokens than `course` needs.
+    """
+    length = len(request.canvas)
+    prompt = len(request.prompt_ids)
     if course.fill == "length" or any(token != mask_id for token in request.canvas):
         return request
     if course.fill == "grid":
         total = -(-(prompt + length) // size) * size - prompt
     elif length < size:
         raise InputError(
-            f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length} (row key {request.key}); "
-            "ask for more tokens or choose another sampler"
+            f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length} (row"
+            f" key {request.key}); ask for more tokens or choose another sampler"
         )
     else:
         total = length // size * size - prompt % size + 1
@@ -42,7 +46,9 @@ def begin(job: Job, rows: Rows, context: BlockContext) -> None:
 
 
 def settle(job: Job, rows: Rows, context: BlockContext) -> None:
-    """Ends every block without masks: stops rows, stores what follows need, moves rows to their next block."""
+    """Ends every block without masks: stops rows, stores what follows need, moves rows to their
+    next block.
+    """
     while True:
         first = rows.block_of_first_mask(job.model.mask_id, job.size)
         entered = (first > rows.block) & ~rows.hold
@@ -51,7 +57,9 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
         before = rows.canvas.clone()
         stopped = _stop_at_block(job, rows, entered)
         done = ~(rows.canvas == job.model.mask_id).any(-1)
-        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[job.traits.course.store]
+        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[
+            job.traits.course.store
+        ]
         block = torch.where(done, rows.block + 1, first)
         ran = _store(job, rows, context, block, entered & needed)
         rows.count(ran.long())
@@ -62,19 +70,25 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
-    """Ends rows whose first stop token has no mask before it, if the course stops there. `before` (R, L) is the canvas
-    before the step, to see whether a stop token was just revealed."""
+    """Ends rows whose first stop token has no mask before it, if the course stops there. `before`
+    (R, L) is the canvas before the step, to see whether a stop token was just revealed.
+    """
     if job.traits.course.stop not in ("token", "revealed"):
         return
     stop = _stops(job, rows)  # (R, L)
     fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
-    masked, before_stop = rows.canvas == job.model.mask_id, stop.int().cumsum(-1) == 0  # (R, L) each
+    masked, before_stop = (
+        rows.canvas == job.model.mask_id,
+        stop.int().cumsum(-1) == 0,
+    )  # (R, L) each
     ends = fresh.any(-1) & ~(masked & before_stop).any(-1) & ~rows.given
     rows.canvas[masked & ends[:, None]] = job.model.eos_id
 
 
 def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
-    """Ends the rows (R,), of those whose block is finished, that have a stop token up to its end; returns them."""
+    """Ends the rows (R,), of those whose block is finished, that have a stop token up to its end;
+    returns them.
+    """
     if job.traits.course.stop == "never":
         return torch.zeros_like(entered)
     end = (rows.block + 1) * job.size - rows.lead  # (R,) canvas index after the block
@@ -85,7 +99,9 @@ def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
     if job.traits.course.pads:
         after = (stop.int().cumsum(-1) > 0) & ends[:, None]
         rows.canvas[after] = job.model.eos_id
-    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id  # past the answer's end
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = (
+        job.model.eos_id
+    )  # past the answer's end
     return ends
 
 
@@ -96,8 +112,9 @@ def _stops(job: Job, rows: Rows) -> Tensor:
 
 
 def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
-    """One storing forward for the rows `among` (R,), up to their `block` (R,), and the block's first token where the
-    model reads it there; returns the rows that ran (R,)."""
+    """One storing forward for the rows `among` (R,), up to their `block` (R,), and the block's
+    first token where the model reads it there; returns the rows that ran (R,).
+    """
     ran, stored = context.store(rows.canvas, block, among)
     if stored is None:
         return ran
@@ -109,7 +126,11 @@ def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Te
     logits[:, job.model.mask_id] = -torch.inf
     temperature = job.name.temperature
     earlier = rows.earlier(job.name.ahead)  # (R,)
-    draws = uniform(job.seed, rows.key, earlier, place[:, None]).squeeze(1)[free] if temperature else None
+    draws = (
+        uniform(job.seed, rows.key, earlier, place[:, None]).squeeze(1)[free]
+        if temperature
+        else None
+    )
     token, confidence = predict(logits, temperature, draws)
     rows.canvas[free, place[free]] = token
     rows.revealed[free, place[free]] = (rows.steps[free] - 1).clamp(min=0)  # by the last step
@@ -124,7 +145,7 @@ def block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Reques
     for request, count in zip(requests, n_targets.tolist(), strict=True):
         if count % name.block:
             raise InputError(
-                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key "
-                f"{request.key})"
+                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to"
+                f" decode (row key {request.key})"
             )
     return name.block

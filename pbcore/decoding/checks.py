@@ -1,4 +1,6 @@
-"""Checks of what crosses the loop's borders: the model's logits and the policy's answers. R rows, C slots, V tokens."""
+"""Checks of what crosses the loop's borders: the model's logits and the policy's answers. R rows, C
+slots, V tokens.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
-    frequencies."""
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a
+    cache, a review, token frequencies.
+    """
     for why in why_not_ahead(traits, name):
         raise SamplerNameError(f"sampler {name}: {why}")
     why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
@@ -34,39 +37,50 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
 
 def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
     """What the sampler needs and the model, or the cache, lacks."""
-    policy, cache, needs = name.policy, name.cache, traits.needs
+    policy = name.policy
+    cache = name.cache
+    needs = traits.needs
     if cache and cache not in model.caches:
         yield f"{model.name} has no {cache} cache; it has {sorted(model.caches) or 'none'}"
     if traits.review and traits.review not in model.reviews:
-        offered = "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
+        offered = (
+            "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
+        )
         what = "visible" if traits.review == "seen" else "hidden"
         yield (
-            f"{policy} needs predictions for {what} tokens (review {traits.review!r}), and {model.name} offers "
-            f"{offered}; choose another sampler or model"
+            f"{policy} needs predictions for {what} tokens (review {traits.review!r}), and"
+            f" {model.name} offers {offered}; choose another sampler or model"
         )
     if traits.review == "hidden" and cache:
         yield f"{policy}'s two-part forward runs without a cache; leave +{cache} out"
     if "probe" in needs and cache:
-        yield f"{policy} asks about what-if rows, and a KV cache holds one canvas for each row; leave +{cache} out"
+        yield (
+            f"{policy} asks about what-if rows, and a KV cache holds one canvas for each row; leave"
+            f" +{cache} out"
+        )
     if "causal" in needs and not model.block:
         yield (
-            f"{policy} checks a block token by token, which models that decode block by block can do (SDAR, LLaDA2, "
-            f"Fast-dLLM v2), and {model.name} isn't one; choose another sampler or model"
+            f"{policy} checks a block token by token, which models that decode block by block can"
+            f" do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler"
+            " or model"
         )
     if "attention" in needs and not model.attention:
         yield (
-            f"{policy} reads attention weights, and {model.name} gives none; masked models with full attention do, "
-            "under the sdpa or eager kernel; choose another sampler or model"
+            f"{policy} reads attention weights, and {model.name} gives none; masked models with"
+            " full attention do, under the sdpa or eager kernel; choose another sampler or model"
         )
     if "attention" in needs and cache:
-        yield f"{policy} reads the attention of all tokens, which a cache no longer computes; leave +{cache} out"
+        yield (
+            f"{policy} reads the attention of all tokens, which a cache no longer computes; leave"
+            f" +{cache} out"
+        )
     if "attention" in needs and traits.review == "hidden":
         yield f"{policy} can't have attention weights and a hidden review from one forward"
     if "frequencies" in needs and model.frequencies is None:
         yield (
-            f"{policy} needs the background frequency of each token, and {model.name} has no table of them; make one "
-            "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
-            "file"
+            f"{policy} needs the background frequency of each token, and {model.name} has no table"
+            " of them; make one with `pbcore samplers --frequencies CORPUS --model NAME --output"
+            " FILE` and set PBCORE_FREQUENCIES to that file"
         )
 
 
@@ -75,8 +89,9 @@ def why_not_ahead(traits: Traits, name: SamplerName) -> Iterator[str]:
     reads = [*unforeseeable(traits), *([f"the cache {name.cache}"] if name.cache else [])]
     if name.ahead and reads:
         yield (
-            f"+ahead runs forwards of canvases before they are needed, and the steps of {name.policy} read more than "
-            f"those ({', '.join(reads)}); leave +ahead{name.ahead} out"
+            "+ahead runs forwards of canvases before they are needed, and the steps of"
+            f" {name.policy} read more than those ({', '.join(reads)}); leave"
+            f" +ahead{name.ahead} out"
         )
 
 
@@ -88,142 +103,191 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
     if name.cache == "prefix":
         return "its cache between blocks is exact and always on; leave +prefix out"
     if name.cache and traits.part is None:
-        return f"+{name.cache} is its cache within a block, for samplers that go through a block in parts; leave it out"
+        return (
+            f"+{name.cache} is its cache within a block, for samplers that go through a block in"
+            " parts; leave it out"
+        )
     if traits.reach == "prefix":
         why = "may mask tokens of earlier blocks, whose keys and values are stored"
         return f"{name.policy} {why}; choose another sampler"
     if traits.review == "hidden":
-        return f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose another sampler"
+        return (
+            f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose"
+            " another sampler"
+        )
     return None
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
-    """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's device."""
+    """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's
+    device.
+    """
     expected = (rows, model.vocab_size)
     if not _fits(logits, expected, torch.float32, canvas.device):
         raise DecodingError(
-            f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape "
-            f"{expected} on {canvas.device}: a row for each {what} position marked in the query, in row-major order, "
-            f"and a column for each of {model.vocab_size} tokens"
+            f"{model.name} returned {_described(logits)} as logits; expected a floating-point"
+            f" tensor of shape {expected} on {canvas.device}: a row for each {what} position marked"
+            f" in the query, in row-major order, and a column for each of {model.vocab_size} tokens"
         )
 
 
 def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
-    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf, or of −inf alone."""
+    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf,
+    or of −inf alone.
+    """
     bad = confidence.isnan()
     if bool(bad.any()):
         at = row[bad.nonzero()[0, 0]]
         raise DecodingError(
-            f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
-            f"{int(rows.key[at])}) at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
+            f"{model.name} gave logits that are NaN, +inf or all -inf for row"
+            f" {int(rows.origin[at])} (key {int(rows.key[at])}) at step {int(rows.steps[at])}; try"
+            " --dtype float32, and check the checkpoint"
         )
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move that reveals masked slots alone. Raises DecodingError that names what is
-    wrong and what is expected."""
-    shape, device = tuple(step.masked.shape), step.masked.device
+    """The answer of policy `name` as a Move that reveals masked slots alone. Raises DecodingError
+    that names what is wrong and what is expected.
+    """
+    shape = tuple(step.masked.shape)
+    device = step.masked.device
     if isinstance(answer, Probe):
         raise DecodingError(
-            f"policy {name}: it asked about what-if rows {shape[1] + 1} times in one step; return a Move after that"
+            f"policy {name}: it asked about what-if rows {shape[1] + 1} times in one step; return a"
+            " Move after that"
         )
     if not isinstance(answer, Move):
         if not _fits(answer, shape, torch.bool, device):
             raise DecodingError(
-                f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on "
-                f"{device} (like step.masked, True where to reveal) or a Move"
+                f"policy {name}: select returned {_described(answer)}; expected a bool tensor of"
+                f" shape {shape} on {device} (like step.masked, True where to reveal) or a Move"
             )
         return Move(answer & step.masked)
     kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}
     for field in ("reveal", "remask", "revise", "token", "confidence", "hold", "take"):
-        value, kind = getattr(answer, field), kinds.get(field, torch.bool)
+        value = getattr(answer, field)
+        kind = kinds.get(field, torch.bool)
         sizes = shape[:1] if field in ("hold", "take") else shape
         if not _fits(value, sizes, kind, device) and not (value is None and field != "reveal"):
             raise DecodingError(
-                f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape "
-                f"{sizes} on {device}"
+                f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)}"
+                f" tensor of shape {sizes} on {device}"
             )
     return replace(answer, reveal=answer.reveal & step.masked)
 
 
 def check_cap(name: str, cap: Any, slots: int) -> int:
-    """The policy's cap for a block of `slots`. Raises DecodingError if it isn't a whole number of at least 1."""
+    """The policy's cap for a block of `slots`. Raises DecodingError if it isn't a whole number of
+    at least 1.
+    """
     if not isinstance(cap, int) or cap < 1:
         raise DecodingError(
-            f"policy {name}: cap({slots}) returned {cap!r}; expected the most steps in a block, a whole number of at "
-            "least 1"
+            f"policy {name}: cap({slots}) returned {cap!r}; expected the most steps in a block, a"
+            " whole number of at least 1"
         )
     return cap
 
 
-def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
-    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
-    vocabulary, or if the policy declares `chooses` and takes tokens back or writes others than predicted."""
+def check_written(
+    name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser
+) -> None:
+    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask
+    or outside the vocabulary, or if the policy declares `chooses` and takes tokens back or writes
+    others than predicted.
+    """
     if move.token is not None:
-        bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
+        bad = written & (
+            (move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size)
+        )
         if bool(bad.any()):
             raise DecodingError(
-                f"policy {name}: Move.token has {int(move.token[bad][0])} where it is to be written; expected a token "
-                f"id from 0 to {model.vocab_size - 1} other than the mask {model.mask_id} (use Move.remask to mask a "
-                "slot)"
+                f"policy {name}: Move.token has {int(move.token[bad][0])} where it is to be"
+                f" written; expected a token id from 0 to {model.vocab_size - 1} other than the"
+                f" mask {model.mask_id} (use Move.remask to mask a slot)"
             )
     if chooses is None:
         return
-    what = "remasks tokens" if move.remask is not None else "revises tokens" if move.revise is not None else ""
+    what = (
+        "remasks tokens"
+        if move.remask is not None
+        else "revises tokens"
+        if move.revise is not None
+        else ""
+    )
     if move.token is not None and bool((written & (move.token != step.token)).any()):
         what = "writes tokens other than the predicted"
     if what:
         raise DecodingError(
-            f"policy {name} declares chooses = {chooses!r} and {what}; leave the declaration out: the optimal frontier "
-            "doesn't bind it"
+            f"policy {name} declares chooses = {chooses!r} and {what}; leave the declaration out:"
+            " the optimal frontier doesn't bind it"
         )
 
 
 def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> None:
-    """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable tensors."""
+    """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable
+    tensors.
+    """
     if "probe" not in needs:
-        raise DecodingError(f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})")
+        raise DecodingError(
+            f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})"
+        )
     if probe.causal and "causal" not in needs:
-        raise DecodingError(f"policy {name}: its Probe is causal; declare needs = frozenset({{'probe', 'causal'}})")
-    slots, device, rows = step.masked.shape[1], step.masked.device, len(step.masked)
+        raise DecodingError(
+            f"policy {name}: its Probe is causal; declare needs = frozenset({{'probe', 'causal'}})"
+        )
+    slots = step.masked.shape[1]
+    device = step.masked.device
+    rows = len(step.masked)
     count = len(probe.row) if isinstance(probe.row, Tensor) and probe.row.dim() == 1 else 0
     for field, kind in (("row", torch.int64), ("write", torch.bool), ("token", torch.int64)):
-        value, shape = getattr(probe, field), (count,) if field == "row" else (count, slots)
+        value = getattr(probe, field)
+        shape = (count,) if field == "row" else (count, slots)
         if not count or not _fits(value, shape, kind, device):
             raise DecodingError(
-                f"policy {name}: Probe.{field} is {_described(value)}; expected row (W,) long, write (W, {slots}) bool "
-                f"and token (W, {slots}) long on {device} for W what-if rows, at least one"
+                f"policy {name}: Probe.{field} is {_described(value)}; expected row (W,) long,"
+                f" write (W, {slots}) bool and token (W, {slots}) long on {device} for W what-if"
+                " rows, at least one"
             )
     if bool(((probe.row < 0) | (probe.row >= rows)).any()):
-        raise DecodingError(f"policy {name}: Probe.row has {probe.row.tolist()}; the step has rows 0 to {rows - 1}")
+        raise DecodingError(
+            f"policy {name}: Probe.row has {probe.row.tolist()}; the step has rows 0 to {rows - 1}"
+        )
     if bool((probe.write & ~step.inside[probe.row]).any()):
         raise DecodingError(f"policy {name}: Probe.write marks slots outside of step.inside")
 
 
 def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one with tokens that
-    don't stand in its `canvas` (R, L) after the move."""
+    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one
+    with tokens that don't stand in its `canvas` (R, L) after the move.
+    """
     if step.answers is None:
-        raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
-    answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)
+        raise DecodingError(
+            f"policy {name}: Move.take names what-if rows, but none were asked about in this step"
+        )
+    answers = step.answers
+    some = (take >= 0).nonzero().squeeze(-1)
     if answers.causal and len(some):
-        raise DecodingError(f"policy {name}: Move.take names a causal what-if row, which can't be a step's forward")
+        raise DecodingError(
+            f"policy {name}: Move.take names a causal what-if row, which can't be a step's forward"
+        )
     if bool((take >= len(answers.row)).any()) or bool((answers.row[take[some]] != some).any()):
         raise DecodingError(
-            f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if rows, by its place in "
-            "step.answers, or -1"
+            f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if"
+            " rows, by its place in step.answers, or -1"
         )
     had = answers.canvas[take[some]]  # (R', L)
     if bool(((had != step.mask_id) & (had != canvas[some])).any()):
         raise DecodingError(
-            f"policy {name}: Move.take names a what-if row with tokens that the move doesn't write; take the row whose "
-            "tokens it reveals, or -1"
+            f"policy {name}: Move.take names a what-if row with tokens that the move doesn't write;"
+            " take the row whose tokens it reveals, or -1"
         )
     return answers
 
 
 def _fits(value: Any, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> bool:
-    """Whether a value is a tensor of that shape, dtype (any floating one for a floating `kind`) and device."""
+    """Whether a value is a tensor of that shape, dtype (any floating one for a floating `kind`) and
+    device.
+    """
     if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.device != device:
         return False
     return value.is_floating_point() if kind.is_floating_point else value.dtype == kind

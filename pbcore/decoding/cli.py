@@ -1,4 +1,6 @@
-"""`pbcore samplers`: lists every policy with its parameters, paper and kind; counts token frequencies for `pc`."""
+"""`pbcore samplers`: lists every policy with its parameters, paper and kind; counts token
+frequencies for `pc`.
+"""
 
 import argparse
 import re
@@ -39,8 +41,9 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser;
-    `group`, of GROUPS, is what it reads."""
+    """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker,
+    remasker or reviser; `group`, of GROUPS, is what it reads.
+    """
 
     name: str
     kind: str
@@ -55,7 +58,12 @@ class Described:
 def described() -> list[Described]:
     """All policies by name, users' included, then the remasking modifiers."""
     return [_described(name, cls, traits(cls)) for name, cls in policies().items()] + [
-        replace(_described(name, cls, Traits()), kind="remasker", parameters=parameters, group="modifiers")
+        replace(
+            _described(name, cls, Traits()),
+            kind="remasker",
+            parameters=parameters,
+            group="modifiers",
+        )
         for name, cls, parameters in MODIFIERS
     ]
 
@@ -69,34 +77,50 @@ def samplers_table() -> str:
             for one in described()
             if one.group == group
         ]
-        parts.append(f"### {title}\n\n" + tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True))
+        parts.append(
+            f"### {title}\n\n"
+            + tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
+        )
     return "\n\n".join(parts)
 
 
 def add_parser(subparsers: Any) -> None:
     """Adds `samplers` to the command line."""
-    parser = subparsers.add_parser("samplers", help="list the samplers, or count token frequencies for pc")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/samplers.md")
-    parser.add_argument("--details", action="store_true", help="add parameters, papers, forwards and state")
+    parser = subparsers.add_parser(
+        "samplers", help="list the samplers, or count token frequencies for pc"
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the table of docs/samplers.md"
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="add parameters, papers, forwards and state"
+    )
     parser.add_argument(
         "--frequencies",
         metavar="CORPUS",
-        help="count the tokens of a text file, or (`train`) of the answers in the tasks' train split",
+        help=(
+            "count the tokens of a text file, or (`train`) of the answers in the tasks' train split"
+        ),
     )
     parser.add_argument("--model", help="the model whose tokenizer is used")
     parser.add_argument(
-        "--output", type=Path, help="where to write the table; set PBCORE_FREQUENCIES=FILE to use it in a run"
+        "--output",
+        type=Path,
+        help="where to write the table; set PBCORE_FREQUENCIES=FILE to use it in a run",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if it can't."""
+    """Prints the samplers, or writes a frequency table. Raises InputError, OSError or ModelError if
+    it can't.
+    """
     if args.frequencies:
         return _count(args)
     if args.model or args.output:
         raise InputError(
-            "--model and --output say how to count tokens: give --frequencies CORPUS too, or leave them out"
+            "--model and --output say how to count tokens: give --frequencies CORPUS too, or leave"
+            " them out"
         )
     if args.markdown:
         print(samplers_table())
@@ -106,16 +130,23 @@ def run(args: argparse.Namespace) -> int:
         for item in described():
             if item.group == group:
                 print(f"  {item.name}  ({item.kind})  {item.rule}")
-                more = [item.parameters, item.paper, f"{item.forwards} per step", f"keeps {item.state}"]
+                more = [
+                    item.parameters,
+                    item.paper,
+                    f"{item.forwards} per step",
+                    f"keeps {item.state}",
+                ]
                 if args.details:
-                    print("      " + "; ".join(part for part in more if part not in ("–", "keeps –")))
+                    print(
+                        "      " + "; ".join(part for part in more if part not in ("–", "keeps –"))
+                    )
     print(
-        "\nTry first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more "
-        "rows). `pbcore samplers --details` adds parameters and papers.\n\n"
-        "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
-        "+t1.0, +rcr, +rcr-max,\n"
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, "
-        "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
+        "\nTry first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8"
+        " (fewer calls, more rows). `pbcore samplers --details` adds parameters and papers.\n\nA"
+        " name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8,"
+        " +prefix, +dual, +t1.0, +rcr, +rcr-max,\n+remdm1, +remdm1-early, +eos_stop, +no_early_eos,"
+        " +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, and a schedule where k is left"
+        " out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
 
@@ -125,7 +156,8 @@ def _count(args: argparse.Namespace) -> int:
 
     if not args.model or not args.output:
         raise InputError(
-            "--frequencies needs a model whose tokenizer is used (--model NAME) and a file to write (--output FILE)"
+            "--frequencies needs a model whose tokenizer is used (--model NAME) and a file to write"
+            " (--output FILE)"
         )
     if args.output.is_dir() or not args.output.parent.is_dir():
         raise InputError(f"--output {args.output}: give a file in a folder that exists")
@@ -143,26 +175,43 @@ def _texts(corpus: str) -> Iterator[str]:
             try:
                 yield from lines
             except UnicodeDecodeError as error:
-                raise InputError(f"--frequencies {corpus}: not UTF-8 text ({error.reason}); save it as UTF-8") from None
+                raise InputError(
+                    f"--frequencies {corpus}: not UTF-8 text ({error.reason}); save it as UTF-8"
+                ) from None
         return
     for name in task_names():
-        yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)
+        yield from (
+            sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer
+        )
 
 
 def _described(name: str, cls: type, declared: Traits) -> Described:
-    rule, *rest = (" ".join(part.split()) for part in re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description")))
+    rule, *rest = (
+        " ".join(part.split())
+        for part in re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
+    )
     paper = re.search(r"arXiv \d{4}\.\d{5}", " ".join([rule, *rest]))
-    state = next((part.removeprefix("State: ").rstrip(".") for part in rest if part.startswith("State: ")), "–")
+    state = next(
+        (part.removeprefix("State: ").rstrip(".") for part in rest if part.startswith("State: ")),
+        "–",
+    )
     forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
     if "causal" in declared.needs:
         forwards = "1, then 1 causal of the drafts"
     elif "probe" in declared.needs:
-        forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
+        forwards = (
+            "1 of what-if rows, the next step's too"
+            if name != "punt"
+            else "1, then 1 per bit of a rank"
+        )
     kind = "unmasker"
     if declared.review and declared.cap:
         kind = "reviser" if declared.rewrites else "remasker"
-    parameters, group = _parameters(cls), _group(cls, declared)
-    return Described(name, kind, rule, state, parameters, paper[0] if paper else "–", forwards, group)
+    parameters = _parameters(cls)
+    group = _group(cls, declared)
+    return Described(
+        name, kind, rule, state, parameters, paper[0] if paper else "–", forwards, group
+    )
 
 
 def _group(cls: type, declared: Traits) -> str:
@@ -179,7 +228,9 @@ def _group(cls: type, declared: Traits) -> str:
 def _parameters(cls: type) -> str:
     """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
     shown = [
-        {None: f"{item.name} (or a schedule)", MISSING: item.name}.get(item.default, f"{item.name} = {item.default}")
+        {None: f"{item.name} (or a schedule)", MISSING: item.name}.get(
+            item.default, f"{item.name} = {item.default}"
+        )
         for item in fields(cls)
         if item.init
     ]

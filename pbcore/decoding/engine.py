@@ -1,10 +1,13 @@
-"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
+"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until
+no mask is left.
 
-A policy may ask for further forwards, of what-if rows, before it moves. Rows are independent: each has its own block,
-step count and random draws, and leaves the batch when it is done. So a result never depends on the batch.
+A policy may ask for further forwards, of what-if rows, before it moves. Rows are independent: each
+has its own block, step count and random draws, and leaves the batch when it is done. So a result
+never depends on the batch.
 
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
-tokens."""
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M
+candidates, V tokens.
+"""
 
 import copy
 import warnings
@@ -14,7 +17,14 @@ from typing import Any
 
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
-from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_written
+from pbcore.decoding.checks import (
+    DecodingError,
+    as_move,
+    check_cap,
+    check_needs,
+    check_taken,
+    check_written,
+)
 from pbcore.decoding.forward import Job, Source, forward, hold_back, marked, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
@@ -38,18 +48,25 @@ def denoise(
     store: ForwardStore | None = None,
     at_once: int | None = None,
 ) -> list[Generation]:
-    """Decodes a batch; one Generation per request, in order. A `store` answers for the canvases that it knows, if it
-    can serve the sampler; the other rows share forwards of `at_once` rows (default: all).
+    """Decodes a batch; one Generation per request, in order. A `store` answers for the canvases
+    that it knows, if it can serve the sampler; the other rows share forwards of `at_once` rows
+    (default: all).
 
-    Raises DecodingError for unusable logits (another shape, dtype or device, NaN, +inf) and for a policy that breaks
-    its protocol or reveals nothing though it declares no `cap`; ValueError for a block length that doesn't divide a
-    row's number of target positions, and for a cache, review or frequency table that the model lacks."""
-    model, declared = complete(model), traits(policy)
+    Raises DecodingError for unusable logits (another shape, dtype or device, NaN, +inf) and for a
+    policy that breaks its protocol or reveals nothing though it declares no `cap`; ValueError for a
+    block length that doesn't divide a row's number of target positions, and for a cache, review or
+    frequency table that the model lacks.
+    """
+    model = complete(model)
+    declared = traits(policy)
     check_needs(model, declared, name)
     requested = [len(request.canvas) for request in requests]
     if model.block:
-        requests = [lengthened(request, model.block, model.mask_id, declared.course) for request in requests]
-    rows, log = start(model, requests, requested), Log([[] for _ in requests] if record else None)
+        requests = [
+            lengthened(request, model.block, model.mask_id, declared.course) for request in requests
+        ]
+    rows = start(model, requests, requested)
+    log = Log([[] for _ in requests] if record else None)
     size = model.block or block_length(name, rows.n_targets, requests)
     job = Job(model, policy, declared, name, size, seed, log)
     context: Any
@@ -66,11 +83,21 @@ def denoise(
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return list(log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop))
+    return list(
+        log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop)
+    )
 
 
-def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
-    """One forward and one move of the policy, for every row; between them the what-if rows that it asks about."""
+def _step(
+    job: Job,
+    rows: Rows,
+    context: Source,
+    window: tuple[int, int] | None = None,
+    refresh: bool = False,
+) -> None:
+    """One forward and one move of the policy, for every row; between them the what-if rows that it
+    asks about.
+    """
     job.log.record(rows)
     if job.name.ahead:
         look_ahead(job, rows, context)
@@ -93,15 +120,18 @@ def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None 
 
 
 def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
-    """The move within the loop's limits: an unmasker reveals something each step, other policies end at their cap."""
+    """The move within the loop's limits: an unmasker reveals something each step, other policies
+    end at their cap.
+    """
     caps = _caps(job, move, step.slots)
     if caps is None:
         idle = ~move.reveal.any(-1)
         if step.quota is None and bool(idle.any()):
             row = int(idle.nonzero()[0])
             raise DecodingError(
-                f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(step.nfe[row])}; "
-                "return step.at_least_best(...), or declare cap(slots), the most steps a block may take, if it may wait"
+                f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step"
+                f" {int(step.nfe[row])}; return step.at_least_best(...), or declare cap(slots), the"
+                " most steps a block may take, if it may wait"
             )
         return move
     last = (rows.index + 1 >= caps)[:, None]
@@ -116,15 +146,19 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
 
 
 def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
-    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs none."""
+    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker,
+    which needs none.
+    """
     if job.traits.cap is not None:
-        caps = [check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()]
+        caps = [
+            check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()
+        ]
         return torch.tensor(caps, device=slots.device)
     if move.remask is None and move.hold is None and move.revise is None:
         return None
     warnings.warn(
-        f"{type(job.policy).__name__} remasks or revises tokens or holds rows, but declares no cap(slots); "
-        "the loop ends a block after 4 steps per slot",
+        f"{type(job.policy).__name__} remasks or revises tokens or holds rows, but declares no"
+        " cap(slots); the loop ends a block after 4 steps per slot",
         stacklevel=2,
     )
     return 4 * slots
@@ -157,9 +191,15 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
 
 
 def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
-    """One block with a cache. Rows that finish it early wait for the others, without further forwards."""
-    block, window = int(rows.block[0]), rows.window(job.size)
-    inner, part, finished, refresh = copy.copy(context), rows, [], True
+    """One block with a cache. Rows that finish it early wait for the others, without further
+    forwards.
+    """
+    block = int(rows.block[0])
+    window = rows.window(job.size)
+    inner = copy.copy(context)
+    part = rows
+    finished = []
+    refresh = True
     while len(part.origin):
         _step(job, part, inner, window, refresh)
         refresh = False

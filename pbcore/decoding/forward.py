@@ -1,6 +1,9 @@
-"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its policy asks about.
+"""Forwards of a batch: of the canvases that a step starts from, and of the what-if rows that its
+policy asks about.
 
-R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens."""
+R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed
+slots, V tokens.
+"""
 
 from dataclasses import dataclass, replace
 from typing import cast
@@ -38,11 +41,17 @@ class Job:
         return torch.isin(token, torch.tensor(sorted(self.model.stop_ids), device=token.device))
 
 
-def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
-    """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by what-if or ahead."""
+def forward(
+    job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
+) -> Step:
+    """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by
+    what-if or ahead.
+    """
     step = step_of(job, rows)
     revealed = step.inside & (step.token != job.model.mask_id)
-    query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
+    query = Query(
+        rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh
+    )
     if job.model.block:
         query = replace(query, block=rows.block, part=job.traits.part)
     reused = torch.zeros_like(rows.hold)  # (R,): the what-if row taken predicted all that is wanted
@@ -68,12 +77,17 @@ def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | Non
 
 
 def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of all blocks up to
-    it: index among the target positions, index in the canvas, whether the row has it, and whether it is a candidate:
-    masked, and in the first part of the block that has masks."""
-    size, part, reaches_back = job.size, job.traits.part, job.traits.reach == "prefix"
+    """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of
+    all blocks up to it: index among the target positions, index in the canvas, whether the row has
+    it, and whether it is a candidate: masked, and in the first part of the block that has masks.
+    """
+    size = job.size
+    part = job.traits.part
+    reaches_back = job.traits.reach == "prefix"
     block = rows.unit // size  # (R, A)
-    start = torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)  # (R,)
+    start = (
+        torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)
+    )  # (R,)
     stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
     width = min(int(rows.block.max() + 1) * size, block.shape[1]) if reaches_back else size
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
@@ -124,18 +138,24 @@ def step_of(job: Job, rows: Rows) -> Step:
 def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
     """The review of the slots `revealed` (R, C) from their logits (N, V)."""
     mask = _without_mask(job, logits, revealed)
-    token, confidence = predict(logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None)
+    token, confidence = predict(
+        logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None
+    )
     support = scattered(revealed, probability(logits, step.token[revealed]))
     return Review(scattered(revealed, token), scattered(revealed, confidence), support, mask)
 
 
 def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
-    """Excludes the mask token from the logits (M, V) of `slots` (R, C), in place; returns the probability (R, C) that
-    it had, if the policy needs that, else None."""
+    """Excludes the mask token from the logits (M, V) of `slots` (R, C), in place; returns the
+    probability (R, C) that it had, if the policy needs that, else None.
+    """
     mask_id = job.model.mask_id
     had = None
     if "mask" in job.traits.needs:
-        had = scattered(slots, torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]))
+        had = scattered(
+            slots,
+            torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]),
+        )
     logits[:, mask_id] = -torch.inf
     return had
 
@@ -171,11 +191,18 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> 
 
 
 def forwarded(
-    job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
+    job: Job,
+    rows: Rows,
+    context: Source,
+    row: Tensor,
+    canvas: Tensor,
+    nfe: Tensor,
+    causal: Tensor | None = None,
 ) -> Forwards:
-    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards:
-    of the masks of the active block, or where that is full, of the next one, or of a block model's positions `causal`
-    (W, L), each given the tokens before it alone."""
+    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after
+    `nfe` (W,) forwards: of the masks of the active block, or where that is full, of the next one,
+    or of a block model's positions `causal` (W, L), each given the tokens before it alone.
+    """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
         asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict
@@ -209,16 +236,26 @@ def next_masks(job: Job, rows: Rows) -> Tensor:
 
 
 def _logits(
-    job: Job, rows: Rows, context: Context, query: Query, step: Step, revealed: Tensor, reused: Tensor
+    job: Job,
+    rows: Rows,
+    context: Context,
+    query: Query,
+    step: Step,
+    revealed: Tensor,
+    reused: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V), and attention."""
+    """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V),
+    and attention.
+    """
     again = None
     review = marked(query.canvas, step.column, revealed) if job.traits.review else None
     if "attention" in job.traits.needs:
         query = replace(query, review=review, attending=job.traits.attends, slots=step.column)
         logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
-        logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
+        logits, again = context.logits_and_review(
+            replace(query, review=review, hidden=job.traits.review == "hidden")
+        )
     elif bool(reused.any()):
         return _partly_kept(job, rows, context, query, reused), None
     else:
@@ -230,14 +267,18 @@ def _logits(
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:
-    """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the others."""
+    """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the
+    others.
+    """
     assert rows.kept is not None
     known = rows.kept.rows_of(rows.kept.at[query.want & reused[:, None]])
     if bool(reused.all()):
         return known
     index = (~reused).nonzero().squeeze(-1)
     block = None if query.block is None else query.block[index]
-    query_of = replace(query, canvas=query.canvas[index], want=query.want[index], nfe=query.nfe[index], block=block)
+    query_of = replace(
+        query, canvas=query.canvas[index], want=query.want[index], nfe=query.nfe[index], block=block
+    )
     fresh = of_rows(context, index, len(reused)).logits(query_of)
     check_logits(job.model, fresh, int(query_of.want.sum()), query.canvas, "masked")
     logits = known.new_empty(len(known) + len(fresh), known.shape[-1])

@@ -1,10 +1,13 @@
-"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals
+say.
 
-N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each other
-(linearity of expectation). Tokens chosen independently keep it only on average: where a shuffle has every item once,
-they repeat some and lose others.
+N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they
+depend on each other (linearity of expectation). Tokens chosen independently keep it only on
+average: where a shuffle has every item once, they repeat some and lose others.
 
-S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all rows, V tokens."""
+S positions of a row, K likeliest tokens of each, U different ones among these, M candidates of all
+rows, V tokens.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -25,13 +28,17 @@ FLOOR = 100.0  # added to the score of a copy of a token that must come
 SEED, REST = 3, 4  # salts of random numbers
 Edge = tuple[int, int]  # row, and column counted from the end
 Matrix = NDArray[np.float64]
-Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its position, -1 for another token
+Places = NDArray[
+    np.int64
+]  # (S,) a token's place among the K likeliest of its position, -1 for another token
 
 
 def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
-    """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row, else the step's own.
-    `how` is `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which keeps every marginal.
-    Slots of confidence 0.999 and rows with a single other slot keep their tokens."""
+    """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row,
+    else the step's own. `how` is `counts`, an assignment of tokens to positions, or at a
+    temperature `rounding`, which keeps every marginal. Slots of confidence 0.999 and rows with a
+    single other slot keep their tokens.
+    """
     open_ = slots & step.masked & (step.confidence < SURE)
     open_ &= (open_.sum(-1) > 1)[:, None]
     if not bool(open_.any()):
@@ -47,25 +54,33 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
         for tokens, chances, seed in zip(*parts, seeds, strict=True)
     ]
     place = torch.from_numpy(np.concatenate(places)).to(step.token.device)[:, None]  # (M', 1)
-    known, among = place[:, 0] >= 0, place.clamp(min=0)
+    known = place[:, 0] >= 0
+    among = place.clamp(min=0)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
     confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
-    if how == "rounding" and not bool(known.all()):  # the others are drawn from all but the K likeliest tokens
+    if how == "rounding" and not bool(
+        known.all()
+    ):  # the others are drawn from all but the K likeliest tokens
         logits = step.logits[open_[step.masked]][~known]  # (M″, V)
         chances = torch.log_softmax(logits.double(), -1)
         others = (chances / step.temperature).scatter(1, ids[~known], -torch.inf)
         token[~known] = drawn = categorical(others, step.uniform(REST)[open_][~known])
         confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
-    return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
+    return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(
+        open_, confidence
+    )
 
 
 def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
-    """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an unsure one that stays."""
+    """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an
+    unsure one that stays.
+    """
     best = step.confidence  # (R, C): the largest probability of each candidate
     if step.temperature:
         best = step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
     unsure = reveal & (best < SURE)
-    result, last = reveal.clone(), torch.full_like(step.index, -gap)
+    result = reveal.clone()
+    last = torch.full_like(step.index, -gap)
     for slot in unsure.any(0).nonzero()[:, 0].tolist():
         near = unsure[:, slot] & (step.column[:, slot] - last < gap)
         result[:, slot] &= ~near
@@ -74,8 +89,12 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
 
 
 def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest tokens (M', K) of marked slots (R, C) and their probabilities, at the temperature and at 1."""
-    ids, values, sums = [], [], []
+    """The K likeliest tokens (M', K) of marked slots (R, C) and their probabilities, at the
+    temperature and at 1.
+    """
+    ids = []
+    values = []
+    sums = []
     among = slots[step.masked]  # (M,)
     for piece, marks in paired(step.logits, among):
         part = piece[marks]
@@ -86,17 +105,20 @@ def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             sums.append((part / step.temperature).logsumexp(-1, keepdim=True))
     logits, token = torch.cat(values), torch.cat(ids)  # (M', K) each
     # The predicted token's logit minus its log-probability is the logarithm of the softmax's sum.
-    drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(logits.dtype)  # (M', 1)
+    drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(
+        logits.dtype
+    )  # (M', 1)
     own = logits - (drawn - step.confidence[slots][:, None].log())
     heated = logits / step.temperature - torch.cat(sums) if sums else own
     return token, heated.exp(), own.exp()
 
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
-    """The assignment of tokens to positions with the largest product of probabilities in which each token t comes at
-    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise. Positions
-    that get no token that they can have keep their own (-1), and so do all if there are fewer copies of tokens than
-    positions."""
+    """The assignment of tokens to positions with the largest product of probabilities in which each
+    token t comes at least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities
+    perturbed by Gumbel noise. Positions that get no token that they can have keep their own (-1),
+    and so do all if there are fewer copies of tokens than positions.
+    """
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
     union, of = np.unique(ids, return_inverse=True)  # (U,), (S, K)
@@ -121,8 +143,10 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
 
 
 def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
-    """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times (dependent rounding).
-    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1."""
+    """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times
+    (dependent rounding). What a position's K likeliest tokens leave of its probability goes to a
+    token of its own, -1.
+    """
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
     union, of = np.unique(ids, return_inverse=True)
     matrix = np.zeros((len(ids), len(union) + len(ids)))
@@ -135,17 +159,20 @@ def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generato
 
 
 def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi, Khuller,
-    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2). Row i gets column t with probability `chances[i, t]`, and
-    each column comes as often as its sum says, rounded down or up.
+    """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi,
+    Khuller, Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2). Row i gets column t with
+    probability `chances[i, t]`, and each column comes as often as its sum says, rounded down or up.
 
-    The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made longer, every
-    second entry is raised by as much as the others are lowered, or the other way round, until one is 0 or 1; of the two
-    ways one is drawn so that no expectation moves. Rows and columns are visited in random order, so where all columns
-    are alike no choice is preferred."""
-    rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
+    The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't
+    be made longer, every second entry is raised by as much as the others are lowered, or the other
+    way round, until one is 0 or 1; of the two ways one is drawn so that no expectation moves. Rows
+    and columns are visited in random order, so where all columns are alike no choice is preferred.
+    """
+    rows = rng.permutation(len(chances))
+    columns = rng.permutation(chances.shape[1])
     x = chances[rows][:, columns].copy()
-    # The graph: each row's columns with fractional entries, each column's rows. Columns count from the end, so below 0.
+    # The graph: each row's columns with fractional entries, each column's rows. Columns count from
+    # the end, so below 0.
     neighbours = defaultdict[int, set[int]](set)
     for i, shares in enumerate(x):
         if shares.max() < 1 - EPSILON:
@@ -155,7 +182,9 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     for start in range(len(x)):
         while neighbours[start]:
             edges, cycle = _walk(start, min(neighbours[start]), neighbours)
-            if not cycle:  # a dead end, a column, since a row has none or several: from there to the other end
+            if (
+                not cycle
+            ):  # a dead end, a column, since a row has none or several: from there to the other end
                 row, column = edges[-1]
                 edges, _ = _walk(column, row, neighbours)
             _round(x, edges, neighbours, rng)
@@ -165,7 +194,9 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _walk(start: int, onward: int, neighbours: Mapping[int, set[int]]) -> tuple[list[Edge], bool]:
-    """The edges from `start` through `onward` to a dead end, and False; or those of the cycle met first, and True."""
+    """The edges from `start` through `onward` to a dead end, and False; or those of the cycle met
+    first, and True.
+    """
     edges: list[Edge] = []
     seen = {start: 0}
     while True:
@@ -176,12 +207,18 @@ def _walk(start: int, onward: int, neighbours: Mapping[int, set[int]]) -> tuple[
         further = neighbours[onward] - {start}
         if not further:
             return edges, False
-        start, onward = onward, min(further)
+        start = onward
+        onward = min(further)
 
 
-def _round(x: Matrix, edges: list[Edge], neighbours: Mapping[int, set[int]], rng: np.random.Generator) -> None:
-    """Moves the entries of a path or cycle, every second one up and the others down, or the other way round."""
-    ups, downs = edges[0::2], edges[1::2]
+def _round(
+    x: Matrix, edges: list[Edge], neighbours: Mapping[int, set[int]], rng: np.random.Generator
+) -> None:
+    """Moves the entries of a path or cycle, every second one up and the others down, or the other
+    way round.
+    """
+    ups = edges[0::2]
+    downs = edges[1::2]
     more = min(min(1 - x[e] for e in ups), min(x[e] for e in downs))
     less = min(min(x[e] for e in ups), min(1 - x[e] for e in downs))
     by = more if rng.random() * (more + less) < less else -less

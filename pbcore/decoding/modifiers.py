@@ -1,8 +1,10 @@
-"""Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts` and `+rounding`
-choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in another order. `+rcr` and `+remdmN`
-follow the code of the official runs, `+rcr-max` and `+remdmN-early` the paper's text where that code differs from it.
+"""Modifiers around a policy: `+rcr`, `+remdmN` and variants mask committed tokens again, `+counts`
+and `+rounding` choose a step's tokens together, `+gapN` leaves out neighbours, `+adasN` reveals in
+another order. `+rcr` and `+remdmN` follow the code of the official runs, `+rcr-max` and
+`+remdmN-early` the paper's text where that code differs from it.
 
-R rows, C slots."""
+R rows, C slots.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -16,26 +18,35 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName
 
-ORDERED = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")  # they walk down one order
+ORDERED = (
+    "confidence",
+    "margin",
+    "entropy",
+    "threshold",
+    "factor",
+    "eb",
+    "frechet",
+)  # they walk down one order
 MASKED = -1.0  # stands for the confidence of a masked slot
 
 
 @dataclass(frozen=True, slots=True)
 class Rcr:
-    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest confidence (arXiv
-    2508.13148).
+    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest
+    confidence (arXiv 2508.13148).
 
     What counts is the confidence at a slot's last fill, however the context has changed since.
 
-    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of earlier blocks may be
-    masked again, and the block ends once no mask is left up to its end. Forwards: one per k tokens of a block. Ties
-    keep the leftmost token.
+    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of
+    earlier blocks may be masked again, and the block ends once no mask is left up to its end.
+    Forwards: one per k tokens of a block. Ties keep the leftmost token.
 
-    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the official code is left
-    out: it assigns given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt.
-    Here given tokens stay.
+    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the
+    official code is left out: it assigns given tokens probability 1, so among slots of confidence
+    exactly 1 it may mask parts of the prompt. Here given tokens stay.
 
-    State: each committed slot's confidence when last filled."""
+    State: each committed slot's confidence when last filled.
+    """
 
     k: int | None = None
     steps: int = 0
@@ -43,7 +54,9 @@ class Rcr:
     reads = "numbers"
 
     def cap(self, slots: int) -> int:
-        """Every step with a positive count keeps at least one more token; a schedule may add steps with count 0."""
+        """Every step with a positive count keeps at least one more token; a schedule may add steps
+        with count 0.
+        """
         return slots + self.steps
 
     def select(self, step: Step) -> Move:
@@ -55,20 +68,25 @@ class Rcr:
         return Move(step.masked & keep, filled & ~step.masked & ~keep)
 
     def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
-        """The best of the slots `filled` (R, C), as many as are committed plus the step's k or scheduled count."""
-        count = (filled & ~step.masked).sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
+        """The best of the slots `filled` (R, C), as many as are committed plus the step's k or
+        scheduled count.
+        """
+        count = (filled & ~step.masked).sum(-1) + (
+            step.quota if step.quota is not None else self.k or 0
+        )  # (R,)
         return filled & (step.rank(confidences, filled) < count[:, None])
 
 
 @dataclass(frozen=True, slots=True)
 class RcrMax(Rcr):
-    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
-    2508.13148).
+    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far
+    is lowest (arXiv 2508.13148).
 
-    Each step keeps as many tokens as the schedule has revealed so far, k more than the step before. Unlike `+rcr` this
-    variant stays in the active block.
+    Each step keeps as many tokens as the schedule has revealed so far, k more than the step before.
+    Unlike `+rcr` this variant stays in the active block.
 
-    State: each slot's highest confidence."""
+    State: each slot's highest confidence.
+    """
 
     reach = "block"
 
@@ -82,19 +100,21 @@ class RcrMax(Rcr):
 
 @dataclass(frozen=True, slots=True)
 class Remdm:
-    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest confidence (arXiv
-    2503.00307).
+    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest
+    confidence (arXiv 2503.00307).
 
-    An extra step reveals one token, chosen by the wrapped policy among all masks of the active block. In a block of B
-    tokens the extra steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least 1), or earlier if the block is full
-    before. With k > 1 it always is, whereas the paper (F.3) starts when most tokens are generated: `+remdmN-early`.
-    Forwards per block: ordinary steps plus rounds.
+    An extra step reveals one token, chosen by the wrapped policy among all masks of the active
+    block. In a block of B tokens the extra steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least
+    1), or earlier if the block is full before. With k > 1 it always is, whereas the paper (F.3)
+    starts when most tokens are generated: `+remdmN-early`. Forwards per block: ordinary steps plus
+    rounds.
 
-    The official code refuses several blocks with k > 1, because it counts the steps of all blocks together; here each
-    block has its own. In a trajectory the token that an extra step remasks is already masked in the canvas before that
-    step, as the model sees it.
+    The official code refuses several blocks with k > 1, because it counts the steps of all blocks
+    together; here each block has its own. In a trajectory the token that an extra step remasks is
+    already masked in the canvas before that step, as the model sees it.
 
-    State: each committed slot's confidence when revealed, rounds done."""
+    State: each committed slot's confidence when revealed, rounds done.
+    """
 
     policy: Policy
     name: SamplerName
@@ -103,7 +123,9 @@ class Remdm:
     def select(self, step: Step) -> Move:
         confidences = step.state("remdm confidences", MASKED)  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
-        extra = step.state("remdm extra", False, per="row")  # (R,) whether this step is an extra one
+        extra = step.state(
+            "remdm extra", False, per="row"
+        )  # (R,) whether this step is an extra one
         ordinary = step.index - done.long()
         count = quota(self.name, step.slots, ordinary, step.masked.sum(-1))
         if count is None:
@@ -125,13 +147,14 @@ class Remdm:
 
 @dataclass(frozen=True, slots=True)
 class RemdmEarly(Remdm):
-    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
-    (arXiv 2503.00307).
+    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest
+    confidence, `rounds` times (arXiv 2503.00307).
 
-    `+remdmN` counts 7/8 of the block in steps, which for k > 1 lies past the block's end. A round has no step of its
-    own: the next step of k tokens decodes the remasked token again.
+    `+remdmN` counts 7/8 of the block in steps, which for k > 1 lies past the block's end. A round
+    has no step of its own: the next step of k tokens decodes the remasked token again.
 
-    State: each slot's confidence when revealed, rounds done."""
+    State: each slot's confidence when revealed, rounds done.
+    """
 
     def select(self, step: Step) -> Move:
         reveal = as_move(self.name.policy, self.policy.select(step), step).reveal
@@ -147,22 +170,28 @@ class RemdmEarly(Remdm):
 
 
 def _remasked(policy: Policy, name: SamplerName) -> Policy:
-    steps = len(name.counts) if name.counts is not None else name.schedule_steps  # some of whose counts may be 0
+    steps = (
+        len(name.counts) if name.counts is not None else name.schedule_steps
+    )  # some of whose counts may be 0
     if name.remask == "rcr":
         return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
     extra = name.remask_rounds + (0 if name.remask_variant else steps)
     own = traits(policy)
-    declared = Traits(cap=lambda slots: slots + extra, review=own.review, needs=own.needs, reads=own.reads)
+    declared = Traits(
+        cap=lambda slots: slots + extra, review=own.review, needs=own.needs, reads=own.reads
+    )
     return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a distance
-    (`name.gap`).
+    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a
+    distance (`name.gap`).
 
-    Of the positions that the policy reveals, the gap first leaves out some; the others get their tokens together. A
-    policy that asks about its drafts by what-if rows drafts tokens chosen together for all candidates."""
+    Of the positions that the policy reveals, the gap first leaves out some; the others get their
+    tokens together. A policy that asks about its drafts by what-if rows drafts tokens chosen
+    together for all candidates.
+    """
 
     policy: Policy
     name: SamplerName
@@ -177,7 +206,9 @@ class Drawn:
             answer = self.policy.select(replace(step, token=token, confidence=confidence))
             if isinstance(answer, Probe):
                 return answer
-            return replace(as_move(self.name.policy, answer, step), token=token, confidence=confidence)
+            return replace(
+                as_move(self.name.policy, answer, step), token=token, confidence=confidence
+            )
         move = as_move(self.name.policy, self.policy.select(step), step)
         if self.name.gap:
             move = replace(move, reveal=spaced(step, move.reveal, self.name.gap))
@@ -200,9 +231,11 @@ def _drawn(policy: Policy, name: SamplerName) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class Adas:
-    """The policy, walking through the candidates in ADAS's order (arXiv 2606.10829; from the paper alone): next is
-    always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those before it. A is the last layer's
-    attention, c the confidence. The policy decides as before how many to reveal."""
+    """The policy, walking through the candidates in ADAS's order (arXiv 2606.10829; from the paper
+    alone): next is always the one with the largest cᵢ − α Σ A[i, s](1 − c_s), summed over those
+    before it. A is the last layer's attention, c the confidence. The policy decides as before how
+    many to reveal.
+    """
 
     policy: Policy
     alpha: float
@@ -210,15 +243,20 @@ class Adas:
 
     def select(self, step: Step) -> Tensor | Move | Probe:
         weights = step.attention.weights.to(step.confidence.dtype)  # (R, C, C)
-        left, discount = step.masked.clone(), torch.zeros_like(step.confidence)
+        left = step.masked.clone()
+        discount = torch.zeros_like(step.confidence)
         place = torch.full_like(step.token, step.masked.shape[-1])  # (R, C) in the order
         for number in range(step.masked.shape[-1]):
             score = (step.confidence - self.alpha * discount).masked_fill(~left, -torch.inf)
-            pick = score.argmax(-1, keepdim=True)  # (R, 1): the first of equals; where none is left, any
+            pick = score.argmax(
+                -1, keepdim=True
+            )  # (R, 1): the first of equals; where none is left, any
             discount = discount + weights.take_along_dim(pick[:, None], -1)[..., 0] * (
                 1 - step.confidence.gather(-1, pick)
             )
-            place = torch.where(left & torch.zeros_like(left).scatter(-1, pick, True), number, place)
+            place = torch.where(
+                left & torch.zeros_like(left).scatter(-1, pick, True), number, place
+            )
             left = left.scatter(-1, pick, False)
         step._walk = place.argsort(dim=-1, stable=True)
         return self.policy.select(step)
@@ -229,7 +267,8 @@ def modified(policy: Policy, name: SamplerName) -> Policy:
     if name.remask is not None:
         policy = _remasked(policy, name)
     if name.adas is not None:
-        reads, needs = traits(policy).reads, frozenset({"attention"})
+        reads = traits(policy).reads
+        needs = frozenset({"attention"})
         declared = Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1))
         policy = Adas(policy, name.adas, declared)
     return _drawn(policy, name) if name.together or name.gap else policy

@@ -1,4 +1,6 @@
-"""From logits to tokens, their probabilities and other numbers, in chunks of bounded memory. M positions, V tokens."""
+"""From logits to tokens, their probabilities and other numbers, in chunks of bounded memory. M
+positions, V tokens.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +11,9 @@ from pbcore.models.counter_rng import categorical
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says of M positions: token, its probability, and `logits` (M, V), or without these the `numbers`
-    of NUMBERS (M,) that were worked out from them earlier."""
+    """What the model says of M positions: token, its probability, and `logits` (M, V), or without
+    these the `numbers` of NUMBERS (M,) that were worked out from them earlier.
+    """
 
     token: Tensor  # (M,)
     confidence: Tensor  # (M,)
@@ -19,12 +22,15 @@ class Prediction:
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or, at a temperature, drawn by `draws` (M,), and its probability (M,) under the softmax
-    at temperature 1."""
+    """Token (M,), the likeliest or, at a temperature, drawn by `draws` (M,), and its probability
+    (M,) under the softmax at temperature 1.
+    """
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
-    token = torch.cat([categorical(piece / temperature, part) for piece, part in paired(logits, draws)])
+    token = torch.cat(
+        [categorical(piece / temperature, part) for piece, part in paired(logits, draws)]
+    )
     return token, probability(logits, token)
 
 
@@ -40,12 +46,17 @@ def numbered(marked: Tensor) -> Tensor:
 
 def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
-    parts = [torch.softmax(piece, dim=-1).gather(-1, given[:, None]) for piece, given in paired(logits, token)]
+    parts = [
+        torch.softmax(piece, dim=-1).gather(-1, given[:, None])
+        for piece, given in paired(logits, token)
+    ]
     return torch.cat(parts).squeeze(-1)
 
 
 def distribution(logits: Tensor, temperature: float) -> Tensor:
-    """What tokens are drawn from (M, V), for few positions; at temperature 0 the likeliest token has probability 1."""
+    """What tokens are drawn from (M, V), for few positions; at temperature 0 the likeliest token
+    has probability 1.
+    """
     if temperature:
         return torch.softmax(logits.double() / temperature, dim=-1)
     return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
@@ -73,12 +84,17 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; without rows one empty chunk. By
-    default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴ on other devices."""
+    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; without rows one
+    empty chunk. By default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴
+    on other devices.
+    """
     budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
-    return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)
+    return tuple(
+        piece if piece.dtype in (torch.float32, torch.float64) else piece.float()
+        for piece in pieces
+    )
 
 
 def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

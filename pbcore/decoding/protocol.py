@@ -14,12 +14,14 @@ NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
-    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same
-    names."""
+    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of
+    `Traits` under the same names.
+    """
 
     def select(self, step: Step) -> Tensor | Move | Probe:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
-        canvases to ask about first."""
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with
+        `needs = {"probe"}` canvases to ask about first.
+        """
         ...
 
 
@@ -35,15 +37,19 @@ def _not_allowed(declared: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
 class Course:
     """How a policy goes through the blocks of a block model.
 
-    - `fill`: what is decoded: `grid`, all of the last block; `length`, exactly the requested tokens, so that the last
-      block may be short; `blocks`, length // block blocks from the one that holds the prompt's end, and one token more.
+    - `fill`: what is decoded: `grid`, all of the last block; `length`, exactly the requested
+      tokens, so that the last block may be short; `blocks`, length // block blocks from the one
+      that holds the prompt's end, and one token more.
     - `cut`: whether the answer is cut to the requested length.
-    - `stop`: when a stop token ends a row: `block`, once its block is finished; `token`, as soon as no mask stands
-      before it; `revealed`, in the step that reveals one if no mask stands before the first, else as `block`; `never`.
-    - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of the last block.
+    - `stop`: when a stop token ends a row: `block`, once its block is finished; `token`, as soon as
+      no mask stands before it; `revealed`, in the step that reveals one if no mask stands before
+      the first, else as `block`; `never`.
+    - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of
+      the last block.
     - `pads`: whether everything after the first stop token of a finished block becomes EOS.
-    - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`, except after a
-      stop token; `all`."""
+    - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`,
+      except after a stop token; `all`.
+    """
 
     fill: Literal["grid", "length", "blocks"] = "grid"
     cut: bool = True
@@ -59,26 +65,31 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a policy declares, as class attributes or methods, and the defaults for what it leaves out.
+    """What a policy declares, as class attributes or methods, and the defaults for what it leaves
+    out.
 
-    - `cap(slots)`: the most steps it takes in a block of so many slots. For a policy that may reveal nothing, remasks
-      tokens or holds rows.
-    - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden` (hidden from it).
+    - `cap(slots)`: the most steps it takes in a block of so many slots. For a policy that may
+      reveal nothing, remasks tokens or holds rows.
+    - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden`
+      (hidden from it).
     - `rewrites`: whether it may write tokens other than the predicted ones.
-    - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
-      That block then ends when none of them is masked.
-    - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
-      confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
-    - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`, before it looks at any
-      predicted token, its confidence or noise that tells it; `tokens`, after. Only such policies are bound by the
-      optimal frontier (`theory.frontier`).
-    - `part`: the length of the parts of a block that it goes through from left to right: its candidates are the masks
-      of the first part that has any.
+    - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to
+      the active one. That block then ends when none of them is masked.
+    - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only
+      `numbers`: token, confidence, `step.margin()`, `step.entropy()`. A store can answer for
+      numbers without a forward.
+    - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`,
+      before it looks at any predicted token, its confidence or noise that tells it; `tokens`,
+      after. Only such policies are bound by the optimal frontier (`theory.frontier`).
+    - `part`: the length of the parts of a block that it goes through from left to right: its
+      candidates are the masks of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
-    - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe; `attention`,
-      attention weights; `causal`, what-if rows that a block model reads token by token.
-    - `attends`: which weights: of which layers, with or without those of the prompt's columns."""
+    - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the
+      model must know; `mask`, the probability of the mask token itself; `probe`, what-if rows:
+      `select` may return a Probe; `attention`, attention weights; `causal`, what-if rows that a
+      block model reads token by token.
+    - `attends`: which weights: of which layers, with or without those of the prompt's columns.
+    """
 
     cap: Callable[[int], int] | None = None
     review: Literal[None, "seen", "hidden"] = None
@@ -93,14 +104,19 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, or its class, declares, or the `declared` traits that one around another has. Raises ValueError
-    for a value that isn't allowed."""
+    """What a policy, or its class, declares, or the `declared` traits that one around another has.
+    Raises ValueError for a value that isn't allowed.
+    """
     if isinstance(getattr(policy, "declared", None), Traits):
         return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
     # What is a field or a property of the instances, a class leaves open.
     declared = Traits(
-        **{name: value for name, value in given.items() if value is not None and not isdatadescriptor(value)}
+        **{
+            name: value
+            for name, value in given.items()
+            if value is not None and not isdatadescriptor(value)
+        }
     )
     for wrong in _wrong(declared):
         raise ValueError(f"policy {getattr(policy, '__name__', type(policy).__name__)}: {wrong}")
@@ -113,17 +129,22 @@ def _wrong(declared: Traits) -> Iterator[str]:
         yield f"{member} is {value!r}; allowed: {', '.join(map(repr, allowed))}"
     if declared.chooses and declared.rewrites:
         yield (
-            f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens and keep them; leave "
-            "it out, or leave out rewrites"
+            f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens"
+            " and keep them; leave it out, or leave out rewrites"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         yield f"part is {declared.part!r}; it is a length, a whole number of at least 1"
     if not isinstance(declared.course, Course):
         yield f"course is {declared.course!r}; write Course(fill=…, stop=…)"
     if declared.cap is not None and not callable(declared.cap):
-        yield f"cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
+        yield (
+            f"cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of"
+            " steps"
+        )
     if not isinstance(declared.needs, set | frozenset) or not declared.needs <= NEEDS:
-        yield f"needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
+        yield (
+            f"needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
+        )
     together = unforeseeable(declared)
     if "probe" in declared.needs and len(together) > 1:
         together.remove("probe")
@@ -131,7 +152,9 @@ def _wrong(declared: Traits) -> Iterator[str]:
 
 
 def unforeseeable(declared: Traits) -> list[str]:
-    """What a policy declares that a plain forward of a canvas doesn't give, so that none can stand for its step."""
+    """What a policy declares that a plain forward of a canvas doesn't give, so that none can stand
+    for its step.
+    """
     return [name for name in ("review", "part") if getattr(declared, name)] + [
         need for need in ("mask", "attention", "probe") if need in declared.needs
     ]

@@ -1,6 +1,7 @@
 """The state of a batch being decoded (Rows) and the record of its results (Log).
 
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block."""
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: pa
 
 @dataclass(slots=True)
 class Rows:
-    """The rows still being decoded. The first axis of every tensor is the row, so one indexing step drops rows."""
+    """The rows still being decoded. The first axis of every tensor is the row, so one indexing step
+    drops rows.
+    """
 
     origin: Tensor  # (R,) row in the batch
     key: Tensor  # (R,)
@@ -49,13 +52,17 @@ class Rows:
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
-        states = {name: replace(state, value=state.value[rows]) for name, state in self.states.items()}
+        states = {
+            name: replace(state, value=state.value[rows]) for name, state in self.states.items()
+        }
         kept = None if self.kept is None else self.kept.select(rows)
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
 
     def earlier(self, ahead: int) -> Tensor:
-        """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it didn't."""
+        """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it
+        didn't.
+        """
         return self.steps + self.store if ahead else self.nfe
 
     def count(self, canvases: Tensor) -> None:
@@ -64,7 +71,9 @@ class Rows:
         self.forwarded = self.forwarded + canvases
 
     def enter(self, block: Tensor) -> None:
-        """Moves the rows to their `block` (R,); in another than before they start anew, with states at their `fill`."""
+        """Moves the rows to their `block` (R,); in another than before they start anew, with states
+        at their `fill`.
+        """
         entered = block != self.block
         self.block, self.index = block, self.index.masked_fill(entered, 0)
         ending = [state for state in self.states.values() if state.over == "block"]
@@ -74,7 +83,8 @@ class Rows:
 
     def fill_after_eos(self, model: Denoiser) -> None:
         """Fills a row with EOS once everything before its first EOS is revealed."""
-        eos, mask = self.canvas == model.eos_id, self.canvas == model.mask_id
+        eos = self.canvas == model.eos_id
+        mask = self.canvas == model.mask_id
         before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
         stop = eos.any(-1) & ~(mask & before).any(-1)
         self.canvas[stop[:, None] & mask] = model.eos_id
@@ -84,17 +94,23 @@ class Rows:
         return (self.canvas.gather(1, self.targets) == mask_id) & (self.unit < _NOWHERE)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
-        """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
+        """The block (R,) of each row's first mask; for a row without masks, one past the last
+        block.
+        """
         masks = self.masks(mask_id)  # (R, A)
         first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
         return torch.where(masks.any(-1), first, self.unit.shape[1])
 
     def window(self, size: int) -> tuple[int, int]:
-        """The place of all rows' active block in the canvas (start, stop), up to the next one's first target."""
+        """The place of all rows' active block in the canvas (start, stop), up to the next one's
+        first target.
+        """
         block = int(self.block[0])
         start = int(self.targets[0, block * size]) if block else 0
         after = (block + 1) * size
-        return start, int(self.targets[0, after]) if after < self.targets.shape[1] else self.canvas.shape[1]
+        return start, int(self.targets[0, after]) if after < self.targets.shape[
+            1
+        ] else self.canvas.shape[1]
 
 
 _TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept", "foreseen"))
@@ -102,11 +118,15 @@ _TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept"
 
 @dataclass(slots=True)
 class Log:
-    """What is kept of a batch beside its rows: the finished ones, and what came and went in the canvases."""
+    """What is kept of a batch beside its rows: the finished ones, and what came and went in the
+    canvases.
+    """
 
     trajectories: list[list[tuple[int, ...]]] | None
     finished: list[Rows] = field(default_factory=list)
-    gone: list[tuple[Tensor, ...]] = field(default_factory=list)  # of each step that took tokens away
+    gone: list[tuple[Tensor, ...]] = field(
+        default_factory=list
+    )  # of each step that took tokens away
 
     def record(self, rows: Rows) -> None:
         """Stores the canvases before a step if trajectories are recorded."""
@@ -115,23 +135,31 @@ class Log:
                 self.trajectories[origin].append(tuple(canvas))
 
     def keep_former(self, rows: Rows, where: Tensor, going: Tensor) -> None:
-        """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand in `where` (R, C)."""
+        """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand
+        in `where` (R, C).
+        """
         row, slot = going.nonzero(as_tuple=True)  # (N,)
         at = where[row, slot]
         known = (rows.revealed[row, at], rows.steps[row], rows.confidences[row, at])
         self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
 
     def generations(self, model: Denoiser, ends_at_stop: bool) -> Iterator[Generation]:
-        """Each row's result without padding, once all have finished; with `ends_at_stop` up to its first stop token."""
-        rows, former = join(self.finished), defaultdict[int, list[Former]](list)
+        """Each row's result without padding, once all have finished; with `ends_at_stop` up to its
+        first stop token.
+        """
+        rows = join(self.finished)
+        former = defaultdict[int, list[Former]](list)
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
             former[row].append(Former(*entry))
         stops, before = model.stop_ids, self.trajectories  # the canvases before each step
         for row, own in enumerate(rows.length.tolist()):
-            length, canvas = int(rows.answer[row]), tuple(rows.canvas[row, :own].tolist())
+            length = int(rows.answer[row])
+            canvas = tuple(rows.canvas[row, :own].tolist())
             if ends_at_stop:
-                length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
+                length = next(
+                    (i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length
+                )
             ids = canvas[:length]
             text = model.text(ids)
             yield Generation(
@@ -141,7 +169,9 @@ class Log:
                 answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
                 steps=tuple(rows.revealed[row, :length].tolist()),
                 confidences=tuple(rows.confidences[row, :length].tolist()),
-                trajectory=None if before is None else (*(one[:own] for one in before[row]), canvas),
+                trajectory=None
+                if before is None
+                else (*(one[:own] for one in before[row]), canvas),
                 former=tuple(one for one in former[row] if one.position < length),
                 **past_eos(ids, stops, text, model.whole_text),
                 prefill=int(rows.prefill[row]) if model.block else None,
@@ -151,10 +181,13 @@ class Log:
 
 
 def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
-    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted. `requested` are
-    the rows' numbers of tokens asked for."""
+    """The initial state. Shorter canvases are padded on the right with EOS, which is never
+    predicted. `requested` are the rows' numbers of tokens asked for.
+    """
     length = max(len(request.canvas) for request in requests)
-    padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
+    padded = [
+        [*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests
+    ]
     canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
     mask = canvas == model.mask_id
     n_targets = mask.sum(-1)  # (R,)
@@ -162,11 +195,16 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
     targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
     zeros = torch.zeros_like(n_targets)
     own = torch.tensor([len(request.canvas) for request in requests], device=model.device)  # (R,)
-    lead, unit = zeros, torch.arange(widest, device=model.device).expand_as(targets)
+    lead = zeros
+    unit = torch.arange(widest, device=model.device).expand_as(targets)
     if model.block:
-        lead = torch.tensor([len(request.prompt_ids) % model.block for request in requests], device=model.device)
+        lead = torch.tensor(
+            [len(request.prompt_ids) % model.block for request in requests], device=model.device
+        )
         unit = targets + lead[:, None]
-    unit = unit.masked_fill(torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE)
+    unit = unit.masked_fill(
+        torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE
+    )
     return Rows(
         origin=torch.arange(len(requests), device=model.device),
         key=torch.tensor([request.key for request in requests], device=model.device),
@@ -190,11 +228,14 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins parts of a batch, in the batch's order. Of the policy's states only those over the whole answer stay; a
-    part without one that another part has gets it as `fill`."""
+    """Joins parts of a batch, in the batch's order. Of the policy's states only those over the
+    whole answer stay; a part without one that another part has gets it as `fill`.
+    """
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
-    models = {name: one for part in parts for name, one in part.states.items() if one.over == "answer"}
+    models = {
+        name: one for part in parts for name, one in part.states.items() if one.over == "answer"
+    }
     states = {}
     for name, model in models.items():
         values = [

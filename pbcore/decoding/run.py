@@ -1,4 +1,6 @@
-"""`decode`: prompts to generations, in batches that are halved when memory runs out, by the loop or the model's own."""
+"""`decode`: prompts to generations, in batches that are halved when memory runs out, by the loop or
+the model's own.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,12 +10,21 @@ from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
 from pbcore.errors import InputError
 from pbcore.lazy_torch import torch
-from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
+from pbcore.models.base import (
+    BatchDecoder,
+    Denoiser,
+    Generation,
+    Model,
+    OwnDecoder,
+    Prompt,
+    Request,
+    complete,
+)
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
-# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not
-# measured yet.
+# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the
+# GPU value is not measured yet.
 DEFAULT_BATCH = {"cpu": 8, "cuda": 32}
 Answered = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
@@ -30,24 +41,28 @@ def decode(
 ) -> list[Generation]:
     """Decodes each prompt with a sampler; one Generation per prompt, in order.
 
-    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
-    own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
-    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: those of the
-    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model
-    shares forwards between calls: answers and NFE stay the same.
+    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token
+    ids; Samples have their own length and canvas. A row's random numbers depend on `seed` and its
+    identity alone (a Sample's index, else the index in `prompts`), so results don't depend on
+    `batch_size`, the most rows decoded together (default: those of the sampler's `+x4`, the model's
+    own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model shares
+    forwards between calls: answers and NFE stay the same.
 
-    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
-    impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
-    protocol."""
+    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't
+    encode, ValueError for impossible lengths and arguments of the wrong type, DecodingError for
+    unusable logits or a policy that breaks its protocol.
+    """
     if isinstance(prompts, str | Sample):
         raise InputError(
-            f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"
+            f"prompts must be a list with one entry per row, not one {type(prompts).__name__};"
+            " write [prompt]"
         )
     prompts = list(prompts)
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise InputError(
-            f"batch_size is the number of rows decoded together: a whole number of at least 1, not {batch_size!r}"
+            "batch_size is the number of rows decoded together: a whole number of at least 1, not"
+            f" {batch_size!r}"
         )
     if type(seed) is not int:
         raise InputError(f"seed is a whole number, not {seed!r}")
@@ -55,10 +70,14 @@ def decode(
         store.begin(model)
     if isinstance(model, OwnDecoder):
         if name.at_once and not getattr(model, "served", False):
-            raise InputError(f"sampler {name}: {model.name} decodes by itself, in batches of its own; leave out +x")
+            raise InputError(
+                f"sampler {name}: {model.name} decodes by itself, in batches of its own; leave"
+                " out +x"
+            )
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
-    at_once, name = name.at_once, name.alone
+    at_once = name.at_once
+    name = name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     size = batch_size or at_once or default_batch(model)
@@ -69,23 +88,31 @@ def decode(
 
 
 def default_batch(model: object) -> int:
-    """The most rows that `decode` takes together if not told otherwise: as many as the model says, else by device."""
+    """The most rows that `decode` takes together if not told otherwise: as many as the model says,
+    else by device.
+    """
     device = str(getattr(model, "device", "cpu")).partition(":")[0]
     return getattr(model, "batch_size", None) or DEFAULT_BATCH.get(device, DEFAULT_BATCH["cpu"])
 
 
 def _decoder(
-    given: Denoiser | BatchDecoder, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
+    given: Denoiser | BatchDecoder,
+    name: SamplerName,
+    seed: int,
+    record: bool,
+    store: ForwardStore | None,
 ) -> tuple[Denoiser | BatchDecoder, Answered, int]:
-    """The model with all its members, what decodes rows in batches of a size, and how many of these at once."""
+    """The model with all its members, what decodes rows in batches of a size, and how many of these
+    at once.
+    """
     if isinstance(given, BatchDecoder):
         _check_own(given, name)
         return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
     model = complete(given)
     if name.policy == "ar":
         raise InputError(
-            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
-            "left_to_right-k1"
+            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own"
+            " decoding loop; try left_to_right-k1"
         )
     rule = policy(name)
 
@@ -103,28 +130,41 @@ def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
         raise SamplerNameError(str(error)) from error
 
 
-def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
+def _encode(
+    model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int
+) -> Request:
     if not isinstance(prompt, Sample) and (not isinstance(prompt, Sequence) or not prompt):
         given = "empty" if isinstance(prompt, Sequence) else f"a {type(prompt).__name__}"
-        raise InputError(f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of token ids")
-    return model.encode(prompt, max_new_tokens, prompt.index if isinstance(prompt, Sample) else index)
+        raise InputError(
+            f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of"
+            " token ids"
+        )
+    return model.encode(
+        prompt, max_new_tokens, prompt.index if isinstance(prompt, Sample) else index
+    )
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
-    """Rows that may share a batch, sorted by prompt length to keep padding small. With a cache they need the same
-    masked positions, except for a block model."""
+def _batches(
+    requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder
+) -> list[list[int]]:
+    """Rows that may share a batch, sorted by prompt length to keep padding small. With a cache they
+    need the same masked positions, except for a block model.
+    """
     mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes = defaultdict(list)
     for i, request in enumerate(requests):
-        shapes[tuple(token == mask_id for token in request.canvas) if name.cache else None].append(i)
+        shapes[tuple(token == mask_id for token in request.canvas) if name.cache else None].append(
+            i
+        )
     return [sorted(rows, key=lambda i: len(requests[i].prompt_ids)) for rows in shapes.values()]
 
 
 def _in_pieces(
     requests: list[Request], rows: list[int], size: int, answered: Answered, batches: int
 ) -> Iterator[tuple[int, Generation]]:
-    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs out; raises if one row
-    alone doesn't fit."""
+    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs
+    out; raises if one row alone doesn't fit.
+    """
     start = 0
     while start < len(rows):
         part = rows[start : start + size * batches]

@@ -15,9 +15,10 @@ from pbcore.names import SamplerName, SamplerNameError, parse, plain
 
 
 def resolve(text: str) -> SamplerName:
-    """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other
-    parameter as a bare number. Raises SamplerNameError for unknown policies, with close matches, and for unusable
-    parameters."""
+    """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's
+    first other parameter as a bare number. Raises SamplerNameError for unknown policies, with close
+    matches, and for unusable parameters.
+    """
     given = parse(text)
     name = given.alone
     if name.policy == ar.POLICY:
@@ -27,12 +28,19 @@ def resolve(text: str) -> SamplerName:
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
-    """The arguments of a policy, in one spelling: the first always, the others if they differ from their defaults."""
-    kinds, defaults = _kinds(type(built)), {item.name: item.default for item in fields(built)}
+    """The arguments of a policy, in one spelling: the first always, the others if they differ from
+    their defaults.
+    """
+    kinds = _kinds(type(built))
+    defaults = {item.name: item.default for item in fields(built)}
     numbered = [name for name, kind in kinds.items() if kind is not bool]
     values = {name: getattr(built, name) for name in kinds}
     # A bare number sets the first parameter not yet given, which is k if k is not given.
-    bare = None if values.get("k", 0) is None else next((name for name in numbered if name != "k"), None)
+    bare = (
+        None
+        if values.get("k", 0) is None
+        else next((name for name in numbered if name != "k"), None)
+    )
     return tuple(
         ("" if name == bare else name, _spelled(value, kinds[name]))
         for name, value in values.items()
@@ -48,21 +56,32 @@ def _spelled(value: float, kind: Any) -> str:
 def _kinds(cls: type) -> Mapping[str, Any]:
     """The type of each parameter: bool, int or float."""
     hints = get_type_hints(cls)
-    return {item.name: int if hints[item.name] == int | None else hints[item.name] for item in fields(cls) if item.init}
+    return {
+        item.name: int if hints[item.name] == int | None else hints[item.name]
+        for item in fields(cls)
+        if item.init
+    }
 
 
 def build(name: SamplerName) -> Policy:
-    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or invalid parameters."""
+    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or
+    invalid parameters.
+    """
     cls = policies()[name.policy]
     kinds = _kinds(cls)
     values: dict[str, Any] = {}
     for word, number in name.arguments:
-        target = word or next((n for n, kind in kinds.items() if n not in values and kind is not bool), "")
+        target = word or next(
+            (n for n, kind in kinds.items() if n not in values and kind is not bool), ""
+        )
         if target not in kinds or target in values:
-            usage = [n if kind is bool else f"{n}<{'int' if kind is int else 'number'}>" for n, kind in kinds.items()]
+            usage = [
+                n if kind is bool else f"{n}<{'int' if kind is int else 'number'}>"
+                for n, kind in kinds.items()
+            ]
             raise SamplerNameError(
-                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: "
-                f"{', '.join(usage) or 'none'}"
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its"
+                f" parameters: {', '.join(usage) or 'none'}"
             )
         values[target] = _value(name, target, number, kinds[target])
     try:
@@ -78,19 +97,26 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | 
             raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
         return True
     if not number or (kind is int and not number.isdigit()):
-        needed = f"a whole number, e.g. {parameter}2" if kind is int else f"a number, e.g. {parameter}0.9"
+        needed = (
+            f"a whole number, e.g. {parameter}2"
+            if kind is int
+            else f"a number, e.g. {parameter}0.9"
+        )
         raise SamplerNameError(f"sampler {name}: {parameter} needs {needed}")
     return int(number) if kind is int else float(number)
 
 
 def policy(name: SamplerName) -> Policy:
-    """The policy object of a sampler name, with its parameters. Raises SamplerNameError for an unknown policy, unusable
-    parameters, k and a schedule both given or both missing, and modifiers that can't be combined."""
+    """The policy object of a sampler name, with its parameters. Raises SamplerNameError for an
+    unknown policy, unusable parameters, k and a schedule both given or both missing, and modifiers
+    that can't be combined.
+    """
     known = policies()
     if name.policy not in known:
         near = get_close_matches(name.policy, known, n=3) or sorted(known)
         raise SamplerNameError(
-            f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean {', '.join(near)}?"
+            f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean"
+            f" {', '.join(near)}?"
         )
     built = build(name)
     for why in _clashes(built, name):
@@ -103,13 +129,16 @@ def policy(name: SamplerName) -> Policy:
 
 def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
     """Why a policy can't have the sampler's schedule or modifiers."""
-    declared, k = traits(built), getattr(built, "k", None)
+    declared = traits(built)
+    k = getattr(built, "k", None)
     scheduled = name.counts is not None or name.schedule is not None
     if not is_static(type(built)):
         if scheduled:
             yield f"{name.policy} decides itself how many tokens to reveal; leave the schedule out"
     elif k is None and not scheduled:
-        yield f"say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
+        yield (
+            f"say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
+        )
     elif k is not None and scheduled:
         yield f"-k{k} and a schedule both say how many tokens a step; give one of them"
     elif k is not None and k < 1:
@@ -121,7 +150,10 @@ def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
     if name.remask == "remdm" and "probe" in declared.needs:
         yield f"{name.policy} checks its tokens by what-if rows; leave +remdm out"
     if name.adas is not None and (name.policy not in ORDERED or name.remask):
-        yield f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without remasking"
+        yield (
+            f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without"
+            " remasking"
+        )
     if name.together == "rounding" and name.greedy:
         yield "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
     if name.together or name.gap:
@@ -139,7 +171,10 @@ def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
     yield from why_not_ahead(declared, name)
     if held and declared.rewrites:
-        yield f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS back; leave it out"
+        yield (
+            f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS"
+            " back; leave it out"
+        )
     if name.cache and name.block is not None and declared.reach == "prefix":
         yield (
             "it may remask tokens of earlier blocks, which a cache no longer computes; "

@@ -1,12 +1,13 @@
-"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid,
-which walk over the same canvases (all begin with the same one).
+"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all
+samplers of a grid, which walk over the same canvases (all begin with the same one).
 
-It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked position, so that blocks of
-any length find theirs, and sits between the loop and the model's context: rows that it knows need no forward, the
-others share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no
-whole distributions.
+It keeps, for each sample and canvas, token, confidence, margin and entropy of every masked
+position, so that blocks of any length find theirs, and sits between the loop and the model's
+context: rows that it knows need no forward, the others share one. A sampler takes part if nothing
+else decides its moves: no draw of tokens, no cache, no review, no whole distributions.
 
-R rows, L canvas positions, M asked positions."""
+R rows, L canvas positions, M asked positions.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +30,31 @@ from pbcore.models.base import Context, Denoiser, Query, Request, complete
 from pbcore.names import SamplerName
 
 GIB = 1 << 30
-OVERHEAD = 350  # bytes of a canvas's entry beside its numbers and its key: two objects and their place in a dict
+# bytes of a canvas's entry beside its numbers and its key: two objects and their place in a dict
+OVERHEAD = 350
 LIVE = 16  # batches decoded side by side, so that rows which miss fill the forwards
 
 
 def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
-    """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy reads numbers alone of
-    a model whose logits depend on the canvas alone (those of block models also depend on the block's place)."""
-    if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
+    """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy
+    reads numbers alone of a model whose logits depend on the canvas alone (those of block models
+    also depend on the block's place).
+    """
+    if (
+        not getattr(model, "deterministic", False)
+        or getattr(model, "block", None)
+        or name.temperature
+        or name.cache
+    ):
         return False
     if name.ahead:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None and not {"mask", "probe"} & declared.needs
+    return (
+        declared.reads == "numbers"
+        and declared.review is None
+        and not {"mask", "probe"} & declared.needs
+    )
 
 
 def of_rows(context: Any, index: Tensor, rows: int) -> Any:
@@ -55,7 +68,9 @@ def of_rows(context: Any, index: Tensor, rows: int) -> Any:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a request: canvas → token, confidence and NUMBERS of its masked positions, a row each."""
+    """What is known of a request: canvas → token, confidence and NUMBERS of its masked positions, a
+    row each.
+    """
 
     request: Request  # kept, so that the id() of its sample isn't reused
     canvases: dict[bytes, NDArray[Any]] = field(default_factory=dict)
@@ -64,13 +79,17 @@ class _Known:
 
 
 class ForwardStore:
-    """What one model said of canvases, within `limit` bytes. `shared` counts the forwards of rows that were answered
-    from here, `computed` those that the model ran, `batches` the calls that it took, and `seconds` their time. At the
-    limit the samples that were not asked about for longest make room; those of the present and the last decoding, which
-    the next asks about again, stay, and then nothing is added."""
+    """What one model said of canvases, within `limit` bytes. `shared` counts the forwards of rows
+    that were answered from here, `computed` those that the model ran, `batches` the calls that it
+    took, and `seconds` their time. At the limit the samples that were not asked about for longest
+    make room; those of the present and the last decoding, which the next asks about again, stay,
+    and then nothing is added.
+    """
 
     def __init__(self, model: Any, limit: int = GIB) -> None:
-        self._model, self._limit, self._turn = model, limit, 0
+        self._model = model
+        self._limit = limit
+        self._turn = 0
         self._samples: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
         self.size = self.shared = self.computed = self.batches = 0
         self.seconds = 0.0
@@ -82,13 +101,20 @@ class ForwardStore:
     def begin(self, model: object) -> None:
         """A decoding begins. Raises InputError if it is that of another model."""
         if not self.holds(model):
-            raise InputError(f"this store holds forwards of {self._model.name}; make one ForwardStore for each model")
+            raise InputError(
+                f"this store holds forwards of {self._model.name}; make one ForwardStore for each"
+                " model"
+            )
         self._turn += 1
 
     def prepare(self, requests: Sequence[Request], seed: int, at_once: int) -> SharedContext:
-        """A batch ready for decoding, of which at most `at_once` rows go through a forward together."""
+        """A batch ready for decoding, of which at most `at_once` rows go through a forward
+        together.
+        """
         context = self._model.prepare(requests, cache=None, seed=seed)
-        return SharedContext(self, complete(self._model), context, [self._known(one) for one in requests], at_once)
+        return SharedContext(
+            self, complete(self._model), context, [self._known(one) for one in requests], at_once
+        )
 
     def put(self, known: _Known, canvas: bytes, numbers: NDArray[Any]) -> None:
         """Adds a canvas, if it is new and there is room or room can be made."""
@@ -115,7 +141,9 @@ class ForwardStore:
 
 @dataclass(slots=True)
 class SharedContext:
-    """A batch's context that asks its store first. `rows` is what the store knows of each row's sample."""
+    """A batch's context that asks its store first. `rows` is what the store knows of each row's
+    sample.
+    """
 
     store: ForwardStore
     model: Denoiser
@@ -124,10 +152,15 @@ class SharedContext:
     at_once: int
 
     def predict(self, query: Query) -> Prediction:
-        """What the model says of the positions in `query.want`. Raises DecodingError for unusable logits."""
+        """What the model says of the positions in `query.want`. Raises DecodingError for unusable
+        logits.
+        """
         masked = query.canvas == self.model.mask_id  # (R, L)
         canvases = query.canvas.to(torch.int32).cpu().numpy()
-        keys = [ids[: len(known.request.canvas)].tobytes() for known, ids in zip(self.rows, canvases, strict=True)]
+        keys = [
+            ids[: len(known.request.canvas)].tobytes()
+            for known, ids in zip(self.rows, canvases, strict=True)
+        ]
         found = [known.canvases.get(key) for known, key in zip(self.rows, keys, strict=True)]
         missing = [row for row, numbers in enumerate(found) if numbers is None]
         self.store.shared += len(found) - len(missing)
@@ -137,12 +170,15 @@ class SharedContext:
                 found[row] = numbers
                 self.store.put(self.rows[row], keys[row], numbers)
         values = np.concatenate([numbers for numbers in found if numbers is not None], axis=1)
-        token, confidence, *others = torch.from_numpy(values).to(self.model.device)[:, query.want[masked]]  # (M,) each
+        token, confidence, *others = torch.from_numpy(values).to(self.model.device)[
+            :, query.want[masked]
+        ]  # (M,) each
         return Prediction(token.long(), confidence, numbers=dict(zip(NUMBERS, others, strict=True)))
 
     def _compute(self, query: Query, masked: Tensor, part: list[int]) -> list[NDArray[Any]]:
         """One forward of some rows: the numbers of all their masked positions."""
-        start, rows = perf_counter(), torch.tensor(part, device=query.canvas.device)
+        start = perf_counter()
+        rows = torch.tensor(part, device=query.canvas.device)
         query = replace(query, canvas=query.canvas[rows], want=masked[rows], nfe=query.nfe[rows])
         counts = query.want.sum(-1)
         logits = of_rows(self.context, rows, len(self.rows)).logits(query)  # (M, V)
@@ -151,7 +187,9 @@ class SharedContext:
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.
-        values = torch.stack([token.to(confidence.dtype), confidence, *numbers]).cpu().numpy()  # (2 + numbers, M)
+        values = (
+            torch.stack([token.to(confidence.dtype), confidence, *numbers]).cpu().numpy()
+        )  # (2 + numbers, M)
         self.store.computed += len(part)
         self.store.batches += 1
         self.store.seconds += perf_counter() - start

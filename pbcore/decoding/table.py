@@ -1,6 +1,8 @@
 """The ideal model for many answers to one sample at once, from a table of its valid answers.
 
-R rows, L canvas positions, M wanted positions, A answers, W positions that differ between answers, V tokens."""
+R rows, L canvas positions, M wanted positions, A answers, W positions that differ between answers,
+V tokens.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,26 @@ MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 
 
 class Table:
-    """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed answers. All rows
-    are computed together, and the noise (up to ±`noise` in a logit) is drawn anew at each forward, so a row's answer
-    depends on its batch; what is drawn has the same distribution."""
+    """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed
+    answers. All rows are computed together, and the noise (up to ±`noise` in a logit) is drawn anew
+    at each forward, so a row's answer depends on its batch; what is drawn has the same
+    distribution.
+    """
 
     name = "ideal"
     reviews = frozenset({"hidden"})
     device = torch.device("cpu")
     info: Mapping[str, Any] = {"source": "pbcore", "family": "ideal"}
 
-    def __init__(self, distribution: AnswerDistribution, seed: int = 0, noise: float = NOISE) -> None:
+    def __init__(
+        self, distribution: AnswerDistribution, seed: int = 0, noise: float = NOISE
+    ) -> None:
         rows, self._texts = listed_rows(distribution)
         self._noise, self.mask_id, self.vocab_size = noise, len(self._texts), len(self._texts) + 1
         self.eos_id = self._texts.index(EOS)
-        self.canvas = tuple(self.mask_id if token == MASKED else token for token in distribution.canvas.tolist())
+        self.canvas = tuple(
+            self.mask_id if token == MASKED else token for token in distribution.canvas.tolist()
+        )
         self.answers = frozenset(map(tuple, rows.tolist()))
         self._generator = torch.Generator().manual_seed(seed)
         varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
@@ -43,7 +51,9 @@ class Table:
         self._among = torch.full((len(self.canvas),), -1)  # (L,) index among these
         self._among[self._varying] = torch.arange(len(varying))
         self._fixed = torch.from_numpy(rows[0])  # (L,)
-        self._columns = torch.nn.functional.one_hot(torch.from_numpy(rows[:, varying]), self.vocab_size)  # (A, W, V)
+        self._columns = torch.nn.functional.one_hot(
+            torch.from_numpy(rows[:, varying]), self.vocab_size
+        )  # (A, W, V)
         self._flat = self._columns.flatten(1).float()  # (A, W·V): sums of so few ones are exact
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -60,7 +70,11 @@ class Table:
 
     def marginals(self, canvas: Tensor) -> Tensor:
         """p(token | revealed tokens) (R, L, V) for canvases (R, L)."""
-        result = torch.nn.functional.one_hot(self._fixed, self.vocab_size).double().repeat(len(canvas), 1, 1)
+        result = (
+            torch.nn.functional.one_hot(self._fixed, self.vocab_size)
+            .double()
+            .repeat(len(canvas), 1, 1)
+        )
         result[:, self._varying] = self._chances(canvas)
         return result
 
@@ -79,7 +93,9 @@ class Table:
         return counts.double() / alive.sum(-1).double()[:, None, None]
 
     def _skipping(self, seen: Tensor) -> Tensor:
-        """The answers (R, A) that agree with tokens (R, W), those left out that are impossible given ones before."""
+        """The answers (R, A) that agree with tokens (R, W), those left out that are impossible
+        given ones before.
+        """
         kept = torch.ones(len(seen), len(self._columns))
         for column, tokens in zip(self._columns.unbind(1), seen.unbind(1), strict=True):
             narrower = kept * column.T[tokens]
@@ -99,7 +115,9 @@ class Table:
         return self.logits(query), self._logits(masked, every, place)
 
     def _logits(self, canvas: Tensor, row: Tensor, place: Tensor) -> Tensor:
-        """Logits (M, V) at places (M,) of rows (M,). A position's only token has logit 0, which noise can't change."""
+        """Logits (M, V) at places (M,) of rows (M,). A position's only token has logit 0, which
+        noise can't change.
+        """
         among = self._among[place]
         open_ = among >= 0
         result = torch.full((len(place), self.vocab_size), -torch.inf, dtype=torch.double)
@@ -111,11 +129,14 @@ class Table:
 
 
 def listed_rows(distribution: AnswerDistribution) -> tuple[NDArray[np.int64], list[str]]:
-    """The answers (A, L) of a distribution that `fits`, as indices into the texts; those that agree with its given
-    tokens."""
+    """The answers (A, L) of a distribution that `fits`, as indices into the texts; those that agree
+    with its given tokens.
+    """
     if isinstance(distribution, Shuffled):
         places = tuple(range(len(distribution.slots)))
-        orders = [order for order in permutations(places) if distribution.identity or order != places]
+        orders = [
+            order for order in permutations(places) if distribution.identity or order != places
+        ]
         fixed = distribution.marginals(distribution.canvas).argmax(-1)  # (L,)
         rows = np.repeat(fixed[None], len(orders), axis=0)
         rows[:, distribution.slots] = distribution.people[np.array(orders)]  # (A, n, w)
@@ -131,4 +152,7 @@ def fits(distribution: AnswerDistribution) -> bool:
     """Whether the answers of a distribution are few enough for a table."""
     if isinstance(distribution, Shuffled):
         return len(distribution.slots) <= 6
-    return isinstance(distribution, Listed) and len(distribution.rows) * len(distribution.vocabulary) <= MOST_ENTRIES
+    return (
+        isinstance(distribution, Listed)
+        and len(distribution.rows) * len(distribution.vocabulary) <= MOST_ENTRIES
+    )

@@ -1,7 +1,8 @@
 """What-if rows: canvases that a policy asks about before it moves, forwarded as one batch.
 
-R rows, W what-if rows, L canvas positions, C slots of the active block, N masked positions of all what-if rows, V
-tokens."""
+R rows, W what-if rows, L canvas positions, C slots of the active block, N masked positions of all
+what-if rows, V tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,15 @@ from pbcore.lazy_torch import Tensor, torch
 class Probe:
     """What a policy with `needs = {"probe"}` returns to see some canvases before it moves.
 
-    Each of the W what-if rows is a copy of one `row` of the step in which `token` stands at the slots in `write`;
-    `step.mask_id` as a token masks a slot. A row of the step may have any number of them. The loop forwards all of them
-    in one batch and calls `select` again with `step.answers`. A what-if row without masks isn't forwarded.
+    Each of the W what-if rows is a copy of one `row` of the step in which `token` stands at the
+    slots in `write`; `step.mask_id` as a token masks a slot. A row of the step may have any number
+    of them. The loop forwards all of them in one batch and calls `select` again with
+    `step.answers`. A what-if row without masks isn't forwarded.
 
-    With `causal` (block models, `needs = {"probe", "causal"}`) the model reads the active block token by token, and
-    what it answers is its prediction of each slot in `write`, given the slots before it and none after it; no such row
-    can be taken."""
+    With `causal` (block models, `needs = {"probe", "causal"}`) the model reads the active block
+    token by token, and what it answers is its prediction of each slot in `write`, given the slots
+    before it and none after it; no such row can be taken.
+    """
 
     row: Tensor  # (W,) long
     write: Tensor  # (W, C) bool
@@ -44,20 +47,25 @@ class Forwards:
         return replace(self, canvas=self.canvas[rows], nfe=self.nfe[rows], at=self.at[rows])
 
     def knows(self, want: Tensor) -> Tensor:
-        """The rows (W,) of which all positions in `want` (W, L) or (L,), at least one, are known."""
+        """The rows (W,) of which all positions in `want` (W, L) or (L,), at least one, are
+        known.
+        """
         return want.any(-1) & ~(want & (self.at < 0)).any(-1)
 
     def rows_of(self, places: Tensor) -> Tensor:
         """The rows `places` (M,) of the logits: (M, V), without a copy where these are all."""
-        every = len(places) == len(self.logits) and bool((places == torch.arange(len(places)).to(places)).all())
+        every = len(places) == len(self.logits) and bool(
+            (places == torch.arange(len(places)).to(places)).all()
+        )
         return self.logits if every else self.logits[places]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the model says of the what-if rows of a Probe, in its order. `row` (W,) is the row of the step that each
-    copies, and `masked` (W, C) the slots that are masked in it. The methods take `slots` (W, C) bool, some of `masked`,
-    and read only their distributions."""
+    """What the model says of the what-if rows of a Probe, in its order. `row` (W,) is the row of
+    the step that each copies, and `masked` (W, C) the slots that are masked in it. The methods take
+    `slots` (W, C) bool, some of `masked`, and read only their distributions.
+    """
 
     row: Tensor  # (W,) long
     masked: Tensor  # (W, C) bool
@@ -78,12 +86,15 @@ class Answers:
         return self._forwards.logits[self._forwards.at.gather(1, self._where)[slots]]
 
     def probability(self, slots: Tensor, token: Tensor) -> Tensor:
-        """The probability (W, C) of `token` (W, C) at the marked slots (softmax at temperature 1); 0 elsewhere."""
+        """The probability (W, C) of `token` (W, C) at the marked slots (softmax at temperature 1);
+        0 elsewhere.
+        """
         return self._checked(slots, probability(self.logits(slots), token[slots]))
 
     def predict(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere. At a temperature each slot draws
-        with the random number that drew its `step.token`."""
+        """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere. At a
+        temperature each slot draws with the random number that drew its `step.token`.
+        """
         draws = None if self._draws is None else self._draws[slots]
         token, confidence = predict(self.logits(slots), self._temperature, draws)
         return scattered(slots, token), self._checked(slots, confidence)
@@ -93,7 +104,9 @@ class Answers:
         return scattered(slots, chances)
 
     def taken(self, take: Tensor, canvas: Tensor, mask_id: int) -> Forwards:
-        """What the next step needs of the what-if rows `take` (R,), −1 for none, whose moves led to `canvas` (R, L)."""
+        """What the next step needs of the what-if rows `take` (R,), −1 for none, whose moves led to
+        `canvas` (R, L).
+        """
         part = self._forwards.select(take.clamp(min=0))
         known = (canvas == mask_id) & (take >= 0)[:, None] & (part.at >= 0)
         logits = self._forwards.rows_of(part.at[known])

@@ -1,4 +1,6 @@
-"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, or sent to a tracker."""
+"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, or sent
+to a tracker.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,33 @@ from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
 
-# What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
+# What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were
+# put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
-FIELDS = ("index", "seed", "text", "official_text", "nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
+FIELDS = (
+    "index",
+    "seed",
+    "text",
+    "official_text",
+    "nfe",
+    "prefill",
+    "store",
+    "canvas_tokens",
+    "answer_tokens",
+)
 LISTS = ("tokens", "steps", "confidences")
 
-Table = dict[str, list[Any]]  # columns by name, a value per row: exact builtins, None where not measured
+Table = dict[
+    str, list[Any]
+]  # columns by name, a value per row: exact builtins, None where not measured
 
 
 def tables(run: Path) -> dict[str, Table]:
-    """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
-    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
-    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
+    """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON),
+    `samples` a row per answer with its cell, prompt, a right answer, the text given, counts,
+    scores, the reason why it is wrong, tokens, steps and confidences. Raises LoadError and
+    RunDirError, also for a cell that can't be read.
+    """
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
@@ -46,32 +63,49 @@ def _plain(value: Any) -> Any:
     return None if pd.isna(value) else value
 
 
-def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> Table:
+def _samples(
+    stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]
+) -> Table:
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
     asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
     columns: Table = {
         "cell": [cell.id for cell, _ in answers],
-        **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
-        **{name: [question and getattr(question, name) for question in asked] for name in ("prompt", "answer")},
+        **{
+            name: [getattr(cell, name) for cell, _ in answers]
+            for name in ("model", "task", "sampler")
+        },
+        **{
+            name: [question and getattr(question, name) for question in asked]
+            for name in ("prompt", "answer")
+        },
         **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
     }
     details = {
-        **{name: [_plain(sample.details.get(name)) for _, sample in answers] for name in ("why", "failure")},
+        **{
+            name: [_plain(sample.details.get(name)) for _, sample in answers]
+            for name in ("why", "failure")
+        },
         **{name: [getattr(sample, name) for _, sample in answers] for name in LISTS},
         "details": [dump_json(sample.details) for _, sample in answers],
     }
     scores = {
-        f"score_{name}" if name in columns or name in details else name: [one.scores.get(name) for _, one in answers]
+        f"score_{name}" if name in columns or name in details else name: [
+            one.scores.get(name) for _, one in answers
+        ]
         for name in dict.fromkeys(name for _, sample in answers for name in sample.scores)
     }
     return {**columns, **scores, **details}
 
 
 def write_csv(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a spreadsheet would read as a
-    formula (one that begins with = + - @, a tab or a line break) gets a `'` in front, as does one that begins with such
-    a `'`: removing one `'` gives the text back. Numbers stay."""
-    return [write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()]
+    """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a
+    spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a
+    `'` in front, as does one that begins with such a `'`: removing one `'` gives the text back.
+    Numbers stay.
+    """
+    return [
+        write_atomic(folder / f"{name}.csv", _csv(columns)) for name, columns in tables(run).items()
+    ]
 
 
 def _csv(columns: Table) -> str:
@@ -90,16 +124,21 @@ def defused(text: str) -> str:
 
 
 def write_parquet(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.parquet and samples.parquet into a folder and returns their paths. Texts are as they are, steps and
-    confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
+    """Writes cells.parquet and samples.parquet into a folder and returns their paths. Texts are as
+    they are, steps and confidences are lists, values that were not measured are null. Raises
+    InputError without pyarrow.
+    """
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
+        raise InputError(
+            "Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'"
+        ) from None
     made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
-    text, written = pyarrow.string(), []
+    text = pyarrow.string()
+    written = []
     types = {  # of columns whose values may all be empty; others have the type of their values
         **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
         "tokens": pyarrow.list_(text),
@@ -108,7 +147,10 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         "nfe": pyarrow.float64(),
     }
     for name, columns in made.items():
-        arrays = {column: pyarrow.array(_arrow(values), types.get(column)) for column, values in columns.items()}
+        arrays = {
+            column: pyarrow.array(_arrow(values), types.get(column))
+            for column, values in columns.items()
+        }
         parquet.write_table(pyarrow.table(arrays), folder / f"{name}.parquet")
         written.append(folder / f"{name}.parquet")
     return written
@@ -120,8 +162,9 @@ def _arrow(value: Any) -> Any:
 
 
 class Exporter(Protocol):
-    """Where an integration sends a run (`Integration.exporter`). `usage` are its options as an error names them;
-    `asked` says whether one of them is given; `send` returns what to print and raises InputError without the package.
+    """Where an integration sends a run (`Integration.exporter`). `usage` are its options as an
+    error names them; `asked` says whether one of them is given; `send` returns what to print and
+    raises InputError without the package.
     """
 
     usage: str
@@ -149,11 +192,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("export", help="write a run as CSV or Parquet, or send it to a tracker")
+    parser = subparsers.add_parser(
+        "export", help="write a run as CSV or Parquet, or send it to a tracker"
+    )
     parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv")
     parser.add_argument(
-        "--parquet", type=Path, metavar="DIR", help="folder for cells.parquet and samples.parquet (pbcore[parquet])"
+        "--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv"
+    )
+    parser.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="DIR",
+        help="folder for cells.parquet and samples.parquet (pbcore[parquet])",
     )
     for exporter in provided("exporter"):
         exporter.add_arguments(parser)

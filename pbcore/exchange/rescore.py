@@ -1,6 +1,7 @@
-"""The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run that names its parent.
-For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a new metric or an own scorer. Imports no
-torch unless BERTScore is measured."""
+"""The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run
+that names its parent. For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a
+new metric or an own scorer. Imports no torch unless BERTScore is measured.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ from pbcore.tasks.spec import asked_by
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
-    left as it was, empty if it was scored."""
+    """One cell before and after. `changed`: score → number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -49,20 +51,26 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
-    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
-    here now is left as it was."""
+    """Scores a cell's kept answers again; everything but scores, details, what is absent and the
+    headline stays. The key, which stands for an outcome, is dropped if any score or detail differs.
+    A cell with a score whose tool is not here now is left as it was.
+    """
     after = scored_again(entry, task)
-    record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
+    record = after.cell
+    pairs = list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
-        record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
+        record = replace(
+            record, absent={k: why for k, why in record.absent.items() if k not in record.scores}
+        )
     gone = entry.cell.scores.keys() - record.scores.keys()
     lost = next((f"{name}: {why}" for name, why in record.absent.items() if name in gone), None)
     if lost is not None:
         return Rescored(entry, entry, {}, lost)
     counts = {
         name: sum(not _equal(old.scores.get(name), new.scores.get(name)) for old, new in pairs)
-        for name in dict.fromkeys(name for one in (*entry.samples, *after.samples) for name in one.scores)
+        for name in dict.fromkeys(
+            name for one in (*entry.samples, *after.samples) for name in one.scores
+        )
     }
     changed = {name: count for name, count in counts.items() if count}
     if changed or any(old.details != new.details for old, new in pairs):
@@ -77,16 +85,22 @@ def rescore(
     tasks: Sequence[Path] = (),
     cot_answer: str | None = None,
 ) -> tuple[RunDir, list[Rescored]]:
-    """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
-    whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
+    """Scores all finished cells of a run again and writes them as a new run directory (default:
+    beside the parent), whose run.json names the parent. Cells that could not be run, and those that
+    an integration asked and scored, are copied. With `cot_answer` (`marked` or `whole`) answers
+    with steps are scored so, however the parent did.
 
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a cell's
-    questions can't be had or `cot_answer` meets no answers with steps, RunDirError if the target exists."""
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError
+    where a cell's questions can't be had or `cot_answer` meets no answers with steps, RunDirError
+    if the target exists.
+    """
     parent = open_run(source)
-    stored, facts = load_stored(parent.path, refuse), parent.read_run()
+    stored = load_stored(parent.path, refuse)
+    facts = parent.read_run()
     if not any(entry.samples for entry in stored):
-        raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
+        raise InputError(
+            f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl"
+        )
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
     own = [entry for entry in ran if asked_by(entry.cell.task) is None]
@@ -115,7 +129,9 @@ def rescore(
 
 
 def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[StoredCell, Task]:
-    """The cell and its task with another way of scoring answers with steps; both as they are if there is none."""
+    """The cell and its task with another way of scoring answers with steps; both as they are if
+    there is none.
+    """
     if cot_answer is None or not task.cot:
         return entry, task
     options = {**entry.cell.conditions.options, "cot_answer": cot_answer}
@@ -124,7 +140,8 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    scored, tools = [one.after.cell for one in results if not one.kept], {}
+    scored = [one.after.cell for one in results if not one.kept]
+    tools = {}
     used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():
         tools["LanguageTool"] = str(grammar.checker().server.identity)
@@ -144,29 +161,53 @@ def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) 
 
 def _equal(old: float | None, new: float | None) -> bool:
     """Whether two scores are one, rounding of floating-point sums aside; None: not measured."""
-    return old == new if old is None or new is None else math.isclose(old, new, rel_tol=0, abs_tol=1e-9)
+    return (
+        old == new
+        if old is None or new is None
+        else math.isclose(old, new, rel_tol=0, abs_tol=1e-9)
+    )
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and
+    after.
+    """
     rows = []
     for one in results:
         for name, count in one.changed.items():
-            old, new = _mean(one.before.cell, name), _mean(one.after.cell, name)
-            rows.append([printable(one.after.cell.id), printable(name, 40), count, len(one.after.samples), old, new])
+            old = _mean(one.before.cell, name)
+            new = _mean(one.after.cell, name)
+            rows.append(
+                [
+                    printable(one.after.cell.id),
+                    printable(name, 40),
+                    count,
+                    len(one.after.samples),
+                    old,
+                    new,
+                ]
+            )
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
     lines = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
     same = sum(not one.changed for one in scored)
     lines.append(f"{counted(len(scored), 'cell')} scored again, {same} with the same scores")
     kept = Counter(one.kept for one in results if one.kept)
-    lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
+    lines += [
+        f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}"
+        for why, count in kept.items()
+    ]
     absent: Counter[str] = Counter()
     for one in scored:
         metrics = scorer(task_spec(one.after.cell.task).scorer).metrics
-        reasons = absent_reasons({name: why for name, why in one.after.cell.absent.items() if name in metrics})
+        reasons = absent_reasons(
+            {name: why for name, why in one.after.cell.absent.items() if name in metrics}
+        )
         absent.update(f"{names}: {why}" for names, why in reasons.items())
-    lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
+    lines += [
+        f"not measured in {counted(count, 'cell')}: {printable(why, 300)}"
+        for why, count in absent.items()
+    ]
     return "\n".join(lines)
 
 
@@ -197,19 +238,42 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "rescore", help="score the kept answers of a run again, without its models, as a new run"
     )
     parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: beside RUN)")
     parser.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="folder with the run's questions, if it is elsewhere now"
+        "-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: beside RUN)"
     )
     parser.add_argument(
-        "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the run's questions, if it is elsewhere now",
+    )
+    parser.add_argument(
+        "--tasks",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="YAML file with tasks of your own",
     )
     parser.add_argument(
         "--cot-answer",
         choices=ANSWERS,
-        help="of answers with steps: score what follows 'The answer is:', or the whole text (default: as the run did)",
+        help=(
+            "of answers with steps: score what follows 'The answer is:', or the whole text"
+            " (default: as the run did)"
+        ),
     )
-    parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
-    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
-    parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
+    parser.add_argument(
+        "--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)"
+    )
+    parser.add_argument(
+        "--bertscore-model",
+        metavar="DIR",
+        help="folder of BERTScore's model (default: roberta-large)",
+    )
+    parser.add_argument(
+        "--no-download",
+        action="store_true",
+        help="download nothing: scores without a tool are absent",
+    )
     parser.set_defaults(run=run)

@@ -25,23 +25,51 @@ def add_parsers(commands: Any) -> None:
     figures = commands.add_parser("figures", help="the paper's table and figures, drawn again")
     add = figures.add_argument
     add("which", choices=names, metavar="FIGURE", help=", ".join(names))
-    add("runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, length and questions)")
+    add(
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
+        help="run directories (figures 3 to 7, length and questions)",
+    )
     out = Path("reports/figures")
-    add("-o", "--out", type=Path, default=out, metavar="DIR", help=f"folder for PNG and CSV (default {out})")
-    add("--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)")
+    add(
+        "-o",
+        "--out",
+        type=Path,
+        default=out,
+        metavar="DIR",
+        help=f"folder for PNG and CSV (default {out})",
+    )
+    add(
+        "--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)"
+    )
     about = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
     add("--n", type=lengths, metavar="N,N", help=about)
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
     add("--block-length", type=levels, default=(), metavar="B,B", help=blocks)
     add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
     figures.set_defaults(run=run_figures)
-    parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
+    parser = commands.add_parser(
+        "theory", help="losses of an ideal model: closed forms for the list operations"
+    )
     add = parser.add_argument
     add("--n", type=int, default=10, help="length of the lists (default 10)")
     about = "the optimal frontier, and each sampler's regret with the model `ideal`"
     add("--frontier", action="store_true", help=about)
-    add("--sampler", action="append", metavar="NAME", help="with --frontier: a sampler to measure (repeatable)")
-    add("-o", "--out", type=Path, metavar="DIR", help="with --frontier: folder for its figure and CSV")
+    add(
+        "--sampler",
+        action="append",
+        metavar="NAME",
+        help="with --frontier: a sampler to measure (repeatable)",
+    )
+    add(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="with --frontier: folder for its figure and CSV",
+    )
     parser.set_defaults(run=run_theory)
     for one in (figures, parser):
         count = f"answers per point (default {SAMPLES})"
@@ -60,8 +88,11 @@ def run_theory(args: argparse.Namespace) -> int:
 
     rows = frontier_figure.frontier_rows(args.n)
     print(frontier_figure.frontier_text(rows), end="\n\n")
-    tasks, samplers = frontier_figure.tasks(args.n), args.sampler or frontier_figure.SAMPLERS
-    found = frontier_figure.regrets(load_model("ideal"), args.samples, tasks, samplers, seed=args.seed)
+    tasks = frontier_figure.tasks(args.n)
+    samplers = args.sampler or frontier_figure.SAMPLERS
+    found = frontier_figure.regrets(
+        load_model("ideal"), args.samples, tasks, samplers, seed=args.seed
+    )
     drawing = frontier_figure.frontier_drawing(found)
     if args.out is None:
         print(drawing.said)
@@ -76,7 +107,8 @@ def run_figures(args: argparse.Namespace) -> int:
     if args.which in FROM_RUNS:
         if not args.runs:
             raise InputError(
-                f"figure {args.which} is drawn from runs: give their directories, `pbcore figures {args.which} RUN`"
+                f"figure {args.which} is drawn from runs: give their directories, `pbcore figures"
+                f" {args.which} RUN`"
             )
         return _write(_from_runs(args.which, args.runs), args.out)
     if args.runs:
@@ -86,16 +118,22 @@ def run_figures(args: argparse.Namespace) -> int:
     from pbcore.report.style import write_csv
     from pbcore.theory.tables import GAMMAS
 
-    model, count, seed = load_model(args.model), args.samples, args.seed
+    model = load_model(args.model)
+    count = args.samples
+    seed = args.seed
     if args.which == "table1":
         text, rows = lists.measured_table1(model, count, args.n or (10,), seed)
         print(text)
         print(write_csv(rows, args.out / "table1.csv"))
         return 0
     if args.which == "2e":
-        sizes, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
+        sizes = args.n or lists.THRESHOLD_LENGTHS
+        gammas = args.threshold or GAMMAS
         return _write([lists.threshold_panel(model, count, sizes, gammas, seed)], args.out)
-    return _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)
+    return _write(
+        [lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)],
+        args.out,
+    )
 
 
 def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:

@@ -1,5 +1,6 @@
-"""The optimal frontier and each sampler's regret at its own mean number of steps: as tables, and as a figure with the
-samplers as points."""
+"""The optimal frontier and each sampler's regret at its own mean number of steps: as tables, and as
+a figure with the samplers as points.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,13 +28,38 @@ COLUMNS = (
     ("greedy", True, False),
     ("greedy, tokens first", True, True),
 )
-BOUND = {KINDS["order"]: "frontier", KINDS["seen"]: "frontier, tokens first"}  # which frontier binds a sampler
+BOUND = {
+    KINDS["order"]: "frontier",
+    KINDS["seen"]: "frontier, tokens first",
+}  # which frontier binds a sampler
 SHARES = ("accuracy", "low", "high", "frontier", "frontier, tokens first")
 SAMPLERS = (
-    *("random-k1", "random-k2", "random-k5", "left_to_right-k2", "entropy-k2", "margin-k2"),
-    *("confidence-k1", "confidence-k2", "confidence-k5", "threshold-0.55", "threshold-0.75", "threshold-0.95"),
-    *("factor-1.0", "eb-0.1", "eb-1.0", "frechet-0.1", "dus", "klass-0.9", "credit-0.9", "slowfast-0.9"),
-    *("localleap-0.9", "hierarchy-0.9", "origin-4", "confidence-k2+rcr-max", "confidence-k2+remdm1-early", "wino-0.6"),
+    "random-k1",
+    "random-k2",
+    "random-k5",
+    "left_to_right-k2",
+    "entropy-k2",
+    "margin-k2",
+    "confidence-k1",
+    "confidence-k2",
+    "confidence-k5",
+    "threshold-0.55",
+    "threshold-0.75",
+    "threshold-0.95",
+    "factor-1.0",
+    "eb-0.1",
+    "eb-1.0",
+    "frechet-0.1",
+    "dus",
+    "klass-0.9",
+    "credit-0.9",
+    "slowfast-0.9",
+    "localleap-0.9",
+    "hierarchy-0.9",
+    "origin-4",
+    "confidence-k2+rcr-max",
+    "confidence-k2+remdm1-early",
+    "wino-0.6",
 )
 
 
@@ -45,29 +71,39 @@ def regrets(
     temperatures: Sequence[float] = (0.0, 1.0),
     seed: int = 0,
 ) -> list[Row]:
-    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data): rows as `regret` makes
-    them."""
+    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data):
+    rows as `regret` makes them.
+    """
     found = []
     for op, n in tasks:
         asked = questions(op, n, count)
         for heat in temperatures:
-            order, seen = (frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True))
+            order, seen = (
+                frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True)
+            )
             for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
                 measured = measure(model, asked, sampler, seed)
-                best, better = (min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen))
+                best, better = (
+                    min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen)
+                )
                 fewest = frontier.steps_for(order, measured.accuracy)
                 found.append(regret(op, n, sampler, measured, best, better, fewest))
     return found
 
 
-def regret(op: str, n: int, sampler: str, measured: Measured, order: float, seen: float, fewest: float) -> Row:
+def regret(
+    op: str, n: int, sampler: str, measured: Measured, order: float, seen: float, fewest: float
+) -> Row:
     """One sampler on one task, as a line of the CSV.
 
-    `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers that choose positions first
-    and for those that see the tokens first. `fewest`: the mean steps in which the former reach its accuracy. The line's
-    `chooses` says which frontier binds the sampler (`BOUND`), if any. Its regret is what it lacks to the frontier of
-    samplers that choose positions first: in percentage points, and as log₂ of the ratio of the two accuracies, which is
-    excess bits at τ = 1 if all answers are equally likely; None for greedy decoding, whose loss is infinite."""
+    `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers that
+    choose positions first and for those that see the tokens first. `fewest`: the mean steps in
+    which the former reach its accuracy. The line's `chooses` says which frontier binds the sampler
+    (`BOUND`), if any. Its regret is what it lacks to the frontier of samplers that choose positions
+    first: in percentage points, and as log₂ of the ratio of the two accuracies, which is excess
+    bits at τ = 1 if all answers are equally likely; None for greedy decoding, whose loss is
+    infinite.
+    """
     bits = None
     if not parse(sampler).greedy:
         bits = round(log2(order / measured.accuracy), 9) + 0.0 if measured.accuracy else inf
@@ -87,8 +123,14 @@ def regret(op: str, n: int, sampler: str, measured: Measured, order: float, seen
 
 
 def above(rows: Sequence[Row]) -> list[Row]:
-    """The samplers whose whole interval lies above the frontier of their kind: there should be none but by chance."""
-    return [row for row in rows if row["chooses"] in BOUND and row["low"] > row[BOUND[row["chooses"]]] + 1e-9]
+    """The samplers whose whole interval lies above the frontier of their kind: there should be none
+    but by chance.
+    """
+    return [
+        row
+        for row in rows
+        if row["chooses"] in BOUND and row["low"] > row[BOUND[row["chooses"]]] + 1e-9
+    ]
 
 
 def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -109,27 +151,37 @@ def _hull(row: Row, seen: bool) -> frontier.Hull:
 
 
 def tasks(n: int) -> list[tuple[str, int]]:
-    """The operations with several answers at length n, and the Latin square of side 3. Raises InputError for n outside
-    2 … 12."""
+    """The operations with several answers at length n, and the Latin square of side 3. Raises
+    InputError for n outside 2 … 12.
+    """
     if not 2 <= n <= min(frontier.MOST["insert_random"], frontier.MOST["remove_random"]):
-        raise InputError(f"--n {n}: the frontier of all list operations is computed for n = 2 to 12")
+        raise InputError(
+            f"--n {n}: the frontier of all list operations is computed for n = 2 to 12"
+        )
     lists = ("replace_random", "shuffle", "insert_random", "remove_random")
     return [*((op, n) for op in lists), ("latin_square", 3)]
 
 
 def frontier_rows(n: int) -> list[Row]:
-    """A row per operation and number of steps, until nothing is lost: bits at τ = 1, then accuracies."""
+    """A row per operation and number of steps, until nothing is lost: bits at τ = 1, then
+    accuracies.
+    """
     rows: list[Row] = []
     for op, size in tasks(n):
         best = {
-            name: frontier.frontier_of(frontier.states(op, size), MOST_STEPS, greedy=greedy, seen=seen)
+            name: frontier.frontier_of(
+                frontier.states(op, size), MOST_STEPS, greedy=greedy, seen=seen
+            )
             for name, greedy, seen in COLUMNS
         }
         for T in range(1, MOST_STEPS + 1):
             row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
             with suppress(InputError):  # too many partitions to try
                 row["bits, fixed order"] = optimal_bound(op, size, T)
-            row |= {"bits, adaptive": frontier.least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
+            row |= {
+                "bits, adaptive": frontier.least_bits(op, size, T),
+                "bits, random": abs(log2(best["τ=1"][T - 1])),
+            }
             rows.append(row | {name: values[T - 1] for name, values in best.items()})
             if row["bits, adaptive"] < 1e-9:
                 break
@@ -142,41 +194,94 @@ def frontier_text(rows: Sequence[Row]) -> str:
     sides = ("left", *["right"] * (len(rows[0]) - 1))
     return "\n".join(
         [
-            f"The optimal frontier of samplers that keep independently drawn tokens, in T steps, n = {n}",
-            tabulate([row.values() for row in rows], list(rows[0]), floatfmt=".4f", missingval="–", colalign=sides),
+            (
+                "The optimal frontier of samplers that keep independently drawn tokens, in T"
+                f" steps, n = {n}"
+            ),
+            tabulate(
+                [row.values() for row in rows],
+                list(rows[0]),
+                floatfmt=".4f",
+                missingval="–",
+                colalign=sides,
+            ),
             "",
-            "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
-            f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for others);",
-            "best accuracy of samplers that choose positions before they look at predicted tokens or noise, and of",
-            "those that choose after they see all predicted tokens. Both write only these, each drawn from its exact",
-            "marginal independently of the others, and keep it. Samplers that do anything else are bound by neither.",
+            (
+                "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the"
+                " revealed tokens, and by any"
+            ),
+            (
+                f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for"
+                " others);"
+            ),
+            (
+                "best accuracy of samplers that choose positions before they look at predicted"
+                " tokens or noise, and of"
+            ),
+            (
+                "those that choose after they see all predicted tokens. Both write only these, each"
+                " drawn from its exact"
+            ),
+            (
+                "marginal independently of the others, and keep it. Samplers that do anything else"
+                " are bound by neither."
+            ),
         ]
     )
 
 
 def regret_text(rows: Sequence[Row]) -> str:
     """A table per task and temperature, the smallest regret first."""
-    head = ("sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps")
+    head = (
+        "sampler",
+        "chooses",
+        "steps",
+        "accuracy",
+        "95 %",
+        "frontier",
+        "tokens first",
+        "fewest steps",
+    )
     formats = ("", "", ".2f", ".1f", "", ".1f", ".1f", ".2f", "+.1f", "+.2f")
     parts = []
     for where, group in _by_task(rows).items():
-        group.sort(key=lambda row: (round(row["regret in points"], 6), row["steps"], natural(row["sampler"])))
+        group.sort(
+            key=lambda row: (
+                round(row["regret in points"], 6),
+                row["steps"],
+                natural(row["sampler"]),
+            )
+        )
         lines = []
         heads = [*head, "regret"] if _greedy(group[0]) else [*head, "regret", "bits"]
         for row in group:
             accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
-            line = [row["sampler"], row["chooses"], row["steps"], accuracy, f"{low:.1f}–{high:.1f}", order, seen]
+            line = [
+                row["sampler"],
+                row["chooses"],
+                row["steps"],
+                accuracy,
+                f"{low:.1f}–{high:.1f}",
+                order,
+                seen,
+            ]
             line += [row["fewest steps"], row["regret in points"], row["regret in bits"]]
             lines.append(line[: len(heads)])
         sides = ("left", "left", *["right"] * (len(heads) - 2))
         table = tabulate(lines, heads, floatfmt=formats, colalign=sides)
-        parts.append(f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}")
+        parts.append(
+            f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}"
+        )
     over = above(rows)
     parts.append(
-        "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those that choose\n"
-        "positions first and of those that see the tokens first; fewest steps: in which the former reach its accuracy"
+        "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those"
+        " that choose\npositions first and of those that see the tokens first; fewest steps: in"
+        " which the former reach its accuracy"
     )
-    parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(rows))
+    parts.append(
+        "Fewest mean steps without an error: of the frontier, and of the fastest sampler\n"
+        + room_text(rows)
+    )
     bound = sum(row["chooses"] in BOUND for row in rows)
     parts.append(
         f"{bound - len(over)} of {bound} intervals reach down to the frontier of the sampler's kind"
@@ -186,25 +291,39 @@ def regret_text(rows: Sequence[Row]) -> str:
 
 
 def room_text(rows: Sequence[Row]) -> str:
-    """A row per task and temperature: how much faster than the fastest sampler without an error one could be."""
+    """A row per task and temperature: how much faster than the fastest sampler without an error one
+    could be.
+    """
     lines = []
     for where, group in _by_task(rows).items():
         fewest = [frontier.steps_for(_hull(group[0], seen), 1.0) for seen in (False, True)]
         sure = [row for row in group if row["accuracy"] == 1]
-        best = min(sure, key=lambda row: float(row["steps"]), default={"sampler": None, "steps": None})
+        best = min(
+            sure, key=lambda row: float(row["steps"]), default={"sampler": None, "steps": None}
+        )
         lines.append([where, *fewest, best["sampler"], best["steps"]])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
-    return tabulate(lines, head, floatfmt=".2f", missingval="–", colalign=("left", "right", "right", "left", "right"))
+    return tabulate(
+        lines,
+        head,
+        floatfmt=".2f",
+        missingval="–",
+        colalign=("left", "right", "right", "left", "right"),
+    )
 
 
 def frontier_drawing(rows: Sequence[Row]) -> Drawing:
-    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
+    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier,
+    points the samplers.
 
-    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret."""
+    A thin line leads from each point up to the frontier of samplers that choose positions first:
+    its regret.
+    """
     heats = len(set(map(_greedy, rows)))
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
-    x, y = "mean steps", "accuracy of ideal (%)"
+    x = "mean steps"
+    y = "accuracy of ideal (%)"
     columns = len(groups) // heats
     figure, axes = panels([columns] * heats, -(-(len(names) + 2) // 8), x, y)
     for number, (where, group) in enumerate(groups.items()):
@@ -215,7 +334,8 @@ def frontier_drawing(rows: Sequence[Row]) -> Drawing:
             best = [100 * frontier.value_at(_hull(group[0], seen), step) for step in steps]
             axis.plot(steps, best, dashes, color="black", linewidth=1, label=f"frontier, {name}")
         for row in group:
-            at, name = row["steps"], _policy(row["sampler"])
+            at = row["steps"]
+            name = _policy(row["sampler"])
             accuracy, low, high, order, _ = (100 * row[key] for key in SHARES)
             axis.plot([at, at], [accuracy, order], color="#BBBBBB", linewidth=0.6, zorder=1)
             draw_measured(axis, [(at, accuracy, low, high)], numbered(names.index(name)), name)

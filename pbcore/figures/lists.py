@@ -26,7 +26,9 @@ COLUMNS = 2  # of the legend
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One point of a curve: its line of the CSV, with what is decoded and predicted, and what was measured."""
+    """One point of a curve: its line of the CSV, with what is decoded and predicted, and what was
+    measured.
+    """
 
     x: float
     row: Row
@@ -41,24 +43,33 @@ def panel(
     blocks: Sequence[int] = (),
     seed: int = 0,
 ) -> Drawing:
-    """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and blocks of `blocks`.
-    Lines are the ideal model's closed forms, points what `model` reaches. Raises InputError for block lengths that
-    divide none of the lengths."""
+    """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and
+    blocks of `blocks`. Lines are the ideal model's closed forms, points what `model` reaches.
+    Raises InputError for block lengths that divide none of the lengths.
+    """
     op, heat = PANELS[name]
     useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
     if useless:
-        raise InputError(f"--block-length {useless[0]} divides none of the lengths {', '.join(map(str, lengths))}")
+        raise InputError(
+            f"--block-length {useless[0]} divides none of the lengths"
+            f" {', '.join(map(str, lengths))}"
+        )
     places = []
     for n in lengths:
         asked = _asked(model, op, n, count)
         for block in (block for block in (0, *blocks) if not block or n % block == 0):
-            width, suffix = block or n, f", blocks of {block}" if block else ""
-            tops = {f"k = {k}": k for k in (1, 2) if k < width} | {f"k = {'b' if block else 'n'}": width}
+            width = block or n
+            suffix = f", blocks of {block}" if block else ""
+            tops = {f"k = {k}": k for k in (1, 2) if k < width} | {
+                f"k = {'b' if block else 'n'}": width
+            }
             for curve, k in tops.items():
                 sampler = f"random-k{k}" + (f"+b{block}" if block else "") + heat
                 places.append(_place(model, asked, sampler, curve + suffix, n, seed))
     temperature = "τ = 1" if heat else "greedy"
-    return _drawing(f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}")
+    return _drawing(
+        f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}"
+    )
 
 
 def threshold_panel(
@@ -68,24 +79,36 @@ def threshold_panel(
     gammas: Sequence[float] = GAMMAS,
     seed: int = 0,
 ) -> Drawing:
-    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n. The default γ keep off
-    1/m and (m − 1)/m, where a confidence equals the threshold."""
+    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n. The
+    default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold.
+    """
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
             asked = _asked(model, op, n, count)
             curve = f"{op}, n = {n}"
-            places += [_place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas]
+            places += [
+                _place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas
+            ]
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
 
 
-def measured_table1(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
-    """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a row per n."""
+def measured_table1(
+    model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0
+) -> tuple[str, list[Row]]:
+    """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a
+    row per n.
+    """
     rows: list[Row] = []
     pairs = []
     for n in lengths:
         for finding in table1(n):
-            row: Row = {"operation": finding.op, "n": n, "C(Y|X)": finding.total_correlation, "n → ∞": finding.limit}
+            row: Row = {
+                "operation": finding.op,
+                "n": n,
+                "C(Y|X)": finding.total_correlation,
+                "n → ∞": finding.limit,
+            }
             row["L, pairs"] = finding.pairs_bound
             asked = _asked(model, finding.op, n, count)
             for name, sampler in _columns(n):
@@ -98,9 +121,13 @@ def measured_table1(model: Model, count: int, lengths: Sequence[int] = (10,), se
     head = [name for name in rows[0] if not name.endswith((" low", " high"))]
     shown = [[row[name] for name in head] for row in rows]
     title = (
-        f"Table 1: greedy accuracies of the ideal model beside those measured with {model.name}, {count} answers each"
+        f"Table 1: greedy accuracies of the ideal model beside those measured with {model.name},"
+        f" {count} answers each"
     )
-    lines = [title, tabulate(shown, [name.replace(" measured", "\nmeasured") for name in head], floatfmt=".4g")]
+    lines = [
+        title,
+        tabulate(shown, [name.replace(" measured", "\nmeasured") for name in head], floatfmt=".4g"),
+    ]
     return "\n".join([*lines, within(pairs)]), rows
 
 
@@ -110,14 +137,28 @@ def _columns(n: int) -> list[tuple[str, str]]:
 
 
 def _asked(model: Model, op: str, n: int, count: int) -> Questions:
-    """The questions, different ones for trained models: `ideal` breaks ties at random, anew each time."""
+    """The questions, different ones for trained models: `ideal` breaks ties at random, anew each
+    time.
+    """
     return questions(op, n, count, model.name != "ideal")
 
 
 def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
-    measured, predicted = measure(model, asked, sampler, seed), accuracy(asked.op, asked.n, sampler)
-    row = {"model": model.name, "curve": curve, "operation": asked.op, "n": asked.n, "sampler": sampler}
-    row |= {"predicted": predicted, **measured.shares(), "answers": measured.count, "steps": measured.steps}
+    measured = measure(model, asked, sampler, seed)
+    predicted = accuracy(asked.op, asked.n, sampler)
+    row = {
+        "model": model.name,
+        "curve": curve,
+        "operation": asked.op,
+        "n": asked.n,
+        "sampler": sampler,
+    }
+    row |= {
+        "predicted": predicted,
+        **measured.shares(),
+        "answers": measured.count,
+        "steps": measured.steps,
+    }
     return Place(x, row, measured)
 
 
@@ -130,15 +171,21 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     for number, curve in enumerate(curves):
         line = [place for place in places if place.row["curve"] == curve]
         look = numbered(number)
-        axis.plot([p.x for p in line], [100 * p.row["predicted"] for p in line], color=look["color"], linewidth=1.1)
+        axis.plot(
+            [p.x for p in line],
+            [100 * p.row["predicted"] for p in line],
+            color=look["color"],
+            linewidth=1.1,
+        )
         draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
     legend(figure, COLUMNS, 7.5)
     worst = max(rows, key=lambda row: float(abs(row["predicted"] - row["accuracy"])))
     said = (
-        f"{title}, {model.name}: {within((place.row['predicted'], place.measured) for place in places)};\n"
-        f"largest difference {worst['operation']}, n = {worst['n']}, {worst['sampler']}: "
-        f"predicted {worst['predicted']:.4f}, measured {worst['accuracy']:.4f}"
+        f"{title}, {model.name}:"
+        f" {within((place.row['predicted'], place.measured) for place in places)};\nlargest"
+        f" difference {worst['operation']}, n = {worst['n']}, {worst['sampler']}: predicted"
+        f" {worst['predicted']:.4f}, measured {worst['accuracy']:.4f}"
     )
     return Drawing(name, figure, rows, said)

@@ -1,5 +1,6 @@
-"""Accuracies measured by decoding, with their 95 % intervals: on questions with one token per item and known valid
-answers, as `pbcore.theory` assumes."""
+"""Accuracies measured by decoding, with their 95 % intervals: on questions with one token per item
+and known valid answers, as `pbcore.theory` assumes.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,9 @@ ROOM = 1e-9  # the interval of all right or all wrong ends at 1 or 0, up to roun
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The same question many times, with other random numbers each time, or different ones. `right` scores the text of
-    an answer to the sample of that number."""
+    """The same question many times, with other random numbers each time, or different ones. `right`
+    scores the text of an answer to the sample of that number.
+    """
 
     op: str
     n: int
@@ -36,20 +38,30 @@ class Questions:
 
 
 def questions(op: str, n: int, count: int, different: bool = False) -> Questions:
-    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked.
+    """`count` times a list operation on n symbols, or a Latin square of side n, with only the items
+    masked.
 
-    `different` lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for
-    operations without infilling questions, for squares beyond side 3, and where there aren't as many different ones."""
+    `different` lists are for trained models, whose greedy answer to one list is always the same.
+    Raises InputError for operations without infilling questions, for squares beyond side 3, and
+    where there aren't as many different ones.
+    """
     check_operation(op, n)
     name = f"list_ops/{op}"
     if name in all_task_names():
         task = load_task(name, n=n, limit=count if different else 1)
         samples = task.samples if different else _copies(task.samples[0], count)
-        return Questions(op, n, samples, lambda number, text: task.score(text, samples[number])["accuracy"] == 1)
+        return Questions(
+            op, n, samples, lambda number, text: task.score(text, samples[number])["accuracy"] == 1
+        )
     if different:
-        raise InputError(f"{op} has one question only; choose from copy, replace_index, replace_random, shuffle")
+        raise InputError(
+            f"{op} has one question only; choose from copy, replace_index, replace_random, shuffle"
+        )
     if op not in LISTED:
-        raise InputError(f"{op} has no infilling questions; choose from {', '.join((*DETERMINISTIC[:1], *LISTED))}")
+        raise InputError(
+            f"{op} has no infilling questions; choose from"
+            f" {', '.join((*DETERMINISTIC[:1], *LISTED))}"
+        )
     if op == "latin_square" and n > 3:
         raise InputError(f"latin_square, n = {n}: the answers are listed up to side 3")
     texts = frozenset(_text(op, n, row) for row in answer_table(op, n).tolist())
@@ -96,11 +108,13 @@ class Measured:
 
 
 def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Measured:
-    """Decodes all questions with one sampler. Raises the errors of `decode`. Random numbers follow from the seed, the
-    operation, n and the sampler, so that points don't share them."""
+    """Decodes all questions with one sampler. Raises the errors of `decode`. Random numbers follow
+    from the seed, the operation, n and the sampler, so that points don't share them.
+    """
     own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
     out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
-    right, count = sum(asked.right(number, one.text) for number, one in enumerate(out)), len(out)
+    right = sum(asked.right(number, one.text) for number, one in enumerate(out))
+    count = len(out)
     low, high = wilson(right, count)
     return Measured(right / count, low, high, count, sum(one.nfe or 0 for one in out) / count)
 
@@ -108,10 +122,14 @@ def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Meas
 def draw_measured(axis: Axes, data: Sequence[Point], look: Mapping[str, Any], name: str) -> None:
     """Measured points with their intervals."""
     x, *values = zip(*data, strict=True)
-    points(axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name)
+    points(
+        axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name
+    )
 
 
 def within(pairs: Iterable[tuple[float, Measured]]) -> str:
-    """How many measured points agree with what is predicted; of exact predictions about 5 % don't."""
+    """How many measured points agree with what is predicted; of exact predictions about 5 %
+    don't.
+    """
     held = [point.holds(predicted) for predicted, point in pairs]
     return f"{sum(held)} of {len(held)} points have the predicted value within their 95 % interval"

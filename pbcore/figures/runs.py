@@ -1,5 +1,6 @@
-"""Figures 3 and 7 from the cells of runs: score over tokens per step, and the oracle of thresholds; and tokens per step
-over k independent questions on one canvas (`questions/…-xk`)."""
+"""Figures 3 and 7 from the cells of runs: score over tokens per step, and the oracle of thresholds;
+and tokens per step over k independent questions on one canvas (`questions/…-xk`).
+"""
 
 import re
 from collections import defaultdict
@@ -22,7 +23,10 @@ from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
 
-LISTS = tuple(f"waiting_line/{name}" for name in ("copy", "reverse", "replace_index", "replace_random", "shuffle"))
+LISTS = tuple(
+    f"waiting_line/{name}"
+    for name in ("copy", "reverse", "replace_index", "replace_random", "shuffle")
+)
 TEXTS = ("text_writing/paraphrasing", "text_writing/w2s_easy", "text_writing/w2s_hard")
 PUZZLES = ("puzzle/latin_square", "puzzle/sudoku")
 FIGURE_3 = (*LISTS, *TEXTS, *PUZZLES)
@@ -33,9 +37,13 @@ Cells = Sequence[StoredCell]  # each with its headline score, as `read` gives th
 
 
 def read(paths: Iterable[Path]) -> list[StoredCell]:
-    """The scored cells of run directories, dummies left out. Raises InputError if there are none."""
+    """The scored cells of run directories, dummies left out. Raises InputError if there are
+    none.
+    """
     stored = [one for path in paths for one in load_stored(path) if not one.cell.conditions.dummy]
-    scored = [one for one in stored if one.cell.status == "ok" and one.cell.headline in one.cell.scores]
+    scored = [
+        one for one in stored if one.cell.status == "ok" and one.cell.headline in one.cell.scores
+    ]
     if not scored:
         raise InputError("the runs hold no scored cell; give run directories of `pytest benches`")
     return scored
@@ -60,8 +68,9 @@ def figure3(cells: Cells) -> list[Drawing]:
 
 
 def figure7(cells: Cells) -> list[Drawing]:
-    """Mean score of the 12 tasks over tokens per step, a curve per policy, and a star: the oracle that chooses a
-    threshold for each sample; one figure per model."""
+    """Mean score of the 12 tasks over tokens per step, a curve per policy, and a star: the oracle
+    that chooses a threshold for each sample; one figure per model.
+    """
     drawings = []
     for model, mine in _by_model(cells, FIGURE_7):
         table = frame(one.cell for one in mine)
@@ -73,14 +82,19 @@ def figure7(cells: Cells) -> list[Drawing]:
         said = [f"Figure 7, {title}"]
         drawn = curve_figure([[(title, table)]], "mean score (%)", "Figure 7")
         if (star := oracle_mean(mine)) is not None:
-            x, y = star["tokens_per_step"], star["score"]
+            x = star["tokens_per_step"]
+            y = star["score"]
             axis = drawn.axes[0]
             axis.plot([x], [y], "*", color="black", markersize=11)
             axis.annotate("oracle", (x, y), textcoords="offset points", xytext=(7, -9), fontsize=8)
             axis.set_xlim(right=max(axis.get_xlim()[1], 1.7 * x))
             fast = max((row["tokens_per_step"] for row in rows if row["score"] >= y), default=None)
             said.append(f"oracle: {y:.1f} % at {x:.2f} tokens per step")
-            said.append(f"fastest sampler with its score: {fast:.2f}" if fast else "no sampler reaches its score")
+            said.append(
+                f"fastest sampler with its score: {fast:.2f}"
+                if fast
+                else "no sampler reaches its score"
+            )
             rows.append({"model": model, **star, "tasks": count})
         drawings.append(Drawing(f"figure7_{file_part(model)}", drawn, rows, "; ".join(said)))
     if not drawings:
@@ -91,23 +105,34 @@ def figure7(cells: Cells) -> list[Drawing]:
 def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
     """Each model with its cells of these tasks, models in the order of their cells."""
     models = dict.fromkeys(one.cell.model for one in cells)
-    return [(model, [one for one in cells if one.cell.model == model and one.cell.task in tasks]) for model in models]
+    return [
+        (model, [one for one in cells if one.cell.model == model and one.cell.task in tasks])
+        for model in models
+    ]
 
 
 def oracle_mean(cells: Cells) -> Row | None:
-    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per step. None without two
-    thresholds that every task has."""
+    """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per
+    step. None without two thresholds that every task has.
+    """
     by_task: defaultdict[str, dict[str, StoredCell]] = defaultdict(dict)
     for one in cells:
         name = parse(one.cell.sampler)
         if name == SamplerName("threshold", name.arguments):
             by_task[one.cell.task][one.cell.sampler] = one
     tasks = sorted({one.cell.task for one in cells})
-    common = sorted(set.intersection(*(set(by_task[task]) for task in tasks)), key=natural) if tasks else []
+    common = (
+        sorted(set.intersection(*(set(by_task[task]) for task in tasks)), key=natural)
+        if tasks
+        else []
+    )
     if len(common) < 2:
         return None
     stars = [
-        oracle({sampler: by_task[task][sampler].samples for sampler in common}, by_task[task][common[0]].cell.headline)
+        oracle(
+            {sampler: by_task[task][sampler].samples for sampler in common},
+            by_task[task][common[0]].cell.headline,
+        )
         for task in tasks
     ]
     return {
@@ -120,41 +145,70 @@ def oracle_mean(cells: Cells) -> Row | None:
 
 
 def _rows(table: pd.DataFrame) -> list[Row]:
-    return [{str(key): value for key, value in row.items()} for row in curves(table).to_dict("records")]
+    return [
+        {str(key): value for key, value in row.items()} for row in curves(table).to_dict("records")
+    ]
 
 
 def over_questions(cells: Cells) -> Drawing:
-    """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal speed-up k, since the
-    questions are independent (DAPD, arXiv 2603.12996, asks five at once).
+    """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal
+    speed-up k, since the questions are independent (DAPD, arXiv 2603.12996, asks five at once).
 
-    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without cells for k = 1 and
-    another k."""
+    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without
+    cells for k = 1 and another k.
+    """
     found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
     for one in cells:
-        cell, named = one.cell, SEVERAL.match(one.cell.task)
+        cell = one.cell
+        named = SEVERAL.match(one.cell.task)
         if named and cell.nfe_mean and cell.tokens_per_step:
-            row: Row = {"operation": named[1], "model": cell.model_at, "sampler": cell.sampler, "k": int(named[2])}
+            row: Row = {
+                "operation": named[1],
+                "model": cell.model_at,
+                "sampler": cell.sampler,
+                "k": int(named[2]),
+            }
             row |= {"tokens per step": cell.tokens_per_step, "forwards": cell.nfe_mean}
             row |= {name: 100 * one.mean for name, one in cell.scores.items()}
             found[named[1], cell.model_at, cell.sampler][int(named[2])] = row
-    curves = {name: dict(sorted(of.items())) for name, of in found.items() if 1 in of and len(of) > 1}
+    curves = {
+        name: dict(sorted(of.items())) for name, of in found.items() if 1 in of and len(of) > 1
+    }
     if not curves:
         raise InputError(
-            "the figure needs one question and several: pytest --pyargs pbcore.benches --task 'questions/shuffle-x*' …"
+            "the figure needs one question and several: pytest --pyargs pbcore.benches --task"
+            " 'questions/shuffle-x*' …"
         )
     for of in curves.values():
         for k, row in of.items():
             row["speed-up"] = k * of[1]["forwards"] / row["forwards"]
     operations = list(dict.fromkeys(operation for operation, _, _ in curves))
-    names = sorted({(model, sampler) for _, model, sampler in curves}, key=lambda one: (one[0], natural(one[1])))
+    names = sorted(
+        {(model, sampler) for _, model, sampler in curves},
+        key=lambda one: (one[0], natural(one[1])),
+    )
     x = "questions on the canvas, k (dotted: the ideal speed-up)"
     figure, axes = panels([len(operations)], -(-len(names) // 4), x, "tokens per step")
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
             if line := curves.get((operation, model, sampler)):
-                look, steps = numbered(number), [row["tokens per step"] for row in line.values()]
-                axis.plot(list(line), steps, label=f"{model} {sampler}", **look, markersize=4, linewidth=1.1)
-                axis.plot(list(line), [steps[0] * k for k in line], ":", color=look["color"], linewidth=0.8)
+                look = numbered(number)
+                steps = [row["tokens per step"] for row in line.values()]
+                axis.plot(
+                    list(line),
+                    steps,
+                    label=f"{model} {sampler}",
+                    **look,
+                    markersize=4,
+                    linewidth=1.1,
+                )
+                axis.plot(
+                    list(line),
+                    [steps[0] * k for k in line],
+                    ":",
+                    color=look["color"],
+                    linewidth=0.8,
+                )
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         for side in (axis.xaxis, axis.yaxis):
@@ -163,8 +217,9 @@ def over_questions(cells: Cells) -> Drawing:
     legend(figure, 4, 7.5)
     rows = [row for of in curves.values() for row in of.values()]
     said = [
-        f"{row['operation']}-x{row['k']} {row['model']} {row['sampler']}: {row['forwards']:.1f} forwards, "
-        f"speed-up {row['speed-up']:.2f} of {row['k']}, {row['accuracy']:.0f} % right, all {row['accuracy_all']:.0f} %"
+        f"{row['operation']}-x{row['k']} {row['model']} {row['sampler']}: {row['forwards']:.1f}"
+        f" forwards, speed-up {row['speed-up']:.2f} of {row['k']}, {row['accuracy']:.0f} % right,"
+        f" all {row['accuracy_all']:.0f} %"
         for row in rows
         if row["k"] > 1
     ]

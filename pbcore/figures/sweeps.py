@@ -1,5 +1,6 @@
-"""Figures from the cells of runs: 4, score over n; 5, score over block length; 6, the map of tasks; and score over the
-length of the canvas."""
+"""Figures from the cells of runs: 4, score over n; 5, score over block length; 6, the map of tasks;
+and score over the length of the canvas.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,9 @@ NEAR = (0.2, 0.8)  # in the units of Figure 6
 
 
 def figure4(cells: Cells) -> Drawing:
-    """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is divided by n."""
+    """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is
+    divided by n.
+    """
     rows = [
         _row(one.cell, "n", n, score)
         for one in cells
@@ -37,28 +40,42 @@ def figure4(cells: Cells) -> Drawing:
         for n, score in by_length(one)
     ]
     if len({row["n"] for row in rows}) < 2:
-        raise InputError("Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …")
+        raise InputError(
+            "Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …"
+        )
     return _curves("figure4", "Figure 4", "n", rows)
 
 
 def figure5(cells: Cells, k: int = 2) -> Drawing:
-    """Score over block length for random top-k: a panel per category, a curve per model and task."""
+    """Score over block length for random top-k: a panel per category, a curve per model and
+    task.
+    """
     rows = [
         _row(one.cell, "block length", name.block or _canvas(one))
         for one in cells
         if _top_k(name := parse(one.cell.sampler)) == ("random", k)
     ]
     at = {(row["model"], row["task"], row["block length"]) for row in rows}
-    if len(at) == len({(model, task) for model, task, _ in at}):  # different tasks have different canvases
-        raise InputError(f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler random-k{k} …")
+    if len(at) == len(
+        {(model, task) for model, task, _ in at}
+    ):  # different tasks have different canvases
+        raise InputError(
+            f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler"
+            f" random-k{k} …"
+        )
     several = len({row["model"] for row in rows}) > 1
-    names = {(row["model"], row["task"]): (f"{row['model']} " if several else "") + short(row["task"]) for row in rows}
+    names = {
+        (row["model"], row["task"]): (f"{row['model']} " if several else "") + short(row["task"])
+        for row in rows
+    }
     return _curves("figure5", "Figure 5", "block length", rows, names)
 
 
 def figure6(cells: Cells) -> Drawing:
-    """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks gain at k = 2. Each is
-    a mean over the models and those of the four top-k policies that were run over k, and over blocks."""
+    """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks
+    gain at k = 2. Each is a mean over the models and those of the four top-k policies that were run
+    over k, and over blocks.
+    """
     found = _places(cells)
     rows: list[Row] = [
         {
@@ -70,14 +87,20 @@ def figure6(cells: Cells) -> Drawing:
         for task in sorted_tasks(found)
     ]
     if not rows:
-        raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
+        raise InputError(
+            "Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 …"
+            " random-k2+b4 …"
+        )
     x_label = "parallelizability (tokens per step; right: harder)"
     figure, [axis] = style.panels([1], 0, x_label, "points gained per halved block, k = 2")
     figure.set_size_inches(6.4, 4.4)
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
-        xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
+        xs, ys = [
+            [float(row[key]) for row in group]
+            for key in ("parallelizability", "gain per halved block")
+        ]
         axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
         text = ", ".join(style.label(short(task)) for task in together)
@@ -90,24 +113,35 @@ def figure6(cells: Cells) -> Drawing:
 
 
 def over_length(cells: Cells) -> Drawing:
-    """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler. Tasks
-    with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two runs
-    have at the same length."""
-    rows = [_row(one.cell, "canvas length", length) for one in cells if (length := canvas_length(one.cell)) is not None]
+    """Score over canvas length, from runs with different ones: a panel per task, a curve per model
+    and sampler. Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two
+    lengths, and for a cell that two runs have at the same length.
+    """
+    rows = [
+        _row(one.cell, "canvas length", length)
+        for one in cells
+        if (length := canvas_length(one.cell)) is not None
+    ]
     if len({row["canvas length"] for row in rows}) < 2:
         raise InputError(
-            "the figure needs runs with two canvas lengths at least: pytest benches --max-new-tokens 32 …, then with 64"
+            "the figure needs runs with two canvas lengths at least: pytest benches"
+            " --max-new-tokens 32 …, then with 64"
         )
-    points_at = Counter(tuple(row[key] for key in ("model", "task", "sampler", "canvas length")) for row in rows)
+    points_at = Counter(
+        tuple(row[key] for key in ("model", "task", "sampler", "canvas length")) for row in rows
+    )
     twice = next((place for place, count in points_at.items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them")
+        raise InputError(
+            f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them"
+        )
     return _curves("length", "Canvas length", "canvas length", rows)
 
 
 def canvas_length(cell: CellRecord) -> int | None:
-    """The tokens that a cell's answers had room for: those of --max-new-tokens, else the task's own for the longest n.
-    None for a pre-filled canvas, and for a task that isn't known here."""
+    """The tokens that a cell's answers had room for: those of --max-new-tokens, else the task's own
+    for the longest n. None for a pre-filled canvas, and for a task that isn't known here.
+    """
     if cell.task not in all_task_names():
         return None
     spec = task_spec(cell.task)
@@ -122,21 +156,30 @@ def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
     """Place → the tasks there, or so close that their names would cover each other."""
     places: dict[tuple[float, float], list[str]] = {}
     for row in rows:
-        x, y = row["parallelizability"], row["gain per halved block"]
-        near = next((at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]), (x, y))
+        x = row["parallelizability"]
+        y = row["gain per halved block"]
+        near = next(
+            (at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]), (x, y)
+        )
         places.setdefault(near, []).append(row["task"])
     return places
 
 
 def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
-    """The headline score for each n among a cell's samples, which are those of the task as generated again. Raises
-    InputError if the task's samples are others now."""
-    cell, lengths = stored.cell, lengths_of(stored.cell.length)
+    """The headline score for each n among a cell's samples, which are those of the task as
+    generated again. Raises InputError if the task's samples are others now.
+    """
+    cell = stored.cell
+    lengths = lengths_of(stored.cell.length)
     if len(lengths) < 2:
         return [(n, cell.scores[cell.headline]) for n in lengths]
-    task = redrawn(cell.task, cell.length, cell.n_samples, cell.conditions.options, cell.conditions.data_hash)
+    task = redrawn(
+        cell.task, cell.length, cell.n_samples, cell.conditions.options, cell.conditions.data_hash
+    )
     if task is None:
-        raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")
+        raise InputError(
+            f"{cell.id}: can't divide its samples by n, this version has others; run it again"
+        )
     groups: defaultdict[int, list[float]] = defaultdict(list)
     for sample in stored.samples:
         groups[task.samples[sample.index].length or 0].append(sample.scores[cell.headline])
@@ -148,11 +191,13 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
     by_k: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     for one in cells:
-        cell, name = one.cell, parse(one.cell.sampler)
+        cell = one.cell
+        name = parse(one.cell.sampler)
         policy, k = _top_k(name)
         if policy not in TOP_K:
             continue
-        place, mean = (cell.task, cell.model, policy), 100 * cell.scores[cell.headline].mean
+        place = (cell.task, cell.model, policy)
+        mean = 100 * cell.scores[cell.headline].mean
         if name.block is None:
             by_k[place][k] = mean
         if k == 2:
@@ -166,20 +211,32 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
 
 
 def _curves(
-    name: str, title: str, x: str, rows: list[Row], names: Mapping[tuple[str, str], str] | None = None
+    name: str,
+    title: str,
+    x: str,
+    rows: list[Row],
+    names: Mapping[tuple[str, str], str] | None = None,
 ) -> Drawing:
-    """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy; with `names` of model
-    and task, a panel per category and a curve for each of them. A curve has one look in all panels."""
+    """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy;
+    with `names` of model and task, a panel per category and a curve for each of them. A curve has
+    one look in all panels.
+    """
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     known = looks((row["model"], row["sampler"]) for row in rows)
     panels: dict[str, dict[str, list[Row]]] = {}
     look: dict[str, dict[str, Any]] = {}
     for row in rows:
-        model, task, sampler = row["model"], row["task"], row["sampler"]
-        panel, curve = (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
+        model = row["model"]
+        task = row["task"]
+        sampler = row["sampler"]
+        panel, curve = (
+            (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
+        )
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
-        look.setdefault(curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler]))
+        look.setdefault(
+            curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler])
+        )
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
     shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
@@ -202,7 +259,12 @@ def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> Row:
     """A point: the cell's headline score, or that of a part of it, at a place on the x-axis."""
     score = score or cell.scores[cell.headline]
     place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, x: at}
-    return place | {"score": 100 * score.mean, "low": 100 * score.low, "high": 100 * score.high, "samples": score.n}
+    return place | {
+        "score": 100 * score.mean,
+        "low": 100 * score.low,
+        "high": 100 * score.high,
+        "samples": score.n,
+    }
 
 
 def _top_k(name: SamplerName) -> tuple[str, int]:

@@ -1,1 +1,3 @@
-"""Gates and floors: cells judged against a baseline, answers and seconds, and the verdict on a whole run."""
+"""Gates and floors: cells judged against a baseline, answers and seconds, and the verdict on a
+whole run.
+"""

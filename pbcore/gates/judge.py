@@ -1,5 +1,7 @@
-"""The gate: judges each cell of a run against its baseline row. It must fail a worse or slower model, but not on
-noise. Its verdict as text: one screen for the terminal, all of it in Markdown for a CI's step summary."""
+"""The gate: judges each cell of a run against its baseline row. It must fail a worse or slower
+model, but not on noise. Its verdict as text: one screen for the terminal, all of it in Markdown for
+a CI's step summary.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +9,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
+from pbcore.analysis.paired import (
+    Paired,
+    compare,
+    detectable_drop,
+    detectable_shift,
+    graded_drop,
+    holm,
+)
 from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
@@ -20,17 +29,25 @@ from pbcore.text import code, listed, md
 
 RATE_TOLERANCE = 1e-6
 LISTED = 12  # flipped samples named per cell
-FAILED = (("worse",), ("slower",), ("error", "refused"), ("missing",), ("floor",))  # in the order of the text
+FAILED = (
+    ("worse",),
+    ("slower",),
+    ("error", "refused"),
+    ("missing",),
+    ("floor",),
+)  # in the order of the text
 NOTHING = Paired()
 Rerun = Callable[[str, int], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step), refused (can't be
-    compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline row), floor
-    (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p of each test: score,
-    and of sampled decodings forwards and rows."""
+    """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step),
+    refused (can't be compared), missing (in the baseline, not in the run), error (could not be
+    run), new (no baseline row), floor (violated). `paired` compares the judged score, `metric`; `p`
+    has the Holm-adjusted one-sided p of each test: score, and of sampled decodings forwards and
+    rows.
+    """
 
     id: str
     status: str
@@ -46,7 +63,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All judgements, sorted by id; `level` is the chance of any false alarm. `ok` false means exit code 1."""
+    """All judgements, sorted by id; `level` is the chance of any false alarm. `ok` false means exit
+    code 1.
+    """
 
     judgements: tuple[Judgement, ...]
     level: float
@@ -73,49 +92,62 @@ def judge(
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors only).
+    """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors
+    only).
 
-    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or `paired.graded_drop` for
-    graded scores. NFE and tokens per step must be equal for greedy samplers; for others `graded_drop` looks for more
-    forwards. Rows are judged as NFE is where the baseline has some that aren't its forwards. Holm's correction covers
-    all tests, so the chance of any false alarm in the run is at most `level`. Baseline rows missing in the run fail;
-    cells that differ in data, model, sampler, seed, precision or samples are refused.
+    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or
+    `paired.graded_drop` for graded scores. NFE and tokens per step must be equal for greedy
+    samplers; for others `graded_drop` looks for more forwards. Rows are judged as NFE is where the
+    baseline has some that aren't its forwards. Holm's correction covers all tests, so the chance of
+    any false alarm in the run is at most `level`. Baseline rows missing in the run fail; cells that
+    differ in data, model, sampler, seed, precision or samples are refused.
 
-    `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as in
-    `analysis.compare.compare_runs`. Two names are judged by their scores alone: their NFE may differ, and a joined
-    model's identity and dtype. Raises InputError for a level outside (0, 1), unknown names, and if nothing has a
-    partner.
+    `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as
+    in `analysis.compare.compare_runs`. Two names are judged by their scores alone: their NFE may
+    differ, and a joined model's identity and dtype. Raises InputError for a level outside (0, 1),
+    unknown names, and if nothing has a partner.
 
-        verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
+        verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text)
+        for text in texts])
     """
     if not 0 < level < 1:
-        raise InputError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
+        raise InputError(
+            f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g."
+            " 0.05"
+        )
     judged = [_judged(pair) for pair in pair_cells(rows_by_id(run), baseline, models, samplers)[0]]
     adjusted = iter(holm([p for one in judged for p in one.p.values()]))
-    decided = [_decided(replace(one, p={kind: next(adjusted) for kind in one.p}), level) for one in judged]
-    broken = [Judgement(name, "floor", reason) for name, reason in broken_floors(floors, [entry.cell for entry in run])]
+    decided = [
+        _decided(replace(one, p={kind: next(adjusted) for kind in one.p}), level) for one in judged
+    ]
+    broken = [
+        Judgement(name, "floor", reason)
+        for name, reason in broken_floors(floors, [entry.cell for entry in run])
+    ]
     return Verdict(tuple(sorted([*decided, *broken], key=lambda one: id_order(one.id))), level)
 
 
 def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str:
-    """Why two rows can't be compared: the first setting that differs; empty if they can. `renamed`: rows of other names
-    were joined, so these may differ, and what belongs to a model of another name."""
+    """Why two rows can't be compared: the first setting that differs; empty if they can. `renamed`:
+    rows of other names were joined, so these may differ, and what belongs to a model of another
+    name.
+    """
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
         return (
-            f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
-            "or the --profile of the baseline's run"
+            f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit"
+            f" {wanted}, or the --profile of the baseline's run"
         )
     other_model = renamed and cell.model != base.model
     joined = {"model", "sampler", *(["dtype"] if other_model else [])} if renamed else set()
     for name, own, theirs in differing(cell, base):
         if name == "data_hash":
             return (
-                f"other data than the baseline's (digest {own[:8]}, there {theirs[:8]}): give the same --data-dir, "
-                "--data-seed and --n"
+                f"other data than the baseline's (digest {own[:8]}, there {theirs[:8]}): give the"
+                " same --data-dir, --data-seed and --n"
             )
         if name not in joined and not (other_model and name.startswith("model ")):
             return f"{name.replace('_', ' ')} is {own!r}, the baseline's {theirs!r}"
@@ -126,8 +158,9 @@ def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
 
 
 def greedy(sampler: str) -> bool:
-    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly; False for unreadable
-    names."""
+    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly; False for
+    unreadable names.
+    """
     try:
         return parse(sampler).greedy
     except SamplerNameError:
@@ -135,8 +168,11 @@ def greedy(sampler: str) -> bool:
 
 
 def _judged(pair: Pair) -> Judgement:
-    """The judgement before Holm's correction: raw p-values, and the exact comparison of a greedy sampler's forwards."""
-    cell, base = pair.head, pair.base
+    """The judgement before Holm's correction: raw p-values, and the exact comparison of a greedy
+    sampler's forwards.
+    """
+    cell = pair.head
+    base = pair.base
     if cell is None:
         lacks = "in the baseline but not in the run: renamed, dropped or deselected?"
         reason = f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks
@@ -157,31 +193,49 @@ def _judged(pair: Pair) -> Judgement:
     judgement = Judgement(pair.id, "passed", "", metric, paired, {"score": paired.p})
     if not pair.renamed and bool(cell.nfe) != bool(base.nfe):
         has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
-        return replace(judgement, status="refused", p={}, reason=f"{has} has forwards, {lacks} doesn't report them")
+        return replace(
+            judgement,
+            status="refused",
+            p={},
+            reason=f"{has} has forwards, {lacks} doesn't report them",
+        )
     if pair.renamed or not cell.nfe:
         return judgement
-    counts = {"forwards": (cell.nfe, base.nfe), **({"rows": (cell.forwarded, base.rows)} if base.rows else {})}
+    counts = {
+        "forwards": (cell.nfe, base.nfe),
+        **({"rows": (cell.forwarded, base.rows)} if base.rows else {}),
+    }
     if not greedy(cell.sampler):
-        rises = {kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()}
+        rises = {
+            kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()
+        }
         return replace(judgement, p={**judgement.p, **rises})
     slower = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
     if not slower and all(new == old for new, old in counts.values()):
         return judgement
     news, olds = np.array(list(counts.values())).swapaxes(0, 1)  # each (kinds, samples)
     changed = [cell.indices[i] for i in np.flatnonzero((news != olds).any(axis=0))[:5]]
-    means = (f"{old:.4g} → {new:.4g}" for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True))
+    means = (
+        f"{old:.4g} → {new:.4g}"
+        for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True)
+    )
     more = (news - olds).sum(axis=1)
     reason = (
-        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, "
-        f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
+        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, tokens per step"
+        f" {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
     )
-    intended = "; if the speed-up is intended, update the baseline" if more.min() < 0 and more.max() <= 0 else ""
+    intended = (
+        "; if the speed-up is intended, update the baseline"
+        if more.min() < 0 and more.max() <= 0
+        else ""
+    )
     return replace(judgement, status="slower", reason=f"{reason}{intended}")
 
 
 def _decided(judgement: Judgement, level: float) -> Judgement:
     """The judgement by its adjusted p-values: significant ones fail."""
-    paired, significant = judgement.paired, {kind: p for kind, p in judgement.p.items() if p <= level}
+    paired = judgement.paired
+    significant = {kind: p for kind, p in judgement.p.items() if p <= level}
     if "score" in significant:
         flips = f"{len(paired.worse)} worse, {len(paired.better)} better of {paired.n}"
         slower = f"; also {judgement.reason}" if judgement.status == "slower" else ""
@@ -189,24 +243,51 @@ def _decided(judgement: Judgement, level: float) -> Judgement:
         reason = f"{change} ({flips}, one-sided p = {significant['score']:.2g}){slower}"
         return replace(judgement, status="worse", reason=reason)
     for kind, p in significant.items():
-        return replace(judgement, status="slower", reason=f"more {kind} than the baseline (one-sided p = {p:.2g})")
+        return replace(
+            judgement,
+            status="slower",
+            reason=f"more {kind} than the baseline (one-sided p = {p:.2g})",
+        )
     return judgement
 
 
 def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    model, task, sampler, *level = cell_id.rsplit("/", 3 if ":" in cell_id.rpartition("/")[2] else 2)
-    factors = [word for one in level for part in one.split("+") for word in ("--factor", part.replace(":", "="))]
-    words = ("--model", model, "--task", task, "--sampler", sampler, *factors, "--sample", str(sample))
+    model, task, sampler, *level = cell_id.rsplit(
+        "/", 3 if ":" in cell_id.rpartition("/")[2] else 2
+    )
+    factors = [
+        word
+        for one in level
+        for part in one.split("+")
+        for word in ("--factor", part.replace(":", "="))
+    ]
+    words = (
+        "--model",
+        model,
+        "--task",
+        task,
+        "--sampler",
+        sampler,
+        *factors,
+        "--sample",
+        str(sample),
+    )
     return command_line(["pytest", "benches", *words])
 
 
-def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
-    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with commands, drops."""
+def gate_text(
+    verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8
+) -> str:
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with
+    commands, drops.
+    """
     failures = []
     for cell in (cell for statuses in FAILED for cell in verdict.of(*statuses)):
         flips = f"\n           {_flips(cell, rerun)}" if cell.paired.worse else ""
-        failures.append(f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}")
+        failures.append(
+            f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}"
+        )
     passed = [cell for cell in verdict.of("passed") if cell.paired.worse or cell.paired.better]
     flipped = [f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}" for cell in passed]
     lines = [_headline(verdict, name), *listed(failures, limit)]
@@ -223,40 +304,61 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
     lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), "", *header]
     commands = []
     for cell in verdict.judgements:
-        wrong, right = cell.paired.worse, cell.paired.better
+        wrong = cell.paired.worse
+        right = cell.paired.better
         if not cell.ok or cell.status == "new" or wrong or right:
             about = f"{code(cell.id, cell=True)} | {cell.status} | {md(cell.reason, 600)}"
             lines.append(f"| {about} | {some(wrong, LISTED)} | {some(right, LISTED)} |")
         commands += [printable(rerun(cell.id, sample), 1000) for sample in wrong[:LISTED]]
     if commands:
-        lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
+        lines += [
+            "",
+            f"Rerun the newly wrong samples (the first {LISTED} of each cell):",
+            "",
+            "```",
+            *commands,
+            "```",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def power_text(verdict: Verdict) -> str:
-    """The smallest true drop that these tests detect with 80 % power in one cell, in a sentence: in the cell with the
-    fewest samples if no answer improves, and at this run's rate of two-way flips; of means over seeds and graded scores
-    in the cell where it is largest. All at Holm's strictest level."""
+    """The smallest true drop that these tests detect with 80 % power in one cell, in a sentence: in
+    the cell with the fewest samples if no answer improves, and at this run's rate of two-way flips;
+    of means over seeds and graded scores in the cell where it is largest. All at Holm's strictest
+    level.
+    """
     compared = [judgement.paired for judgement in verdict.judgements if judgement.p]
     if not compared:
         return "nothing was compared, so no drop is detectable"
-    n, strictest = min(paired.n for paired in compared), verdict.level / verdict.tests
+    n = min(paired.n for paired in compared)
+    strictest = verdict.level / verdict.tests
     binary = [paired for paired in compared if paired.binary]
     flips = sum(min(len(paired.worse), len(paired.better)) for paired in binary)
     churn = min(0.45, flips / max(1, sum(paired.n for paired in binary)))
     drops = [detectable_drop(n, churn=rate, level=strictest) for rate in (0.0, churn)]
     points = ["" if drop is None else f"{100 * drop:.1f} points" for drop in drops]
-    shifts = [detectable_shift(paired.n, paired.spread, level=strictest) for paired in compared if not paired.binary]
+    shifts = [
+        detectable_shift(paired.n, paired.spread, level=strictest)
+        for paired in compared
+        if not paired.binary
+    ]
     graded = max((shift for shift in shifts if shift is not None), default=0.0)
     text = (
-        f"at {counted(n, 'sample')} and {counted(verdict.tests, 'test')} (Holm, {100 * verdict.level:g} % false alarms "
-        f"per run) {f'a drop of {points[0]}' if points[0] else 'no drop'} is detectable in one cell with 80 % power, "
-        "assuming no answer improves"
+        f"at {counted(n, 'sample')} and {counted(verdict.tests, 'test')} (Holm,"
+        f" {100 * verdict.level:g} % false alarms per run)"
+        f" {f'a drop of {points[0]}' if points[0] else 'no drop'} is detectable in one cell with 80"
+        " % power, assuming no answer improves"
     )
     if churn:
-        text += f", and {points[1] or 'none'} at this run's rate of two-way flips ({100 * churn:.1f} %)"
+        text += (
+            f", and {points[1] or 'none'} at this run's rate of two-way flips ({100 * churn:.1f} %)"
+        )
     if graded:
-        text += f"; for means over seeds and graded scores up to {100 * graded:.1f} points, depending on the cell"
+        text += (
+            f"; for means over seeds and graded scores up to {100 * graded:.1f} points, depending"
+            " on the cell"
+        )
     return text
 
 
@@ -272,8 +374,11 @@ def _headline(verdict: Verdict, name: str) -> str:
 
 def _flips(cell: Judgement, rerun: Rerun) -> str:
     """The flipped samples, and the command for the first that is newly wrong, if there is one."""
-    wrong, right = cell.paired.worse, cell.paired.better
+    wrong = cell.paired.worse
+    right = cell.paired.better
     kinds = "; ".join(
-        f"{kind} {some(ids, LISTED)}" for kind, ids in (("newly wrong", wrong), ("newly right", right)) if ids
+        f"{kind} {some(ids, LISTED)}"
+        for kind, ids in (("newly wrong", wrong), ("newly right", right))
+        if ids
     )
     return f"{kinds}: {printable(rerun(cell.id, wrong[0]), 1000)}" if wrong else kinds

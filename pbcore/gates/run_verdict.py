@@ -1,4 +1,6 @@
-"""The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
+"""The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no
+pytest.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +22,9 @@ from pbcore.text import listed
 
 @dataclass(slots=True)
 class Ruling:
-    """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's step summary."""
+    """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's
+    step summary.
+    """
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -28,7 +32,9 @@ class Ruling:
 
 
 def check_gates(settings: Settings) -> None:
-    """Raises InputError for baselines, floors and bases that can't be read: before the run, not after it."""
+    """Raises InputError for baselines, floors and bases that can't be read: before the run, not
+    after it.
+    """
     _given(settings)
     if settings.against is not None:
         with _naming("--against"):
@@ -53,10 +59,15 @@ def _naming(option: str) -> Iterator[None]:
         raise InputError(f"{option}: {error}") from error
 
 
-def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
-    """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)` gives the command
-    that runs one sample again; `say` shows which cell is being timed."""
-    settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
+def rule(
+    plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]
+) -> Ruling:
+    """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)`
+    gives the command that runs one sample again; `say` shows which cell is being timed.
+    """
+    settings = plan.settings
+    ruling = Ruling()
+    stored = run.read_cells()
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():
         _rule_on_gate(path, judge(stored, baseline, settings.gate_level, floors), rerun, ruling)
@@ -64,7 +75,9 @@ def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[s
     if floors:
         _rule_on_floors(floors, stored, ruling)
     if settings.gate_time is not None:
-        gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
+        gated = (
+            {name for baseline in baselines.values() for name in baseline} if baselines else None
+        )
         _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
     if settings.update_baseline is not None:
         _update(settings.update_baseline, stored, complete, ruling)
@@ -72,20 +85,35 @@ def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[s
 
 
 def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
-    """The ruling on a run without any cell. Verdicts that the command line requests (the options, as written there)
-    fail; those that only the ini file sets are reported as unused: the project's other tests run under it, too."""
+    """The ruling on a run without any cell. Verdicts that the command line requests (the options,
+    as written there) fail; those that only the ini file sets are reported as unused: the project's
+    other tests run under it, too.
+    """
     if not requested:
-        return Ruling([f"no cell in this run: the gates and floors that {ini} sets were not applied"])
-    reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"
-    return Ruling([f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"])
+        return Ruling(
+            [f"no cell in this run: the gates and floors that {ini} sets were not applied"]
+        )
+    reason = (
+        f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths,"
+        " -k and --task"
+    )
+    return Ruling(
+        [f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"]
+    )
 
 
 def _rule_on_gate(path: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) -> None:
     ruling.text.append(gate_text(verdict, str(path), rerun))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
-    failures = [(f"{path}::{one.id}", f"{one.status}: {one.reason}") for one in verdict.judgements if not one.ok]
+    failures = [
+        (f"{path}::{one.id}", f"{one.status}: {one.reason}")
+        for one in verdict.judgements
+        if not one.ok
+    ]
     if not verdict.tests and not failures:
-        failures = [(str(path), "the baseline has no row for any cell of this run, so nothing was judged")]
+        failures = [
+            (str(path), "the baseline has no row for any cell of this run, so nothing was judged")
+        ]
         ruling.text.append(f"gate FAILED against {path}: {failures[0][1]}")
     ruling.failures += failures
 
@@ -96,7 +124,10 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     cells = {entry.cell.id for entry in stored}
     unmatched = sum(name not in cells for name, _ in broken)
     title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, "
-    title += f"{counted(len(broken) - unmatched, 'cell')} below{f', {unmatched} without a cell' if unmatched else ''}"
+    title += (
+        f"{counted(len(broken) - unmatched, 'cell')}"
+        f" below{f', {unmatched} without a cell' if unmatched else ''}"
+    )
     ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
     lines = [f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]
     ruling.markdown.append("\n".join(lines) + "\n")
@@ -107,7 +138,9 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
     for timings in bases:
         ruling.text += timings.lines()
         ruling.markdown.append(timings.markdown())
-        ruling.failures += [(f"time against {timings.base}::{name}", reason) for name, reason in timings.slower]
+        ruling.failures += [
+            (f"time against {timings.base}::{name}", reason) for name, reason in timings.slower
+        ]
     if not any(verdict.judged for timings in bases for verdict in timings.verdicts.values()):
         reason = "no cell's time could be judged, for the reasons given with each base"
         ruling.text.append(f"timing FAILED: {reason}")
@@ -118,7 +151,9 @@ def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ru
     try:
         if not complete:
             raise InputError("no baseline written: the run is not complete")
-        ruling.text.append(f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})")
+        ruling.text.append(
+            f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})"
+        )
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))

@@ -1,4 +1,6 @@
-"""Capabilities of models, known before loading: unsupported combinations are left out of the grid and counted."""
+"""Capabilities of models, known before loading: unsupported combinations are left out of the grid
+and counted.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ from pbcore.theory.distributions import supports
 
 
 class _Own(NamedTuple):
-    """A family that decodes by itself: policies whose names it reads, an example, whether it keeps given tokens, and
-    the samplers that it runs in place of a profile's."""
+    """A family that decodes by itself: policies whose names it reads, an example, whether it keeps
+    given tokens, and the samplers that it runs in place of a profile's.
+    """
 
     policies: tuple[str, ...]
     example: str
@@ -47,8 +50,9 @@ def served(model: str) -> bool:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What one model can run. `why_not` and what is named `no_…` give the reason that excludes a combination, or None
-    if the model can run it, or if only its `check` knows."""
+    """What one model can run. `why_not` and what is named `no_…` give the reason that excludes a
+    combination, or None if the model can run it, or if only its `check` knows.
+    """
 
     model: str  # as the user names it
 
@@ -66,35 +70,55 @@ class Capabilities:
 
     @property
     def may_decode_itself(self) -> bool:
-        """Whether it reads sampler names in its own way; of a user's own model only its `check` knows."""
+        """Whether it reads sampler names in its own way; of a user's own model only its `check`
+        knows.
+        """
         # The samplers of `causal` are known.
         return self.entry.served or self.entry.family in (*OWN_BATCHES, "user", "unknown")
 
     @property
     def own_samplers(self) -> tuple[str, ...]:
-        """The samplers that it has instead of the profile's; none for models that run the profile's."""
+        """The samplers that it has instead of the profile's; none for models that run the
+        profile's.
+        """
         return self.entry.samplers or (self._own.samplers if self._own else ())
 
     def why_not(self, task: str, name: SamplerName) -> str | None:
         """Of a sampler, for this task."""
-        entry, own, model = self.entry, self._own, self.model
+        entry = self.entry
+        own = self._own
+        model = self.model
         if entry.served:
             reason = entry.refuses(name)
-            return None if reason is None else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
+            return (
+                None
+                if reason is None
+                else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
+            )
         if entry.family in ("user", "unknown"):
             return None
         if own is not None:
             if name.policy in own.policies:
                 return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
             names = " and ".join(own.policies)
-            return f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler {own.example}"
+            return (
+                f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler"
+                f" {own.example}"
+            )
         if not _in_the_loop(str(name)):
             return f"{model} × {name}: a sampler for models that decode by themselves"
         if entry.family == "masked" and self._block is not None:
             reason = why_not_in_blocks(self._block, traits(policy(name)), name)
-            return None if reason is None else f"{model} × {name}: it decodes block by block, and {reason}"
+            return (
+                None
+                if reason is None
+                else f"{model} × {name}: it decodes block by block, and {reason}"
+            )
         if entry.family == "ideal" and not supports(task):
-            return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no ideal model"
+            return (
+                f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no"
+                " ideal model"
+            )
         if entry.family == "ideal" and name.cache:
             return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
         return None
@@ -106,7 +130,10 @@ class Capabilities:
         task = load_task()
         if all(sample.canvas is None for sample in task.samples):
             return None
-        return f"{self.model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
+        return (
+            f"{self.model} × {task.category}: infilling, and a model that decodes by itself can't"
+            " keep given tokens"
+        )
 
     def no_factor(self, level: str) -> str | None:
         """Of a level whose factors mean nothing to the model."""
@@ -117,20 +144,30 @@ class Capabilities:
         return f"{self.model} × --factor dtype: it has no weights" if weightless else None
 
     def no_such_asking(self, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
-        """Of a task asked in steps (`cot`: those of the run, beside tasks that ask for them by themselves), or with the
-        run's `max_new_tokens`."""
+        """Of a task asked in steps (`cot`: those of the run, beside tasks that ask for them by
+        themselves), or with the run's `max_new_tokens`.
+        """
         spec = task_spec(task)
-        if max_new_tokens and spec.fixed is not None and not spec.infills:  # a given canvas has no length to choose
-            return f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval takes --gen_kwargs"
+        if (
+            max_new_tokens and spec.fixed is not None and not spec.infills
+        ):  # a given canvas has no length to choose
+            return (
+                f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval"
+                " takes --gen_kwargs"
+            )
         if cot and spec.fixed is not None:
             return f"{spec.category} with --cot: {spec.fixed}, which leaves no room for steps"
         if (cot or spec.cot) and self.entry.family == "ideal":
-            return f"{self.model} × chain of thought: it knows the right answers, and no steps that lead to them"
+            return (
+                f"{self.model} × chain of thought: it knows the right answers, and no steps that"
+                " lead to them"
+            )
         return None
 
     def no_words(self, task: Task) -> str | None:
-        """Of a task whose prompts an embedded model can't read, since its vocabulary holds the words of the package's
-        own data. Other models can spell any word."""
+        """Of a task whose prompts an embedded model can't read, since its vocabulary holds the
+        words of the package's own data. Other models can spell any word.
+        """
         entry = self.entry
         if not entry.embedded or entry.folder is None:
             return None
@@ -139,7 +176,9 @@ class Capabilities:
             for sample in task.samples:
                 tokenizer.chat(sample.messages)
         except ModelError:
-            covers = "its vocabulary covers the package's own data, and these prompts have other words"
+            covers = (
+                "its vocabulary covers the package's own data, and these prompts have other words"
+            )
             return f"{self.model} × {task.name}: {covers}"
         return None
 

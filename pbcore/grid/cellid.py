@@ -1,5 +1,6 @@
-"""A cell's name, `model/task/sampler`, as in node ids and records; a level of factors follows (`/batch-size:8`) where a
-run has them, and `/17` at its end names one sample."""
+"""A cell's name, `model/task/sampler`, as in node ids and records; a level of factors follows
+(`/batch-size:8`) where a run has them, and `/17` at its end names one sample.
+"""
 
 import re
 from collections.abc import Collection
@@ -10,8 +11,9 @@ _BRACKET = re.compile(r"\[(?P<name>[^\[\]]+/[^\[\]]+/[^\[\]]+)\]$")
 
 @dataclass(frozen=True, slots=True)
 class CellName:
-    """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an item of the
-    drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors."""
+    """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an
+    item of the drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors.
+    """
 
     model: str
     task: str
@@ -34,18 +36,23 @@ class CellName:
 
     @property
     def item_id(self) -> str:
-        """What stands in the node id: the record's id, and the sample's number in the drill-down."""
+        """What stands in the node id: the record's id, and the sample's number in the
+        drill-down.
+        """
         return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
 
 
 def parse(text: str, tasks: Collection[str]) -> CellName | None:
-    """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold slashes."""
+    """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold
+    slashes.
+    """
     from pbcore.tasks.naming import short
 
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
-    sampler, by_short = parts.pop() if parts else "", {short(task): task for task in tasks}
+    sampler = parts.pop() if parts else ""
+    by_short = {short(task): task for task in tasks}
     for words in (2, 1):
         task = by_short.get("/".join(parts[-words:]))
         if task is not None and len(parts) > words:

@@ -1,4 +1,6 @@
-"""Costs of cells: forwards of a sampler, a cell's relative cost by name and samples, the remaining time of a run."""
+"""Costs of cells: forwards of a sampler, a cell's relative cost by name and samples, the remaining
+time of a run.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,13 +19,17 @@ from pbcore.names import SamplerName, SamplerNameError, parse
 
 SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
 LEAST = 2e-4  # seconds of a forward whatever the model, about
-TOKEN = re.compile(r"[^\W\d_]+|\d|_|[^\w\s]+|\n")  # words, digits, runs of signs, line ends: about a tokenizer's tokens
+TOKEN = re.compile(
+    r"[^\W\d_]+|\d|_|[^\w\s]+|\n"
+)  # words, digits, runs of signs, line ends: about a tokenizer's tokens
 SEEN = 20  # samples of a task that are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Forwards:
-    """Forwards of one sample: `low` and `high` bounds, equal where the sampler's rule fixes their number."""
+    """Forwards of one sample: `low` and `high` bounds, equal where the sampler's rule fixes their
+    number.
+    """
 
     low: int
     high: int
@@ -41,12 +47,16 @@ class Forwards:
 def forwards(name: SamplerName, tokens: int) -> Forwards:
     """The forwards that a sampler takes for `tokens` masked tokens.
 
-    A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take at least one a block,
-    and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early. Samplers that ask
-    about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
-    have is up to the sampler. One that looks ahead takes at most what it takes without."""
+    A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take
+    at least one a block, and at most one a token, or what they declare as their cap. `+eos_stop`
+    can end any of them early. Samplers that ask about what-if rows (`asks`) may take further
+    forwards in each step, up to one a slot and one; how many rows these have is up to the sampler.
+    One that looks ahead takes at most what it takes without.
+    """
     size = min(name.block or tokens, tokens)
-    blocks, steps, declared = -(-tokens // size), _steps(name, size), _traits(name)
+    blocks = -(-tokens // size)
+    steps = _steps(name, size)
+    declared = _traits(name)
     cap = size if declared is None or declared.cap is None else declared.cap(size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
     if name.ahead:
@@ -71,7 +81,9 @@ def _steps(name: SamplerName, size: int) -> int | None:
 
 
 def asks(name: SamplerName) -> bool:
-    """Whether a sampler asks about what-if rows or looks ahead, so that it forwards more canvases than its forwards."""
+    """Whether a sampler asks about what-if rows or looks ahead, so that it forwards more canvases
+    than its forwards.
+    """
     declared = _traits(name)
     return bool(name.ahead) or (declared is not None and "probe" in declared.needs)
 
@@ -84,32 +96,43 @@ def _traits(name: SamplerName) -> Traits | None:
         return None
 
 
-def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")) -> Callable[[CellName], float]:
-    """Cell → samples × forwards × what a forward of its model costs over prompt and answer. `number` says which number
-    of forwards is meant where the sampler decides it itself."""
+def weights(
+    plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")
+) -> Callable[[CellName], float]:
+    """Cell → samples × forwards × what a forward of its model costs over prompt and answer.
+    `number` says which number of forwards is meant where the sampler decides it itself.
+    """
 
     def weight(cell: CellName) -> float:
         samples = plan.task(cell.task, cell.model).samples
         if cell.sample is not None or not samples:
             return 1.0
-        name, total = parse(cell.sampler), 0.0
+        name = parse(cell.sampler)
+        total = 0.0
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
-            total += number(forwards(name, tokens)) * (LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED)
+            total += number(forwards(name, tokens)) * (
+                LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
+            )
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache
     def prompts(task: str, model: str) -> list[int]:
         seen = plan.task(task, model).samples[:SEEN]
-        return [sum(len(TOKEN.findall(message["content"])) for message in sample.messages) for sample in seen]
+        return [
+            sum(len(TOKEN.findall(message["content"])) for message in sample.messages)
+            for sample in seen
+        ]
 
     return weight
 
 
 @cache
 def size(model: str) -> float:
-    """The number of parameters, about; 0 for a model without weights, or whose size isn't known before it is loaded."""
+    """The number of parameters, about; 0 for a model without weights, or whose size isn't known
+    before it is loaded.
+    """
     entry = resolve_model(model)
     if entry.folder is None:
         return 0.0
@@ -118,13 +141,15 @@ def size(model: str) -> float:
 
 
 class Clock:
-    """Estimates the time left of a run, in which several cells may run at once, from the finished cells. Seconds
-    throughout.
+    """Estimates the time left of a run, in which several cells may run at once, from the finished
+    cells. Seconds throughout.
 
-    A cell's `weight` is proportional to its cost as far as it is known beforehand. A cell takes what the same sampler
-    took on other tasks of its model, scaled by their weights; where none is done, what its policy took a unit of
-    weight; else its model, else any. So it holds for adaptive samplers, whose forwards nobody knows beforehand, and
-    where cells share forwards and the later ones of a task are cheap."""
+    A cell's `weight` is proportional to its cost as far as it is known beforehand. A cell takes
+    what the same sampler took on other tasks of its model, scaled by their weights; where none is
+    done, what its policy took a unit of weight; else its model, else any. So it holds for adaptive
+    samplers, whose forwards nobody knows beforehand, and where cells share forwards and the later
+    ones of a task are cheap.
+    """
 
     def __init__(self, weight: Callable[[CellName], float]) -> None:
         self._weight = cache(lambda cell: max(weight(cell), 1e-9))
@@ -137,7 +162,9 @@ class Clock:
         self._at_once = max(self._at_once, cells)
 
     def done(self, cell: CellName, whole: float, call: float) -> None:
-        """A cell is done: `call` seconds of its test itself, `whole` with what came before and after it."""
+        """A cell is done: `call` seconds of its test itself, `whole` with what came before and
+        after it.
+        """
         for key in _keys(cell):
             seconds, weight = self._spent.get(key, (0.0, 0.0))
             self._spent[key] = seconds + call, weight + self._weight(cell)
@@ -148,8 +175,12 @@ class Clock:
         seconds, weight = next(self._spent[key] for key in _keys(cell) if key in self._spent)
         return seconds / weight * self._weight(cell)
 
-    def left(self, waiting: Collection[CellName], running: Mapping[CellName, float]) -> float | None:
-        """Time until all cells are done, None before any is; `running`: how long each cell that runs has taken."""
+    def left(
+        self, waiting: Collection[CellName], running: Mapping[CellName, float]
+    ) -> float | None:
+        """Time until all cells are done, None before any is; `running`: how long each cell that
+        runs has taken.
+        """
         if not self._overheads:
             return None
         # The model's load and the first imports come once, so the usual overhead is the median.
@@ -160,4 +191,9 @@ class Clock:
 
 def _keys(cell: CellName) -> tuple[tuple[str, ...], ...]:
     """Keys of cells similar to this one, from the closest to the farthest."""
-    return (cell.model, cell.sampler), (cell.model, "", cell.sampler.partition("-")[0]), (cell.model, "", ""), ()
+    return (
+        (cell.model, cell.sampler),
+        (cell.model, "", cell.sampler.partition("-")[0]),
+        (cell.model, "", ""),
+        (),
+    )

@@ -1,8 +1,9 @@
 """Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
-Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
-with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards of
-rows that they are. Nothing is recorded."""
+Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one
+sample of each category with every sampler; the bounds that hold in any case stand beside what it
+gives. What-if rows count as the forwards of rows that they are. Nothing is recorded.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,8 +31,9 @@ PATIENCE = 60.0  # seconds for the probe of one category
 
 
 class Probe(NamedTuple):
-    """What one sample of a category took: sampler → forwards and rows for each masked token, and the share of the
-    forwards that a store leaves to be computed (1 without one)."""
+    """What one sample of a category took: sampler → forwards and rows for each masked token, and
+    the share of the forwards that a store leaves to be computed (1 without one).
+    """
 
     rates: dict[str, float]
     rows: dict[str, float]
@@ -40,9 +42,10 @@ class Probe(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Estimated cost of a cell, or of several together. Forwards are those of single rows, seconds those of decoding
-    alone. `fixed` forwards are exact; of the others, and of the seconds, there are three numbers: what the probe gives,
-    and the bounds, least and most."""
+    """Estimated cost of a cell, or of several together. Forwards are those of single rows, seconds
+    those of decoding alone. `fixed` forwards are exact; of the others, and of the seconds, there
+    are three numbers: what the probe gives, and the bounds, least and most.
+    """
 
     answers: int
     fixed: int
@@ -55,9 +58,12 @@ class Cost(NamedTuple):
 
 
 def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Iterator[str]:
-    """The bill of one loaded model's cells in words, with how its forwards are run. Raises ValueError for a model that
-    doesn't decode in the loop."""
-    denoiser, costs, forward = complete(model), [], []
+    """The bill of one loaded model's cells in words, with how its forwards are run. Raises
+    ValueError for a model that doesn't decode in the loop.
+    """
+    denoiser = complete(model)
+    costs = []
+    forward = []
     for category in dict.fromkeys(cell.category for cell in cells):
         mine = [cell for cell in cells if cell.category == category]
         probe = _probe(plan, denoiser, mine)
@@ -65,17 +71,23 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
             samples = plan.task(task, cells[0].model).samples
             forward.append(_forward_seconds(denoiser, samples, plan.settings.rows))
             samplers = [cell.sampler for cell in mine if cell.task == task]
-            costs += [_cost(name, samples, len(plan.settings.seed), probe, forward[-1]) for name in samplers]
+            costs += [
+                _cost(name, samples, len(plan.settings.seed), probe, forward[-1])
+                for name in samplers
+            ]
     cost = Cost(*(sum(parts) for parts in zip(*costs, strict=True)))
     expected, least, most = cost.adaptive
     asked = cost.fixed + expected + cost.rows
     yield f"{cells[0].model}: {counted(len(cells), 'cell')}, {counted(cost.answers, 'answer')}"
-    adaptive = f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to {most:,.0f}"
+    adaptive = (
+        f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to {most:,.0f}"
+    )
     yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if most else ''}"
     if cost.rows:
         yield (
-            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
-            f"{cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
+            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence,"
+            f" of {cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on"
+            " a GPU at batch 1"
         )
     if plan.settings.sharing and asked:
         yield (
@@ -84,42 +96,61 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         )
     if cost.unprobed:
         unprobed = counted(cost.unprobed, "cell")
-        yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
-    yield f"  a forward takes {1000 * min(forward):.2f} to {1000 * max(forward):.2f} ms a row ({batch})"
+        yield (
+            f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds"
+            " counts"
+        )
+    yield (
+        f"  a forward takes {1000 * min(forward):.2f} to {1000 * max(forward):.2f} ms a row"
+        f" ({batch})"
+    )
     about, low, high = map(_duration, cost.seconds)
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
 def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
-    name, rate = parse(sampler), probe.rates.get(sampler)
-    fixed, adaptive, calls, rows = 0, np.zeros(3), 0.0, 0.0
+    name = parse(sampler)
+    rate = probe.rates.get(sampler)
+    fixed = 0
+    adaptive = np.zeros(3)
+    calls = 0.0
+    rows = 0.0
     for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
-        bounds, answers = forwards(name, tokens), seeds * count
+        bounds = forwards(name, tokens)
+        answers = seeds * count
         if asks(name):
             calls += answers * probe.rates[sampler] * tokens
             rows += answers * probe.rows[sampler] * tokens
         elif bounds.exact:
             fixed += answers * bounds.low
         else:
-            guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
+            guess = (
+                bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
+            )
             adaptive += answers * np.array([guess, bounds.low, bounds.high])
     left = probe.computed if sampler in probe.shareable else 1.0
     computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows  # at most, nothing is shared
     unprobed = bool(adaptive.any()) and rate is None
-    return Cost(seeds * len(samples), fixed, adaptive, calls, rows, computed[0], computed * each, unprobed)
+    return Cost(
+        seeds * len(samples), fixed, adaptive, calls, rows, computed[0], computed * each, unprobed
+    )
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
-    """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
-    PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
-    decoded in any case, as no bound holds for their rows."""
-    settings, first = plan.settings, dict[str, CellName]()
+    """Decodes the first sample of the category's first task with each of its samplers, sharing
+    forwards, for at most PATIENCE seconds; without sharing those alone whose forwards aren't known.
+    Samplers that ask about what-if rows are decoded in any case, as no bound holds for their rows.
+    """
+    settings = plan.settings
+    first = dict[str, CellName]()
     for cell in cells:
         if cell.task == cells[0].task or asks(parse(cell.sampler)):
             first.setdefault(cell.sampler, cell)
     shared = [name for name in first if shareable(model, policy(parse(name)), parse(name))]
     store = ForwardStore(model) if shared else None
-    rates, rows, begun = {}, {}, perf_counter()
+    rates = {}
+    rows = {}
+    begun = perf_counter()
     for name, cell in first.items():
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
@@ -135,8 +166,9 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
 
 
 def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
-    """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
-    median of TIMED times."""
+    """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in
+    about STEPS steps, the median of TIMED times.
+    """
     import torch
 
     batch = samples[: batch_size or default_batch(model)]

@@ -1,8 +1,10 @@
-"""Levels of factors: `--factor threads=1,2 --factor dtype=float32,bfloat16` runs each cell under the four combinations.
-A level is written `threads:2+dtype:bfloat16`, the last part of a cell's id, which pytest's -k accepts.
+"""Levels of factors: `--factor threads=1,2 --factor dtype=float32,bfloat16` runs each cell under
+the four combinations. A level is written `threads:2+dtype:bfloat16`, the last part of a cell's id,
+which pytest's -k accepts.
 
-A factor is an option declared with `varies`. Rows at a time are part of the sampler's name instead (`+x8`), and seeds
-of one record."""
+A factor is an option declared with `varies`. Rows at a time are part of the sampler's name instead
+(`+x8`), and seeds of one record.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -17,22 +19,28 @@ FACTORS = {option.name: option for option in OPTIONS if option.varies}
 
 
 def levels(given: Sequence[str]) -> list[str]:
-    """The combinations of the values that `--factor` was given (`name=a,b`), the first factor's outermost; one empty
-    level without any.
+    """The combinations of the values that `--factor` was given (`name=a,b`), the first factor's
+    outermost; one empty level without any.
 
-    Raises InputError for an unknown factor, one given twice, and a value that its option doesn't have."""
+    Raises InputError for an unknown factor, one given twice, and a value that its option doesn't
+    have.
+    """
     varied: dict[str, list[str]] = {}
     for text in given:
         name, _, values = text.partition("=")
         if name in varied or not values:
-            raise InputError(f"--factor {text}: give each factor once, with its levels: {name or 'threads'}=1,2")
+            raise InputError(
+                f"--factor {text}: give each factor once, with its levels: {name or 'threads'}=1,2"
+            )
         varied[name] = list(dict.fromkeys(str(_value(name, value)) for value in values.split(",")))
     pairs = ([f"{name}:{value}" for value in of] for name, of in varied.items())
     return ["+".join(level) for level in product(*pairs)]
 
 
 def factors_of(level: str) -> dict[str, Any]:
-    """Factor → value of a level as it stands in a cell's id. Raises InputError for one that can't be meant."""
+    """Factor → value of a level as it stands in a cell's id. Raises InputError for one that can't
+    be meant.
+    """
     parts = (part.partition(":") for part in filter(None, level.split("+")))
     return {name: _value(name, value) for name, _, value in parts}
 

@@ -1,4 +1,6 @@
-"""Settings as options of the command line and of ini files, and their kinds of values, read from text."""
+"""Settings as options of the command line and of ini files, and their kinds of values, read from
+text.
+"""
 
 import re
 from argparse import SUPPRESS, ArgumentTypeError
@@ -35,7 +37,9 @@ class Option:
     const: Any = None  # the value if it is given without an argument
     negated: bool = False  # a switch with a counterpart, `--no-name`
     recorded: bool = True  # among the options of a record; others have a field of their own there
-    varies: bool = False  # cells can be run under several of its values (`--factor`, grid/levels.py)
+    varies: bool = (
+        False  # cells can be run under several of its values (`--factor`, grid/levels.py)
+    )
 
     @property
     def name(self) -> str:
@@ -46,14 +50,17 @@ class Option:
         return f"pbcore_{self.field}"
 
     def read(self, stated: Any) -> Any:
-        """The value that a file states. Raises argparse.ArgumentTypeError for one that the option doesn't have."""
+        """The value that a file states. Raises argparse.ArgumentTypeError for one that the option
+        doesn't have.
+        """
         if self.kind is None:
             return bool(stated)
         return tuple(map(self.kind, stated)) if self.many else self.kind(str(stated))
 
     def add(self, addoption: Callable[..., Any], flag: str, text: str) -> None:
-        """Adds one flag of the option, by a method of argparse or of pytest's option groups. Raises ValueError or
-        argparse.ArgumentError (by pytest's version) if the flag is taken."""
+        """Adds one flag of the option, by a method of argparse or of pytest's option groups. Raises
+        ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
+        """
         if self.kind is None:
             addoption(flag, dest=self.dest, action="store_true", default=None, help=text)
             if self.negated:
@@ -65,19 +72,28 @@ class Option:
         kinds = "DIR" if self.kind is Path else getattr(self.kind, "metavar", None)
         more["metavar"] = self.metavar or kinds or self.name.upper()
         action = "append" if self.many else "store"
-        addoption(flag, dest=self.dest, action=action, type=self.kind, default=None, help=text, **more)
+        addoption(
+            flag, dest=self.dest, action=action, type=self.kind, default=None, help=text, **more
+        )
 
 
-def option(role: Role, help: str, kind: Callable[[str], Any] | None = str, default: Any = None, **more: Any) -> Any:
-    """A field of Settings with what its option needs, `more` of which are further fields of `Option`; a switch is off
-    and a repeatable option empty unless given, and a negated switch None."""
+def option(
+    role: Role, help: str, kind: Callable[[str], Any] | None = str, default: Any = None, **more: Any
+) -> Any:
+    """A field of Settings with what its option needs, `more` of which are further fields of
+    `Option`; a switch is off and a repeatable option empty unless given, and a negated switch None.
+    """
     if more.get("many") or (kind is None and not more.get("negated")):
         default = () if more.get("many") else False
-    return field(default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}})
+    return field(
+        default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}}
+    )
 
 
 class OptionGroup:
-    """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from this class."""
+    """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from
+    this class.
+    """
 
     __slots__ = ()
 
@@ -88,19 +104,25 @@ class OptionGroup:
 
     @property
     def at_once(self) -> Sequence[int]:
-        """Of models that answer elsewhere: how many requests at a time, if several numbers are to be measured."""
+        """Of models that answer elsewhere: how many requests at a time, if several numbers are to
+        be measured.
+        """
         return ()
 
     def prepare(self) -> None:
         """Makes available what these options name, before the plan is made. Raises InputError."""
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
-        """The tasks that `--task` asks for, those of the integration by their names, once they are available; likewise
-        those that only a node id among pytest's arguments names. Raises InputError."""
+        """The tasks that `--task` asks for, those of the integration by their names, once they are
+        available; likewise those that only a node id among pytest's arguments names. Raises
+        InputError.
+        """
         return patterns
 
     def check(self, settings: Any) -> None:
-        """Raises InputError for options that exclude each other or lack one another, those of `Settings` included."""
+        """Raises InputError for options that exclude each other or lack one another, those of
+        `Settings` included.
+        """
 
 
 def options_of(group: type[Any]) -> list[Option]:
@@ -110,8 +132,10 @@ def options_of(group: type[Any]) -> list[Option]:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value: its form, what reads the pattern's groups (None for what can't be meant), what is said of any
-    other text, and how the help shows it. Raises argparse.ArgumentTypeError that says what to write instead."""
+    """A kind of value: its form, what reads the pattern's groups (None for what can't be meant),
+    what is said of any other text, and how the help shows it. Raises argparse.ArgumentTypeError
+    that says what to write instead.
+    """
 
     pattern: str
     read: Callable[..., T | None]
@@ -127,7 +151,9 @@ class Kind(Generic[T]):
 
 
 def _several(text: str, least: int = 1, distinct: bool = False) -> tuple[int, ...] | None:
-    """`15`, `3-6` or `5,10,20` in rising order; None for no number, one below `least` or, if `distinct`, one twice."""
+    """`15`, `3-6` or `5,10,20` in rising order; None for no number, one below `least` or, if
+    `distinct`, one twice.
+    """
     first, dash, last = text.partition("-")
     numbers = list(range(int(first), int(last) + 1)) if dash else list(map(int, text.split(",")))
     if not numbers or min(numbers) < least or (distinct and len(set(numbers)) < len(numbers)):
@@ -152,9 +178,12 @@ _LIST = r"\d+(?:,\d+)*"
 _SHARE = r"(\d+(?:\.\d+)?)(%?)"
 positive = Kind(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
 natural = Kind(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
-# Each several: seeds of the draws, levels that are each measured by itself, values of n (each task says which it has).
+# Each several: seeds of the draws, levels that are each measured by itself, values of n (each task
+# says which it has).
 seeds = Kind(
-    rf"(\d+-\d+|{_LIST})", lambda text: _several(text, 0, True), "are not seeds; write 0, 0-4 or 3,5,8, each once"
+    rf"(\d+-\d+|{_LIST})",
+    lambda text: _several(text, 0, True),
+    "are not seeds; write 0, 0-4 or 3,5,8, each once",
 )
 levels = Kind(
     f"({_LIST})",
@@ -164,10 +193,17 @@ levels = Kind(
 lengths = Kind(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
 device = Kind("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps", "cpu|cuda|mps")
 shots = Kind("([0-8])", int, "is not a number of solved examples; write 0 to 8", "0-8")
-cot_answer = Kind("(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole")
-shard = Kind(r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight", "I/N")  # (3, 8)
+cot_answer = Kind(
+    "(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole"
+)
+shard = Kind(
+    r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight", "I/N"
+)  # (3, 8)
 amount = Kind(
-    r"([0-9]+(?:\.[0-9]+)?)", lambda text: float(text) or None, "is not a number above 0; write e.g. 1 or 0.5", "GIB"
+    r"([0-9]+(?:\.[0-9]+)?)",
+    lambda text: float(text) or None,
+    "is not a number above 0; write e.g. 1 or 0.5",
+    "GIB",
 )
 share = Kind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
 level = Kind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")

@@ -1,4 +1,6 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, without what a model can't run."""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without what a model
+can't run.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,7 +25,14 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
-from pbcore.tasks import TaskNameError, add_tasks_file, all_task_names, load_task, task_names, task_spec
+from pbcore.tasks import (
+    TaskNameError,
+    add_tasks_file,
+    all_task_names,
+    load_task,
+    task_names,
+    task_spec,
+)
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
@@ -37,8 +46,10 @@ WORD_SETS = "text_writing/w2s_"
 
 @dataclass(frozen=True)
 class Plan:
-    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line
-    name. `drilled`: samples are items of their own. Tasks are loaded once, when their samples are first needed."""
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on
+    the command line name. `drilled`: samples are items of their own. Tasks are loaded once, when
+    their samples are first needed.
+    """
 
     settings: Settings
     profile: Profile
@@ -51,7 +62,9 @@ class Plan:
 
     def limit(self, model: str) -> int | None:
         """The most samples a task for this model; None: all."""
-        limit: int | None = self.settings.limit or self._profile_of(model, "limit", self.profile.limit)
+        limit: int | None = self.settings.limit or self._profile_of(
+            model, "limit", self.profile.limit
+        )
         return limit
 
     def _profile_of(self, model: str, what: str, default: Any) -> Any:
@@ -70,14 +83,24 @@ class Plan:
 
     @cached_property
     def items(self) -> dict[str, CellName]:
-        """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those of node ids."""
+        """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those
+        of node ids.
+        """
         grid = (cell for cell, reason in self._grid if reason is None)
-        items = (item for cell in grid for item in (self._samples(cell) if self.drilled else [cell]))
+        items = (
+            item for cell in grid for item in (self._samples(cell) if self.drilled else [cell])
+        )
         return {name.item_id: name for name in (*items, *self.named)}
 
     def left_out(self, categories: Collection[str]) -> Counter[str]:
-        """Reason → number of the combinations of tasks in these categories that a model can't run."""
-        return Counter(reason for cell, reason in self._grid if reason is not None and cell.category in categories)
+        """Reason → number of the combinations of tasks in these categories that a model can't
+        run.
+        """
+        return Counter(
+            reason
+            for cell, reason in self._grid
+            if reason is not None and cell.category in categories
+        )
 
     @cached_property
     def _grid(self) -> list[tuple[CellName, str | None]]:
@@ -85,17 +108,22 @@ class Plan:
         return [
             found
             for model, task in product(self.models, self.tasks)
-            if self.settings.task or any(fnmatchcase(task, one) for one in self._profile_of(model, "tasks", ["*"]))
+            if self.settings.task
+            or any(fnmatchcase(task, one) for one in self._profile_of(model, "tasks", ["*"]))
             for found in self._combinations(model, task)
         ]
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
-        can, source, factors = Capabilities(model), asked_by(task), levels(self.settings.factor)
+        can = Capabilities(model)
+        source = asked_by(task)
+        factors = levels(self.settings.factor)
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
             unasked = can.no_such_asking(task, self.settings.cot, self.settings.max_new_tokens)
-            return unasked or can.no_infilling(partial(self.task, task)) or self._no_words(can, task)
+            return (
+                unasked or can.no_infilling(partial(self.task, task)) or self._no_words(can, task)
+            )
 
         @cache
         def targets() -> set[int]:
@@ -105,13 +133,20 @@ class Plan:
             if why := can.why_not(task, name) or of_all_samplers():
                 return why
             if name.block and any(count % name.block for count in targets()):
-                return f"{category(task)} × +b{name.block}: blocks of {name.block} don't divide the answers' length"
+                return (
+                    f"{category(task)} × +b{name.block}: blocks of {name.block} don't divide the"
+                    " answers' length"
+                )
             why = None if source is None else source.refuses(self.task(task), name)
             return None if why is None else f"{task} × {name}: {why}"
 
         def too_few(at_once: int) -> str | None:
             number = len(self.task(task, model).samples) if at_once else 0
-            return f"{task} × +x{at_once}: it has {number} samples (--limit)" if at_once > number else None
+            return (
+                f"{task} × +x{at_once}: it has {number} samples (--limit)"
+                if at_once > number
+                else None
+            )
 
         for name in map(_read, self._samplers(can, task)):
             reason = of_sampler(name)
@@ -124,7 +159,11 @@ class Plan:
             return self.samplers
         if can.own_samplers:
             return can.own_samplers
-        lengths = [sample.max_new_tokens for sample in self._each_length(task)] if self.profile.sweeps else [0]
+        lengths = (
+            [sample.max_new_tokens for sample in self._each_length(task)]
+            if self.profile.sweeps
+            else [0]
+        )
         names = self.profile.sampler_names(min(lengths))
         allowed = self._profile_of(can.model, "samplers", names)
         return [name for name in names if name in allowed]
@@ -140,65 +179,99 @@ class Plan:
         return [replace(name, at_once=number) for number in numbers]
 
     def task(self, name: str, model: str = "") -> Task:
-        """A task with this run's samples for a model, one selected by number whatever the limit. Raises InputError."""
+        """A task with this run's samples for a model, one selected by number whatever the limit.
+        Raises InputError.
+        """
         return self._load(name, None if self.numbered else self.limit(model))
 
     def _each_length(self, name: str, model: str = "") -> tuple[Sample, ...]:
-        """Samples of a task with answers of every length that its samples' answers have. Of a task of the paper as it
-        is these are the first ones, and drawing the others would take longer than all the rest of a plan."""
-        settings, spec = self.settings, task_spec(name)
+        """Samples of a task with answers of every length that its samples' answers have. Of a task
+        of the paper as it is these are the first ones, and drawing the others would take longer
+        than all the rest of a plan.
+        """
+        settings = self.settings
+        spec = task_spec(name)
         drawn = name in task_names() and not (settings.n or settings.data_dir or settings.limit)
-        return (self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)).samples
+        return (
+            self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)
+        ).samples
 
     def _load(self, name: str, limit: int | None) -> Task:
         if (name, limit) not in self._loaded:
-            folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
-            seed, asked = self.settings.data_seed, self.asked(name)
+            folder = (
+                self.settings.data_dir if name in task_names() else None
+            )  # the others have no official data
+            seed = self.settings.data_seed
+            asked = self.asked(name)
             try:
-                self._loaded[name, limit] = load_task(name, folder, self.lengths(name), limit, seed=seed, **asked)
+                self._loaded[name, limit] = load_task(
+                    name, folder, self.lengths(name), limit, seed=seed, **asked
+                )
             except (ValueError, OSError) as error:
                 raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
         return self._loaded[name, limit]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
-        """The requested n of lists and word sets; None for a task that has none to choose, or uses its own. A profile's
-        word sets keep their usual number beside lists of an n that no word set has; those that --task names don't."""
+        """The requested n of lists and word sets; None for a task that has none to choose, or uses
+        its own. A profile's word sets keep their usual number beside lists of an n that no word set
+        has; those that --task names don't.
+        """
         requested = self.settings.n
         if requested and task.startswith(WORD_SETS):
             return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """The run's prompt options for a task (those of WAYS that it has), as options of `load_task`."""
+        """The run's prompt options for a task (those of WAYS that it has), as options of
+        `load_task`.
+        """
         return task_spec(task).asked(self.settings.recorded)
 
     def recorded(self, task: str) -> dict[str, Any]:
-        """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
-        return {name: value for name, value in self.settings.recorded.items() if name not in WAYS} | self.asked(task)
+        """The settings that a record of this task keeps, without ways of asking that the task
+        doesn't have.
+        """
+        return {
+            name: value for name, value in self.settings.recorded.items() if name not in WAYS
+        } | self.asked(task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
-        yield from (replace(cell, sample=i) for i in self.settings.sample or [sample.index for sample in samples])
+        yield from (
+            replace(cell, sample=i)
+            for i in self.settings.sample or [sample.index for sample in samples]
+        )
 
     def _no_words(self, can: Capabilities, task: str) -> str | None:
-        """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
+        """Why a model can't read the prompts of data that don't ship with the package; None if it
+        can.
+        """
         own = task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
-        if not (own or asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        if not (
+            own
+            or asked_by(task)
+            or self.settings.data_dir
+            or self.settings.tasks
+            or self.settings.cot
+        ):
             return None
         return can.no_words(self.task(task, can.model))
 
 
 def masked_tokens(sample: Sample) -> int:
-    """How many tokens a sample's answer has to decode: its canvas, or the masks of a canvas that is given in part."""
+    """How many tokens a sample's answer has to decode: its canvas, or the masks of a canvas that is
+    given in part.
+    """
     return sample.max_new_tokens if sample.canvas is None else sample.canvas.count(MASK)
 
 
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole. Raises
-    InputError for what doesn't exist or can't be used, with close matches."""
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a
+    whole. Raises InputError for what doesn't exist or can't be used, with close matches.
+    """
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
     profile = profiles()[settings.profile]
@@ -210,7 +283,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         part.prepare()
     folder = settings.data_dir
     if folder is not None and not folder.is_dir():
-        raise InputError(f"--data-dir {folder}: no such folder; give the one that holds waiting_line/, puzzle/ …")
+        raise InputError(
+            f"--data-dir {folder}: no such folder; give the one that holds waiting_line/, puzzle/ …"
+        )
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
@@ -225,30 +300,57 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
-    if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
+    if settings.gpu and not any(
+        part.elsewhere for part in settings.parts
+    ):  # there, the nodes need it
         check_gpu()
-    whole = Plan(settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named))
+    whole = Plan(
+        settings,
+        profile,
+        tuple(dict.fromkeys(models)),
+        tuple(dict.fromkeys(tasks)),
+        samplers,
+        tuple(named),
+    )
     drilled = settings.per_sample or whole.numbered or (exit_first and not settings.gated)
     plan = replace(whole, drilled=drilled)
-    if settings.cot_answer is not None and not any("cot_answer" in plan.asked(name) for name in plan.tasks):
-        raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
-    if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
+    if settings.cot_answer is not None and not any(
+        "cot_answer" in plan.asked(name) for name in plan.tasks
+    ):
+        raise InputError(
+            "--cot-answer: no task of this run asks for steps; add --cot, or leave it out"
+        )
+    if (
+        settings.n
+        or settings.data_dir
+        or settings.sample
+        or settings.shots is not None
+        or settings.max_new_tokens
+    ):
         # Unusable lengths, folders and samples are reported before anything runs.
         for task in plan.tasks:
             numbers = [sample.index for sample in plan.task(task).samples]
             if missing := set(settings.sample) - set(numbers):
-                raise InputError(f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}")
+                raise InputError(
+                    f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}"
+                )
     return plan
 
 
 def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
-    """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
+    """The tasks among `known` that names, short names or patterns match. Raises InputError with
+    close matches.
+    """
     tasks: list[str] = []
     for pattern in patterns:
         matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
         if not matching:
             near = get_close_matches(pattern, [short(task) for task in known], n=3)
-            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
+            advice = (
+                f"no task {pattern!r}; did you mean {', '.join(near)}?"
+                if near
+                else str(TaskNameError(pattern))
+            )
             raise InputError(f"--task: {advice}")
         tasks += matching
     return tasks
@@ -263,7 +365,9 @@ def _check_model(name: str, option: str = "--model") -> None:
 
 
 def _check_loading(settings: Settings) -> None:
-    """Raises InputError for a draft, an adapter, options of loading or a dtype that can't be used."""
+    """Raises InputError for a draft, an adapter, options of loading or a dtype that can't be
+    used.
+    """
     if settings.draft is not None:
         _check_model(settings.draft, "--draft")
     if settings.adapter is not None:
@@ -285,7 +389,9 @@ def _check_loading(settings: Settings) -> None:
 
 
 def _sampler_of(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may
+    decode by itself.
+    """
     try:
         return str(resolve(text))
     except ValueError as error:

@@ -1,5 +1,6 @@
-"""Runs by name: the grids of `--profile` (data/profiles.yaml), worked out for a canvas length, and the settings of
-papers of `--preset` (data/presets.yaml), each with its source."""
+"""Runs by name: the grids of `--profile` (data/profiles.yaml), worked out for a canvas length, and
+the settings of papers of `--preset` (data/presets.yaml), each with its source.
+"""
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,10 @@ from pbcore.registry import hint
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None:
-    all). `only` has what differs for single models: model → its task patterns, samplers and limit."""
+    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most
+    samples a task (None: all). `only` has what differs for single models: model → its task
+    patterns, samplers and limit.
+    """
 
     name: str
     models: Sequence[str]
@@ -35,7 +38,10 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    return {name: Profile(name, **entry) for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()}
+    return {
+        name: Profile(name, **entry)
+        for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()
+    }
 
 
 def powers_of_two(last: int) -> list[int]:
@@ -47,7 +53,9 @@ def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
     for policy in sweep["policies"]:
         for block in powers_of_two(canvas):
             ending = "" if block == canvas else f"+b{block}"
-            parameters = [f"k{k}" for k in powers_of_two(block)] if sweep.get("k") else sweep["values"]
+            parameters = (
+                [f"k{k}" for k in powers_of_two(block)] if sweep.get("k") else sweep["values"]
+            )
             yield from (f"{policy}-{parameter}{ending}" for parameter in parameters)
 
 
@@ -65,18 +73,25 @@ class Preset(NamedTuple):
 @cache
 def presets() -> dict[str, Preset]:
     """All presets by name."""
-    return {name: Preset(**entry) for name, entry in package_yaml("pbcore.grid", "presets.yaml").items()}
+    return {
+        name: Preset(**entry) for name, entry in package_yaml("pbcore.grid", "presets.yaml").items()
+    }
 
 
 def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
-    """The options given, by field, with those of the preset among them. Raises InputError for an unknown name, with
-    near ones, and for an option that contradicts the preset."""
+    """The options given, by field, with those of the preset among them. Raises InputError for an
+    unknown name, with near ones, and for an option that contradicts the preset.
+    """
     name = given.get("preset")
     if name is None:
         return given
     if name not in presets():
-        raise InputError(f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists all)")
-    known, values = {one.field: one for one in options}, dict(given)
+        raise InputError(
+            f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists"
+            " all)"
+        )
+    known = {one.field: one for one in options}
+    values = dict(given)
     for option, text in presets()[name].options.items():
         value = known[option].read(text)
         if values.setdefault(option, value) != value:
@@ -96,5 +111,8 @@ def run(args: Namespace) -> int:
     """Prints all presets: `pbcore presets`."""
     for name, preset in presets().items():
         print(f"{name}\n  {preset.words()}\n  {preset.source}")
-    print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")
+    print(
+        "\npytest benches --preset NAME runs with these options. Others may be added; contradicting"
+        " ones are errors."
+    )
     return 0

@@ -1,4 +1,6 @@
-"""The settings of a run: type, default, help and role of each. Options, records and resume keys derive from them."""
+"""The settings of a run: type, default, help and role of each. Options, records and resume keys
+derive from them.
+"""
 
 # ruff: noqa: RUF009  the default of each field carries its option, as dataclasses.field does
 
@@ -23,41 +25,59 @@ SHARING = ("paper", "full")  # profiles that share forwards unless told otherwis
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a run. Empty tuples and None mean: as the profile, the task or the model says."""
+    """The settings of a run. Empty tuples and None mean: as the profile, the task or the model
+    says.
+    """
 
     model: tuple[str, ...] = option(
         SELECTS,
-        "model to measure: a registered name, a checkpoint folder or a hub id (repeatable; default: the profile's)",
+        "model to measure: a registered name, a checkpoint folder or a hub id (repeatable; default:"
+        " the profile's)",
         many=True,
     )
     sampler: tuple[str, ...] = option(
-        SELECTS, "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)", many=True
+        SELECTS,
+        "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)",
+        many=True,
     )
     task: tuple[str, ...] = option(
         SELECTS,
-        "task to measure: name, short name or pattern such as waiting_line/* (repeatable; default: the profile's)",
+        "task to measure: name, short name or pattern such as waiting_line/* (repeatable; default:"
+        " the profile's)",
         many=True,
     )
     profile: str = option(
-        SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
+        SELECTS,
+        f"which grid of cells: {', '.join(PROFILES)} (default: quick)",
+        default="quick",
+        metavar="NAME",
     )
     preset: str | None = option(
-        ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
+        ANSWERS,
+        "settings of a paper by name: sampler, length … (`pbcore presets` lists them)",
+        metavar="NAME",
     )
     limit: int | None = option(SELECTS, "at most N samples a task", kinds.positive)
-    gpu: bool = option(ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False)
+    gpu: bool = option(
+        ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
+    )
     device: str | None = option(
         ANSWERS,
-        "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which decode on the CPU "
-        "(the project has not run it yet)",
+        "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which"
+        " decode on the CPU (the project has not run it yet)",
         kinds.device,
         recorded=False,
     )
     dtype: str | None = option(
-        ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
+        ANSWERS,
+        "dtype of the model: float32, bfloat16, float16, float64",
+        metavar="DTYPE",
+        varies=True,
     )
     quantization: str | None = option(
-        LOADS, f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}", metavar="KIND"
+        LOADS,
+        f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
+        metavar="KIND",
     )
     attn_implementation: str | None = option(
         LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
@@ -66,24 +86,28 @@ class Settings:
         LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
     )
     revision: str | None = option(
-        LOADS, "commit, tag or branch of the hub's model instead of the pinned one; with one --model", metavar="REV"
+        LOADS,
+        "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
+        metavar="REV",
     )
     trust_remote_code: bool = option(
         LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
     draft: str | None = option(
-        LOADS, "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text", metavar="MODEL"
+        LOADS,
+        "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text",
+        metavar="MODEL",
     )
     adapter: str | None = option(
         LOADS,
-        "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR does it for one of "
-        "several",
+        "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR"
+        " does it for one of several",
         metavar="DIR",
     )
     batch_size: tuple[int, ...] = option(
         COMPUTES,
-        "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
-        "at each of them",
+        "rows decoded at a time; changes speed and memory, never an answer in float32; several,"
+        " 1,4,16,64: each cell at each of them",
         kinds.levels,
         (),
     )
@@ -95,15 +119,17 @@ class Settings:
     )
     factor: tuple[str, ...] = option(
         SELECTS,
-        "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2 (repeatable: all "
-        "combinations); `pbcore vary` does it for these, batch sizes and seeds, and reports what changes",
+        "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2"
+        " (repeatable: all combinations); `pbcore vary` does it for these, batch sizes and seeds,"
+        " and reports what changes",
         many=True,
         metavar="NAME=LEVELS",
     )
     share_forwards: bool | None = option(
         COMPUTES,
-        "share forwards between a model's samplers, which then have no times of their own; --no-share-forwards: don't "
-        f"(default: in the profiles {' and '.join(SHARING)}, unless times are asked for)",
+        "share forwards between a model's samplers, which then have no times of their own;"
+        f" --no-share-forwards: don't (default: in the profiles {' and '.join(SHARING)}, unless"
+        " times are asked for)",
         None,
         negated=True,
     )
@@ -112,29 +138,47 @@ class Settings:
     )
     seed: tuple[int, ...] = option(
         ANSWERS,
-        "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)",
+        "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for"
+        " each (default: 0)",
         kinds.seeds,
         (0,),
         recorded=False,
     )
-    data_seed: int = option(ANSWERS, "seed of the project's own samples (default: 0)", kinds.natural, 0)
+    data_seed: int = option(
+        ANSWERS, "seed of the project's own samples (default: 0)", kinds.natural, 0
+    )
     data_dir: Path | None = option(
-        ANSWERS, "folder with the official samples, in their layout, or a run folder of the 2026 rewrite", Path
+        ANSWERS,
+        "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
+        Path,
     )
     official_text: bool = option(
-        ANSWERS, "score the whole canvas as the official benchmark does, text after the first EOS included", None
+        ANSWERS,
+        "score the whole canvas as the official benchmark does, text after the first EOS included",
+        None,
     )
     languagetool_url: str | None = option(
-        ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
+        ANSWERS,
+        "LanguageTool server that checks grammar (default: the installed one)",
+        metavar="URL",
     )
     bertscore_model: str | None = option(
-        ANSWERS, "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)", metavar="DIR"
+        ANSWERS,
+        "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)",
+        metavar="DIR",
     )
     no_download: bool = option(
-        COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
+        COMPUTES,
+        "download nothing: scores whose tools are not installed are absent, with that reason",
+        None,
     )
     tasks: tuple[Path, ...] = option(
-        ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
+        ANSWERS,
+        "YAML file with tasks of your own (repeatable)",
+        Path,
+        many=True,
+        metavar="FILE",
+        recorded=False,
     )
     n: tuple[int, ...] | None = option(
         ANSWERS,
@@ -143,65 +187,96 @@ class Settings:
         recorded=False,
     )
     shots: int | None = option(
-        ANSWERS, "solved examples before each list and puzzle question (default: the task's, one)", kinds.shots
+        ANSWERS,
+        "solved examples before each list and puzzle question (default: the task's, one)",
+        kinds.shots,
     )
     max_new_tokens: int | None = option(
         ANSWERS,
-        "canvas length, or limit, of answers in tokens (default: the task's, or more if n needs it)",
+        "canvas length, or limit, of answers in tokens (default: the task's, or more if n"
+        " needs it)",
         kinds.positive,
     )
     cot: bool = option(
-        ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
+        ANSWERS,
+        "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored",
+        None,
     )
     cot_answer: str | None = option(
         ANSWERS,
-        "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
-        "official code does (whole)",
+        "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the"
+        " whole text, as the official code does (whole)",
         kinds.cot_answer,
     )
     out: Path | None = option(
-        WRITES, "run directory to write; must not exist or be empty (default: reports/<date-time>)", Path
+        WRITES,
+        "run directory to write; must not exist or be empty (default: reports/<date-time>)",
+        Path,
     )
-    rounds: int = option(WRITES, "how often each cell decodes for timing (default: 1)", kinds.positive, 1)
+    rounds: int = option(
+        WRITES, "how often each cell decodes for timing (default: 1)", kinds.positive, 1
+    )
     sample: tuple[int, ...] = option(
-        SELECTS, "drill-down: only sample N of each cell, as an item of its own (repeatable)", kinds.natural, many=True
+        SELECTS,
+        "drill-down: only sample N of each cell, as an item of its own (repeatable)",
+        kinds.natural,
+        many=True,
     )
     per_sample: bool = option(
         SELECTS,
-        "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
+        "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a"
+        " gate is given)",
         None,
     )
     resume: Path | None = option(
-        WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
+        WRITES,
+        "resume run directory RUN: finished cells whose key still matches are kept",
+        Path,
+        metavar="RUN",
     )
     resume_anyway: bool = option(
-        WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
+        WRITES,
+        "with --resume: measure cells again whose settings differ from the earlier run's",
+        None,
     )
     estimate: bool = option(
-        WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
+        WRITES,
+        "print cells, forwards and hours that the run would take on this machine, and run no cell",
+        None,
     )
-    shard: tuple[int, int] | None = option(SELECTS, "run part I of N of the cells, split by model first", kinds.shard)
+    shard: tuple[int, int] | None = option(
+        SELECTS, "run part I of N of the cells, split by model first", kinds.shard
+    )
     gate: tuple[Path, ...] = option(
         JUDGES,
-        "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
+        "judge cells against their rows in BASELINE, a run directory or a baseline file"
+        " (repeatable)",
         Path,
         many=True,
         metavar="BASELINE",
     )
     gate_level: float = option(
         JUDGES,
-        "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
+        "probability that a gate fails although nothing changed, over all its cells (default:"
+        " 0.05)",
         kinds.level,
         0.05,
     )
     gate_time: float | None = option(
-        JUDGES, "fail cells slower than the gate's baseline by more than this share, e.g. 10%%", kinds.share
+        JUDGES,
+        "fail cells slower than the gate's baseline by more than this share, e.g. 10%%",
+        kinds.share,
     )
     against: str | None = option(
-        JUDGES, "revision or checkout whose code is timed interleaved with this one for --gate-time", metavar="REV|PATH"
+        JUDGES,
+        "revision or checkout whose code is timed interleaved with this one for --gate-time",
+        metavar="REV|PATH",
     )
     floor: tuple[str, ...] = option(
-        JUDGES, "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"
+        JUDGES,
+        "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)",
+        many=True,
+        metavar="RULE",
     )
     update_baseline: Path | None = option(
         JUDGES,
@@ -210,11 +285,15 @@ class Settings:
         metavar="FILE",
         const=BASELINE,
     )
-    more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # options of integrations, by field
+    more: Mapping[str, Any] = field(
+        default_factory=dict, hash=False
+    )  # options of integrations, by field
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
-        """The settings with these options, those of integrations included. Raises TypeError for an unknown one."""
+        """The settings with these options, those of integrations included. Raises TypeError for an
+        unknown one.
+        """
         more = {o.field for group in GROUPS for o in options_of(group)}
         own = {name: value for name, value in given.items() if name not in more}
         if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
@@ -252,32 +331,54 @@ class Settings:
 
     @property
     def sharing(self) -> bool:
-        """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
+        """Whether forwards are shared: as given, else where the profile says so and the run's times
+        are not judged.
+        """
         if self.share_forwards is not None:
             return self.share_forwards
         if self.factor:  # a level must not answer for another
             return False
-        timed = self.rounds > 1 or len(self.batch_size) > 1 or (self.gate_time is not None and self.against is None)
+        timed = (
+            self.rounds > 1
+            or len(self.batch_size) > 1
+            or (self.gate_time is not None and self.against is None)
+        )
         return self.profile in SHARING and not timed
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What a record keeps beside its own fields: options given that can change an answer, and how it was timed."""
+        """What a record keeps beside its own fields: options given that can change an answer, and
+        how it was timed.
+        """
         given = self._given(ANSWERS, LOADS)
-        elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
+        elsewhere = {
+            o.field for o in OPTIONS if not o.recorded
+        }  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in elsewhere}
         return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property
     def remembered(self) -> dict[str, Any]:
-        """The settings that run.json keeps and `--resume` compares: those that decide what is asked and answered."""
+        """The settings that run.json keeps and `--resume` compares: those that decide what is asked
+        and answered.
+        """
         given = self._given(ANSWERS, LOADS)
         return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:
-        """Name → value of the options of these roles that are neither off nor empty; no shots at all is a choice."""
-        chosen = {o.field: self.more.get(o.field, getattr(self, o.field, None)) for o in OPTIONS if o.role in roles}
-        return {name: value for name, value in chosen.items() if value or (name == "shots" and value == 0)}
+        """Name → value of the options of these roles that are neither off nor empty; no shots at
+        all is a choice.
+        """
+        chosen = {
+            o.field: self.more.get(o.field, getattr(self, o.field, None))
+            for o in OPTIONS
+            if o.role in roles
+        }
+        return {
+            name: value
+            for name, value in chosen.items()
+            if value or (name == "shots" and value == 0)
+        }
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")

@@ -1,4 +1,6 @@
-"""Scores of answers. Importing this package registers every scorer under the name that tasks give."""
+"""Scores of answers. Importing this package registers every scorer under the name that tasks
+give.
+"""
 
 from pbcore.metrics import lists, puzzles, text
 

@@ -1,7 +1,7 @@
 """`pbcore agreement FILE`: compares this package's scores with published ones and prints a table.
 
-FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`, `inclusion`, `rougeL`
-(unstemmed), `bertscore`, `inv_bleu`. Values that are null are skipped.
+FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`,
+`inclusion`, `rougeL` (unstemmed), `bertscore`, `inv_bleu`. Values that are null are skipped.
 """
 
 from __future__ import annotations
@@ -29,12 +29,18 @@ METRICS = {
     "bertscore": "bertscore",
 }
 # What a task's name holds → its scorer.
-SCORERS = {"words_to_sentence": WORDS_TO_SENTENCE, "summariz": SUMMARIZATION, "paraphras": PARAPHRASING}
+SCORERS = {
+    "words_to_sentence": WORDS_TO_SENTENCE,
+    "summariz": SUMMARIZATION,
+    "paraphras": PARAPHRASING,
+}
 
 
 @dataclass(slots=True)
 class Row:
-    """One metric: values compared, those equal to 1e-6, the largest difference, and the answers that differ."""
+    """One metric: values compared, those equal to 1e-6, the largest difference, and the answers
+    that differ.
+    """
 
     metric: str
     compared: int = 0
@@ -52,15 +58,23 @@ class Row:
 
 
 def agreement_rows(path: Path) -> list[Row]:
-    """A row per metric that has published values in `path`. Raises InputError for a line that can't be read, OSError
-    for no file."""
-    published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
+    """A row per metric that has published values in `path`. Raises InputError for a line that can't
+    be read, OSError for no file.
+    """
+    published = [
+        _checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)
+    ]
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
-    rows = [Row(name) for name in METRICS if any(entry.get(name) is not None for entry in published)]
+    rows = [
+        Row(name) for name in METRICS if any(entry.get(name) is not None for entry in published)
+    ]
     for part, scorer in SCORERS.items():
         entries = [entry for entry in published if part in entry["task"]]
-        samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
+        samples = [
+            Sample(entry["task"], index, (), {}, entry["label"], 64)
+            for index, entry in enumerate(entries)
+        ]
         metrics = frozenset(METRICS[row.metric] for row in rows) & {*scorer.metrics}
         scored = scorer.score([entry["response"] for entry in entries], samples, metrics)
         for entry, one in zip(entries, scored, strict=True):
@@ -71,15 +85,22 @@ def agreement_rows(path: Path) -> list[Row]:
                 if name not in one.scores:
                     row.absent = one.details["absent"][name]
                     continue
-                rules = ", ".join(match["rule"] for match in one.details.get("matches", ())) or "no rule matched"
+                rules = (
+                    ", ".join(match["rule"] for match in one.details.get("matches", ()))
+                    or "no rule matched"
+                )
                 note = f" ({rules})" if name == "grammar" else ""
                 row.compare(entry[row.metric], one.scores[name], f"{note}: {entry['response']!r}")
     return rows
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
-    """A line's entry. Raises InputError, which names the place, for a missing text or label and for a wrong value."""
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
+    """A line's entry. Raises InputError, which names the place, for a missing text or label and for
+    a wrong value.
+    """
+    if not isinstance(entry, dict) or not all(
+        isinstance(entry.get(key), str) for key in ("task", "response")
+    ):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
     if any(part in entry["task"] for part in SCORERS) and not isinstance(entry.get("label"), dict):
         raise wrong(f"{where}: label", entry.get("label"), 'an object, such as {"words": [...]}')
@@ -90,8 +111,13 @@ def _checked(entry: Any, where: str) -> dict[str, Any]:
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The table as Markdown, followed by the answers that differ and the reasons for metrics not measured."""
-    cells = [(row.metric, row.compared, row.equal, f"{row.largest:.1e}" if row.compared else "") for row in rows]
+    """The table as Markdown, followed by the answers that differ and the reasons for metrics not
+    measured.
+    """
+    cells = [
+        (row.metric, row.compared, row.equal, f"{row.largest:.1e}" if row.compared else "")
+        for row in rows
+    ]
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     notes = [line for row in rows for line in row.differing]
     notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
@@ -101,9 +127,14 @@ def render(rows: Sequence[Row]) -> str:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore agreement FILE`."""
-    parser = subparsers.add_parser("agreement", help="compare this package's text scores with published ones")
+    parser = subparsers.add_parser(
+        "agreement", help="compare this package's text scores with published ones"
+    )
     parser.add_argument(
-        "path", type=Path, metavar="FILE", help="answers with their published scores, one JSON object per line"
+        "path",
+        type=Path,
+        metavar="FILE",
+        help="answers with their published scores, one JSON object per line",
     )
     parser.set_defaults(run=_run)
 

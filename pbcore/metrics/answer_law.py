@@ -1,6 +1,8 @@
-"""How many answers of one task are distributed, against the law of its valid answers: what accuracy hides.
+"""How many answers of one task are distributed, against the law of its valid answers: what accuracy
+hides.
 
-A sampler that gives the same valid answer every time is accurate and wrong as a sampler (arXiv 2602.19619, 2606.22976).
+A sampler that gives the same valid answer every time is accurate and wrong as a sampler (arXiv
+2602.19619, 2606.22976).
 """
 
 from collections import Counter, defaultdict
@@ -23,13 +25,16 @@ Law = NDArray[np.float64]
 
 
 def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
-    """`law` of `CellRecord.decoding`, from all answers of a cell; empty for tasks with one answer, or unknown ones.
+    """`law` of `CellRecord.decoding`, from all answers of a cell; empty for tasks with one answer,
+    or unknown ones.
 
-    Total variations (TV) are between 0 and 1; `…_by_chance` is the mean TV of as many exact draws, which is not 0.
-    Walks: `kernel` (of the transitions, weighted by the stationary law), `stationary` (of the visits), `entropy` and
-    `entropy_exact`, bits per transition. Lists of up to 8 items: `places` (which item stands where, of the right
-    answers; mean over the places), `entropy` of the right answers and `entropy_exact`, that of exact draws, at most the
-    bits of that many answers. Lists of several n are averaged, weighted by their answers."""
+    Total variations (TV) are between 0 and 1; `…_by_chance` is the mean TV of as many exact draws,
+    which is not 0. Walks: `kernel` (of the transitions, weighted by the stationary law),
+    `stationary` (of the visits), `entropy` and `entropy_exact`, bits per transition. Lists of up to
+    8 items: `places` (which item stands where, of the right answers; mean over the places),
+    `entropy` of the right answers and `entropy_exact`, that of exact draws, at most the bits of
+    that many answers. Lists of several n are averaged, weighted by their answers.
+    """
     found = list(answers)
     scorer = task_spec(task.name).scorer
     if scorer == "walk":
@@ -52,14 +57,27 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
             parts.append((_of_lists(np.array(right), table), len(right)))
     total = sum(count for _, count in parts)
     names = parts[0][0] if parts else {}
-    return {"law": {name: sum(law[name] * count for law, count in parts) / total for name in names}} if parts else {}
+    return (
+        {"law": {name: sum(law[name] * count for law, count in parts) / total for name in names}}
+        if parts
+        else {}
+    )
 
 
 def _numbered(sample: Sample, text: str) -> list[int] | None:
-    """The items of a list as their numbers in the question, the new item last; None for a list with another item."""
-    if sample.length is None or not isinstance(sample.label, Mapping) or "input" not in sample.label:
+    """The items of a list as their numbers in the question, the new item last; None for a list with
+    another item.
+    """
+    if (
+        sample.length is None
+        or not isinstance(sample.label, Mapping)
+        or "input" not in sample.label
+    ):
         return None
-    known = {item: number for number, item in enumerate([*sample.label["input"], sample.label.get("word")])}
+    known = {
+        item: number
+        for number, item in enumerate([*sample.label["input"], sample.label.get("word")])
+    }
     numbers = [known.get(item) for item in lenient_list(text)]
     return None if None in numbers else [number for number in numbers if number is not None]
 
@@ -68,22 +86,29 @@ def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, fl
     """The law of right answers (N, P) against uniform ones (A, P)."""
     tokens = int(table.max()) + 1
     seen, exact = (
-        np.stack([np.bincount(column, minlength=tokens) / len(of) for column in of.T]) for of in (rows, table)
+        np.stack([np.bincount(column, minlength=tokens) / len(of) for column in of.T])
+        for of in (rows, table)
     )  # (P, t)
     open_ = (table != table[0]).any(0)  # places that differ between answers
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
         "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
-        "entropy": law_entropy(np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)),
+        "entropy": law_entropy(
+            np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)
+        ),
         "entropy_exact": _drawn_entropy(np.full(len(table), 1 / len(table)), len(rows)),
     }
 
 
 def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
-    """The kernel and visits of all walks against those of the graph; steps to signs that name no node are left out."""
+    """The kernel and visits of all walks against those of the graph; steps to signs that name no
+    node are left out.
+    """
     label = answers[0][0].label
     exact = np.array(kernel(label["edges"], len(label["nodes"])))
-    law, counts, visits = stationary(exact), np.zeros_like(exact), np.zeros(len(exact))
+    law = stationary(exact)
+    counts = np.zeros_like(exact)
+    visits = np.zeros(len(exact))
     for sample, text in answers:
         nodes = walked(sample.label, text)
         for node in nodes:
@@ -97,8 +122,12 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
         "kernel": float(weights @ _tv(seen, exact)),
         "kernel_by_chance": float(weights @ _chance(exact, np.maximum(left, 1))),
         "stationary": float(_tv(visits / max(1.0, float(visits.sum())), law)),
-        "entropy": float(sum(weight * law_entropy(row) for weight, row in zip(weights, seen, strict=True))),
-        "entropy_exact": float(sum(weight * law_entropy(row) for weight, row in zip(law, exact, strict=True))),
+        "entropy": float(
+            sum(weight * law_entropy(row) for weight, row in zip(weights, seen, strict=True))
+        ),
+        "entropy_exact": float(
+            sum(weight * law_entropy(row) for weight, row in zip(law, exact, strict=True))
+        ),
     }
 
 
@@ -107,15 +136,26 @@ def _tv(one: Law, other: Law) -> Law:
 
 
 def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
-    """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 − p)/(πN)), about."""
-    return np.asarray(np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2)
+    """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 −
+    p)/(πN)), about.
+    """
+    return np.asarray(
+        np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2
+    )
 
 
 def _drawn_entropy(law: Law, draws: int) -> float:
-    """The mean entropy in bits of the shares of so many exact draws from a law, by the binomial law of each count."""
+    """The mean entropy in bits of the shares of so many exact draws from a law, by the binomial law
+    of each count.
+    """
     from scipy.stats import binom
 
     counts = np.arange(1, draws + 1)
     bits = -counts / draws * np.log2(counts / draws)
     values, repeats = np.unique(law, return_counts=True)
-    return float(sum(many * (binom.pmf(counts, draws, p) @ bits) for p, many in zip(values, repeats, strict=True)))
+    return float(
+        sum(
+            many * (binom.pmf(counts, draws, p) @ bits)
+            for p, many in zip(values, repeats, strict=True)
+        )
+    )

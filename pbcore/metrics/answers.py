@@ -1,5 +1,6 @@
-"""Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any
-layout; and the scorer of answers that are judged one by one."""
+"""Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently,
+strictly and in any layout; and the scorer of answers that are judged one by one.
+"""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -18,13 +19,20 @@ _AROUND_CELLS = "\"'`[](){}"
 
 
 class JudgedScorer:
-    """A scorer of answers that are judged one by one: `judge` gives the scores named in `metrics`, and details."""
+    """A scorer of answers that are judged one by one: `judge` gives the scores named in `metrics`,
+    and details.
+    """
 
     def __init__(self, judge: Callable[[str, Sample], Judged], metrics: tuple[str, ...]) -> None:
-        self.judge, self.metrics = judge, metrics
+        self.judge = judge
+        self.metrics = metrics
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        judged = [self.judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]:
+        judged = [
+            self.judge(text, sample) for text, sample in zip(predictions, samples, strict=True)
+        ]
         return [
             Scored({name: score for name, score in scores.items() if name in metrics}, details)
             for scores, details in judged
@@ -32,15 +40,18 @@ class JudgedScorer:
 
 
 def lenient_list(text: str) -> list[str]:
-    """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double
-    quotes stripped. This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is
-    an item, and a line break, tab or no-break space at an item's edge is part of it."""
+    """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary
+    spaces and double quotes stripped. This is the reading of the official benchmark's `accuracy`:
+    blank pieces are dropped, but `""` is an item, and a line break, tab or no-break space at an
+    item's edge is part of it.
+    """
     return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
-    also reads lists over several lines."""
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and
+    empty items dropped. It also reads lists over several lines.
+    """
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -50,33 +61,45 @@ def _inside(text: str) -> str:
 
 
 def strict_list(text: str) -> list[str] | None:
-    """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no
-    such list. Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`."""
+    """The items of the last bracketed list, split at comma-space, every item in double quotes; None
+    if the text has no such list. Text around the list is ignored. This is the reading of the
+    official benchmark's `accuracy_strict`.
+    """
     start = text.rfind("[")
     end = text.find("]", start)
     if start < 0 or end < 0:
         return None
     items = text[start + 1 : end].split(", ")
-    quoted = all(len(item) >= 2 and item[0] == item[-1] == '"' and '"' not in item[1:-1] for item in items)
+    quoted = all(
+        len(item) >= 2 and item[0] == item[-1] == '"' and '"' not in item[1:-1] for item in items
+    )
     return [item[1:-1] for item in items] if quoted else None
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
-    includes a row that repeats a symbol in an extra cell."""
+    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official
+    benchmark, this includes a row that repeats a symbol in an extra cell.
+    """
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines with every symbol once: cells between commas, semicolons, bars or blanks, quoted or in brackets."""
-    rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
+    """The lines with every symbol once: cells between commas, semicolons, bars or blanks, quoted or
+    in brackets.
+    """
+    rows = (
+        [cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)]
+        for line in text.splitlines()
+    )
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]
 
 
 def ascii_digits(text: str) -> str:
-    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9, but not superscripts."""
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9, but
+    not superscripts.
+    """
     return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
 
 
@@ -97,7 +120,9 @@ def lines(text: str) -> list[str]:
 
 
 def label_part(sample: Sample, key: str, kind: type) -> Any:
-    """One part of a sample's label. Raises InputError that names task and sample if the label lacks it."""
+    """One part of a sample's label. Raises InputError that names task and sample if the label lacks
+    it.
+    """
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
         raise _unfit(sample, f"a label with {key}")
@@ -105,14 +130,18 @@ def label_part(sample: Sample, key: str, kind: type) -> Any:
 
 
 def label_text(sample: Sample) -> str:
-    """A sample's label as text. Raises InputError that names task and sample if the label is something else."""
+    """A sample's label as text. Raises InputError that names task and sample if the label is
+    something else.
+    """
     if not isinstance(sample.label, str):
         raise _unfit(sample, "a text as label")
     return sample.label
 
 
 def _unfit(sample: Sample, needed: str) -> InputError:
-    return InputError(f"{sample.task}, sample {sample.index}: its scorer needs {needed}, given {sample.label!r}")
+    return InputError(
+        f"{sample.task}, sample {sample.index}: its scorer needs {needed}, given {sample.label!r}"
+    )
 
 
 def quoted(items: Sequence[str]) -> str:

@@ -1,6 +1,8 @@
-"""The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the answer is empty.
+"""The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the
+answer is empty.
 
-Verdicts are cached on disk, for later runs and for other workers of this run. `pbcore languagetool` installs the tool.
+Verdicts are cached on disk, for later runs and for other workers of this run. `pbcore languagetool`
+installs the tool.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
-TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT ROWID"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT"
+    " ROWID"
+)
 BUSY_LIMIT = 30.0
 
 
@@ -44,7 +49,9 @@ class Verdict:
 
 
 class VerdictCache:
-    """A SQLite file that several processes may use at once. If it can't be used, it warns once and caches nothing."""
+    """A SQLite file that several processes may use at once. If it can't be used, it warns once and
+    caches nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,18 +59,25 @@ class VerdictCache:
 
     def get(self, keys: Iterable[str]) -> dict[str, list[Match]]:
         """The matches of each cached key; unknown keys are left out."""
-        rows = self._execute("SELECT key, matches FROM verdicts WHERE key = ?", ((name,) for name in keys))
+        rows = self._execute(
+            "SELECT key, matches FROM verdicts WHERE key = ?", ((name,) for name in keys)
+        )
         return {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
 
     def put(self, verdicts: Mapping[str, Sequence[Match]]) -> None:
-        rows = ((name, json.dumps([asdict(match) for match in matches])) for name, matches in verdicts.items())
+        rows = (
+            (name, json.dumps([asdict(match) for match in matches]))
+            for name, matches in verdicts.items()
+        )
         self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", rows)
 
     def __len__(self) -> int:
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
 
     def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-        """The results of a statement for each row of values. Connects anew: none may be used after a fork."""
+        """The results of a statement for each row of values. Connects anew: none may be used after
+        a fork.
+        """
         if not self._usable:
             return []
         try:
@@ -75,14 +89,16 @@ class VerdictCache:
             self._usable = False
             remedy = "Remove it, or set PBCORE_CACHE to another folder."
             warnings.warn(
-                f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}", stacklevel=3
+                f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}",
+                stacklevel=3,
             )
             return []
 
 
 class Checker:
-    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
-    server."""
+    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from
+    the cache, without a server.
+    """
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
@@ -90,20 +106,31 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
-        once it has, it does so each time a server is needed."""
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is
+        none, or none any more; once it has, it does so each time a server is needed.
+        """
         stripped = [text.strip() for text in texts]
         keys = {}  # other versions, rules and languages have others
         for text in filter(None, stripped):
             facts = [text, self.server.identity, [["language", LANGUAGE]]]
             keys[text] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
-        verdicts = {text: Verdict(tuple(cached[key])) for text, key in keys.items() if key in cached}
+        verdicts = {
+            text: Verdict(tuple(cached[key])) for text, key in keys.items() if key in cached
+        }
         if new := sorted(keys.keys() - verdicts.keys()):
             for text, result in zip(new, self._request(new), strict=True):
-                verdicts[text] = Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))
+                verdicts[text] = (
+                    Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))
+                )
             if self._cache is not None:
-                self._cache.put({keys[text]: verdicts[text].matches for text in new if not verdicts[text].problem})
+                self._cache.put(
+                    {
+                        keys[text]: verdicts[text].matches
+                        for text in new
+                        if not verdicts[text].problem
+                    }
+                )
         return [verdicts[text] if text else Verdict(empty=True) for text in stripped]
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
@@ -119,9 +146,10 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
-    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
-    what to do, if there is neither."""
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own,
+    started on first use. Where LanguageTool is not installed it is downloaded, unless
+    $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying what to do, if there is neither.
+    """
     environment = tuple(os.environ.get(name, "") for name in install.VARIABLES)
     if not _CHECKERS:
         atexit.register(stop)
@@ -156,7 +184,9 @@ _CHECKERS: dict[tuple[str, ...], Checker | Unavailable] = {}
 
 def _made(url: str) -> Checker | Unavailable:
     try:
-        server: Server = UserServer(url) if url else SharedServer(install.find_installation(download=True))
+        server: Server = (
+            UserServer(url) if url else SharedServer(install.find_installation(download=True))
+        )
     except Unavailable as error:
         return error
     return Checker(server, VerdictCache(install.cache_folder() / CACHE_FILE))
@@ -164,8 +194,12 @@ def _made(url: str) -> Checker | Unavailable:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore languagetool`."""
-    parser = subparsers.add_parser("languagetool", help="install the grammar checker, or show its status")
-    parser.add_argument("action", choices=("install", "status"), help="download it, or show whether it answers")
+    parser = subparsers.add_parser(
+        "languagetool", help="install the grammar checker, or show its status"
+    )
+    parser.add_argument(
+        "action", choices=("install", "status"), help="download it, or show whether it answers"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -174,12 +208,17 @@ def _run(args: argparse.Namespace) -> int:
     try:
         url = os.environ.get(install.URL_VARIABLE)
         if args.action == "status" and url:
-            print(f"LanguageTool {UserServer(url).identity} answers at {url} (from {install.URL_VARIABLE})")
+            print(
+                f"LanguageTool {UserServer(url).identity} answers at {url} (from"
+                f" {install.URL_VARIABLE})"
+            )
             return 0
         jars = install.install() if args.action == "install" else install.find_installation()
         print("LanguageTool is in", jars)
         if args.action == "status":
-            print(f"Java: {install.java()}\nserver: answers at {(server := SharedServer(jars)).url()}")
+            print(
+                f"Java: {install.java()}\nserver: answers at {(server := SharedServer(jars)).url()}"
+            )
             server.stop()
     except Unavailable as error:
         print(error)

@@ -20,8 +20,10 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects: `known` items may occur, `needed` ones must, `size` is the length of a correct answer.
-    `near` lists wrong answers with a specific diagnosis: (answer, failure, why)."""
+    """What a list task expects: `known` items may occur, `needed` ones must, `size` is the length
+    of a correct answer. `near` lists wrong answers with a specific diagnosis: (answer, failure,
+    why).
+    """
 
     accepts: Callable[[list[str]], bool]
     known: Items
@@ -36,7 +38,11 @@ def one_answer(sample: Sample) -> Expected:
     given = answers.any_layout_list(str(sample.input.get("context", "")))
     word = sample.input.get("word")
     near = tuple(
-        (other, "wrong position", f"right for position {index}; the question says position {sample.input['index']}")
+        (
+            other,
+            "wrong position",
+            f"right for position {index}; the question says position {sample.input['index']}",
+        )
         for index, other in _everywhere(given, word, len(answer))
         if "index" in sample.input and other != answer
     )
@@ -44,16 +50,23 @@ def one_answer(sample: Sample) -> Expected:
 
 
 def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int, list[str]]]:
-    """The results of insert, remove or replace at each index; the sizes determine which of the three it is."""
+    """The results of insert, remove or replace at each index; the sizes determine which of the
+    three it is.
+    """
     new = [] if word is None else [str(word)]
     removed = len(given) + len(new) - size
     if removed not in (0, 1):
         return []
-    return [(index, [*given[:index], *new, *given[index + removed :]]) for index in range(len(given) + 1 - removed)]
+    return [
+        (index, [*given[:index], *new, *given[index + removed :]])
+        for index in range(len(given) + 1 - removed)
+    ]
 
 
 def sorted_by_last_name(sample: Sample) -> list[str]:
-    """The label's items by last name, as the sort prompt says; the official labels are ordered by the whole names."""
+    """The label's items by last name, as the sort prompt says; the official labels are ordered by
+    the whole names.
+    """
     return sorted(answers.any_layout_list(label_text(sample)), key=by_last_name)
 
 
@@ -68,13 +81,18 @@ def other_permutation(sample: Sample) -> Expected:
     given = label_part(sample, "input", list)
     unchanged = (list(given), "unchanged", "the order is the same as the original")
     return Expected(
-        lambda items: sorted(items) == sorted(given) and items != given, given, given, len(given), (unchanged,)
+        lambda items: sorted(items) == sorted(given) and items != given,
+        given,
+        given,
+        len(given),
+        (unchanged,),
     )
 
 
 def inserted(sample: Sample) -> Expected:
     """The new item at any position, the others in their order."""
-    given, word = label_part(sample, "input", list), label_part(sample, "word", str)
+    given = label_part(sample, "input", list)
+    word = label_part(sample, "word", str)
     return _anywhere(given, word, len(given) + 1, [*given, word])
 
 
@@ -86,12 +104,17 @@ def removed(sample: Sample) -> Expected:
 
 def replaced(sample: Sample) -> Expected:
     """The new item in place of any one item, the others unchanged."""
-    given, word = label_part(sample, "input", list), label_part(sample, "word", str)
+    given = label_part(sample, "input", list)
+    word = label_part(sample, "word", str)
     return _anywhere(given, word, len(given), [word], f'"{word}" replaced nobody')
 
 
-def _anywhere(given: list[str], word: str | None, size: int, needed: Items, unchanged: str = "") -> Expected:
-    """Any result of insert, remove or replace; `unchanged` says what is wrong with the list itself."""
+def _anywhere(
+    given: list[str], word: str | None, size: int, needed: Items, unchanged: str = ""
+) -> Expected:
+    """Any result of insert, remove or replace; `unchanged` says what is wrong with the list
+    itself.
+    """
     right = [answer for _, answer in _everywhere(given, word, size)]
     known = given if word is None else [*given, word]
     near = ((list(given), "unchanged", unchanged),) if unchanged else ()
@@ -109,10 +132,17 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
     words = {word for item in expected.known for word in item.split()}
     recombined = [item for item in unknown if len(item.split()) > 1 and set(item.split()) <= words]
     if recombined:
-        return "recombined", f"{answers.quoted(recombined)}: first and last names of different people"
+        return (
+            "recombined",
+            f"{answers.quoted(recombined)}: first and last names of different people",
+        )
     if unknown:
         return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
-    repeated = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
+    repeated = [
+        item
+        for item, count in Counter(items).items()
+        if count > max(1, Counter(expected.needed)[item])
+    ]
     if repeated:
         return "item twice", f"{answers.quoted(repeated)} occurs more than once"
     missing = [item for item in expected.needed if item not in items]
@@ -120,30 +150,42 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         return "item missing", f"{answers.quoted(missing)} is missing"
     if len(items) != expected.size:
         fewer = len(items) < expected.size
-        return "item missing" if fewer else "extra item", f"{len(items)} items instead of {expected.size}"
+        return (
+            "item missing" if fewer else "extra item",
+            f"{len(items)} items instead of {expected.size}",
+        )
     return "wrong order", "the items are right, but their order is wrong"
 
 
 def layout_fault(items: Sequence[str]) -> str:
-    """Why a list that is right in any layout is wrong in the official reading, which found these `items`."""
+    """Why a list that is right in any layout is wrong in the official reading, which found these
+    `items`.
+    """
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
         *(["the list spans several lines"] if len(kept) > len(blanks) else []),
-        *(f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}" for sign in blanks),
+        *(
+            f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}"
+            for sign in blanks
+        ),
         *(['the empty item "" counts'] if "" in items else []),
     ]
-    return f"right in another layout, but not as the official benchmark reads it: {', '.join(causes)}"
+    return (
+        f"right in another layout, but not as the official benchmark reads it: {', '.join(causes)}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ListScorer:
-    """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
+    """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the
+    official benchmark.
 
-    `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
-    `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
-    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
-    `accuracy` in one respect."""
+    `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is
+    never lower than `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels
+    that don't follow the prompt: it compares the list, read as for `accuracy`, with the answer that
+    the prompt requests. Each of the two differs from `accuracy` in one respect.
+    """
 
     expect: Callable[[Sample], Expected]
     as_prompted: Callable[[Sample], list[str]] | None = None
@@ -153,12 +195,16 @@ class ListScorer:
         always = ("accuracy", "accuracy_strict", "accuracy_any_layout")
         return (*always, "accuracy_as_asked") if self.as_prompted else always
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]:
         return JudgedScorer(self._judge, self.metrics).score(predictions, samples, metrics)
 
     def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
-        items, strict, free = answers.lenient_list(text), answers.strict_list(text), answers.any_layout_list(text)
+        items = answers.lenient_list(text)
+        strict = answers.strict_list(text)
+        free = answers.any_layout_list(text)
         right = expected.accepts(items)
         scores = {
             "accuracy": float(right),
@@ -172,19 +218,26 @@ class ListScorer:
         if not right:
             return scores, dict(zip(("failure", "why"), diagnosis(free, expected), strict=True))
         if not scores["accuracy_strict"]:
-            return scores, {"why": "right, but not a list in brackets with every item in double quotes"}
+            return scores, {
+                "why": "right, but not a list in brackets with every item in double quotes"
+            }
         return scores, {}
 
 
 def judge_several(text: str, sample: Sample) -> Judged:
-    """Several list questions that are answered together, a list on each line. `accuracy`: the share of the questions
-    whose list is right, the i-th list for the i-th question, each scored as its own task does. `accuracy_all`: whether
-    all of them are, with no list more. `details` name the wrong questions, from 1, and what is wrong with the first."""
-    questions, lists = label_part(sample, "questions", list), _LIST.findall(text)
+    """Several list questions that are answered together, a list on each line. `accuracy`: the share
+    of the questions whose list is right, the i-th list for the i-th question, each scored as its
+    own task does. `accuracy_all`: whether all of them are, with no list more. `details` name the
+    wrong questions, from 1, and what is wrong with the first.
+    """
+    questions = label_part(sample, "questions", list)
+    lists = _LIST.findall(text)
     wrong: dict[int, dict[str, Any]] = {}
     for number, question in enumerate(questions, 1):
         answer = lists[number - 1] if number <= len(lists) else ""
-        asked = replace(sample, task=question["task"], input=question["input"], label=question["label"])
+        asked = replace(
+            sample, task=question["task"], input=question["input"], label=question["label"]
+        )
         rule = scorer(task_spec(asked.task).scorer)
         [scored] = rule.score([answer], [asked], frozenset(rule.metrics))
         if not scored.scores["accuracy"]:
@@ -196,7 +249,10 @@ def judge_several(text: str, sample: Sample) -> Judged:
         why = f"question {first}: {details['why']}"
         return scores, {"wrong": list(wrong), "failure": details["failure"], "why": why}
     if not everything:
-        return scores, {"failure": "extra list", "why": f"{len(lists)} lists for {len(questions)} questions"}
+        return scores, {
+            "failure": "extra list",
+            "why": f"{len(lists)} lists for {len(questions)} questions",
+        }
     return scores, {}
 
 

@@ -1,4 +1,6 @@
-"""BERTScore F1 (Zhang et al. 2020) by bert-score, with a local model: nothing is downloaded while scoring."""
+"""BERTScore F1 (Zhang et al. 2020) by bert-score, with a local model: nothing is downloaded while
+scoring.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from pbcore.errors import PbcoreError
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
-DEFAULT_MODEL, DEFAULT_LAYER = "roberta-large", 17
+DEFAULT_MODEL = "roberta-large"
+DEFAULT_LAYER = 17
 BATCH = 64
 NEEDED = {
     "config.json": ("config.json",),
@@ -30,7 +33,9 @@ class Unavailable(PbcoreError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The scoring model: its name as given by the user, its local folder, and the layer whose vectors are compared."""
+    """The scoring model: its name as given by the user, its local folder, and the layer whose
+    vectors are compared.
+    """
 
     name: str
     folder: Path
@@ -41,7 +46,9 @@ class Source:
 
 
 class BertScore:
-    """BERTScore F1 in batches, with one model that is loaded once. No idf weights, no baseline rescaling."""
+    """BERTScore F1 in batches, with one model that is loaded once. No idf weights, no baseline
+    rescaling.
+    """
 
     def __init__(self, source: Source, device: str | None = None) -> None:
         """Loads the model."""
@@ -51,17 +58,23 @@ class BertScore:
 
         self.source = source
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        # bert-score passes add_prefix_space at each call, which tokenizers of transformers 5 ignore; so it is set here.
+        # bert-score passes add_prefix_space at each call, which tokenizers of transformers 5
+        # ignore; so it is set here.
         self._tokenizer = AutoTokenizer.from_pretrained(source.folder, add_prefix_space=True)
         self._model = get_model(str(source.folder), source.layer).to(self.device)
-        positions = self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
+        positions = (
+            self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
+        )
         self._tokenizer.model_max_length = min(self._tokenizer.model_max_length, positions)
 
     def f1(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
         """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
         from bert_score.utils import bert_cos_score_idf
 
-        pairs = [(text.strip(), other.strip()) for text, other in zip(predictions, references, strict=True)]
+        pairs = [
+            (text.strip(), other.strip())
+            for text, other in zip(predictions, references, strict=True)
+        ]
         compared = [pair for pair in pairs if all(pair)]
         if not compared:
             return [0.0] * len(pairs)
@@ -69,7 +82,13 @@ class BertScore:
         weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
         ours, theirs = map(list, zip(*compared, strict=True))
         measured = bert_cos_score_idf(
-            self._model, theirs, ours, self._tokenizer, weights, device=self.device, batch_size=BATCH
+            self._model,
+            theirs,
+            ours,
+            self._tokenizer,
+            weights,
+            device=self.device,
+            batch_size=BATCH,
         )  # (N, 3): precision, recall, F1
         values = iter(measured[:, 2].clamp(0, 1).tolist())
         return [next(values) if all(pair) else 0.0 for pair in pairs]
@@ -90,7 +109,9 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't be used."""
+    """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't
+    be used.
+    """
     return find(*_settings())
 
 
@@ -99,8 +120,9 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
-    scoring needs; makes no network access."""
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither,
+    or lacks what scoring needs; makes no network access.
+    """
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
@@ -117,7 +139,9 @@ def find(name: str, layer: str = "") -> Source:
 
 
 def install(name: str) -> Source:
-    """Downloads a model by name into the Hugging Face cache, without the weights of other frameworks."""
+    """Downloads a model by name into the Hugging Face cache, without the weights of other
+    frameworks.
+    """
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "*.txt", "*.safetensors", "*.model"]
@@ -126,7 +150,9 @@ def install(name: str) -> Source:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore bertscore install|status`."""
-    parser = subparsers.add_parser("bertscore", help="install BERTScore's model, or show whether it is installed")
+    parser = subparsers.add_parser(
+        "bertscore", help="install BERTScore's model, or show whether it is installed"
+    )
     parser.add_argument("action", choices=("install", "status"))
     parser.add_argument("--model", default=_settings()[0], help="default: %(default)s")
     parser.set_defaults(run=_run)
@@ -134,7 +160,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        source = install(args.model) if args.action == "install" else find(args.model, _settings()[1])
+        source = (
+            install(args.model) if args.action == "install" else find(args.model, _settings()[1])
+        )
     except (Unavailable, OSError) as error:
         print(error)
         return 1
@@ -148,7 +176,9 @@ def _scorer(name: str, layer: str) -> BertScore:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the name of model or folder. Raises Unavailable without one."""
+    """The given layer, else bert-score's default for the name of model or folder. Raises
+    Unavailable without one.
+    """
     if layer:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
@@ -160,23 +190,39 @@ def _layer(name: str, layer: str) -> int:
     for candidate in (name, Path(name).name):
         if candidate in model2layers:
             return int(model2layers[candidate])
-    raise Unavailable(f"bert-score has no layer for {name}: set {LAYER_VARIABLE} ({DEFAULT_MODEL} has {DEFAULT_LAYER})")
+    raise Unavailable(
+        f"bert-score has no layer for {name}: set {LAYER_VARIABLE} ({DEFAULT_MODEL} has"
+        f" {DEFAULT_LAYER})"
+    )
 
 
 def _checked(source: Source) -> Source:
-    """The source, if its folder holds a model with that layer. Raises Unavailable that names what it lacks."""
+    """The source, if its folder holds a model with that layer. Raises Unavailable that names what
+    it lacks.
+    """
     folder = source.folder
     if "t5" in str(folder) or str(folder).startswith("scibert"):
-        raise Unavailable(f"bert-score treats every path that contains 't5' as a T5 model: rename or move {folder}")
+        raise Unavailable(
+            "bert-score treats every path that contains 't5' as a T5 model: rename or move"
+            f" {folder}"
+        )
     for what, patterns in NEEDED.items():
         if not any(any(folder.glob(pattern)) for pattern in patterns):
             raise Unavailable(
-                f"BERTScore's model {folder} lacks {what} ({', '.join(patterns)}): give a whole checkpoint"
+                f"BERTScore's model {folder} lacks {what} ({', '.join(patterns)}): give a whole"
+                " checkpoint"
             )
     try:
-        layers = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("num_hidden_layers", source.layer)
+        layers = json.loads((folder / "config.json").read_text(encoding="utf-8")).get(
+            "num_hidden_layers", source.layer
+        )
     except (ValueError, AttributeError) as error:
-        raise Unavailable(f"{folder}/config.json is not a model's ({error}): give a whole checkpoint") from error
+        raise Unavailable(
+            f"{folder}/config.json is not a model's ({error}): give a whole checkpoint"
+        ) from error
     if not 1 <= source.layer <= layers:
-        raise Unavailable(f"{folder} has {layers} layers, no layer {source.layer}: set {LAYER_VARIABLE} to one of them")
+        raise Unavailable(
+            f"{folder} has {layers} layers, no layer {source.layer}: set {LAYER_VARIABLE} to one of"
+            " them"
+        )
     return source

@@ -1,8 +1,9 @@
-"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
+"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark
+versions.
 
-ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
-alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
-so are the composites that need it.
+ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's
+tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be measured is left out,
+with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
 import re
@@ -23,7 +24,9 @@ _KIND_BY_RULE = {
     "PHRASE_REPETITION": "repeated word",
     "EN_A_VS_AN": "a/an disagreement",
 }
-_VERB_RULE = re.compile(r"(^|_)(VB[A-Z]*|VERB|MD|BE|HAVE|HAS|HAD|DO|DOES|DID|IS|ARE|WAS|WERE|AGREEMENT)(_|$)")
+_VERB_RULE = re.compile(
+    r"(^|_)(VB[A-Z]*|VERB|MD|BE|HAVE|HAS|HAD|DO|DOES|DID|IS|ARE|WAS|WERE|AGREEMENT)(_|$)"
+)
 _KIND_BY_CATEGORY = {
     "TYPOS": "misspelling",
     "PUNCTUATION": "punctuation",
@@ -45,7 +48,9 @@ _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
 @dataclass(slots=True)
 class Measured:
-    """Results for one answer so far: scores, reasons for absent ones, faults as (kind, sentence), grammar's matches."""
+    """Results for one answer so far: scores, reasons for absent ones, faults as (kind, sentence),
+    grammar's matches.
+    """
 
     scores: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -57,7 +62,9 @@ class Measured:
         missing = [factor for factor in factors if factor not in self.scores]
         if not missing:
             self.scores[name] = prod(self.scores[factor] for factor in factors)
-        elif reasons := [f"{factor}: {self.absent[factor]}" for factor in missing if factor in self.absent]:
+        elif reasons := [
+            f"{factor}: {self.absent[factor]}" for factor in missing if factor in self.absent
+        ]:
             self.absent[name] = reasons[0]
 
     def scored(self, metrics: Collection[str]) -> Scored:
@@ -65,15 +72,22 @@ class Measured:
         if self.matches:
             details["matches"] = [asdict(match) for match in self.matches]
         if self.faults:
-            details |= {"why": "; ".join(why for _, why in self.faults), "failure": self.faults[0][0]}
+            details |= {
+                "why": "; ".join(why for _, why in self.faults),
+                "failure": self.faults[0][0],
+            }
         if absent := {name: why for name, why in self.absent.items() if name in metrics}:
             details["absent"] = absent
-        return Scored({name: value for name, value in self.scores.items() if name in metrics}, details)
+        return Scored(
+            {name: value for name, value in self.scores.items() if name in metrics}, details
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TextScorer:
-    """Grammar, the task's own metrics by `measure`, `v1` as the product of `factors`, and `v2`, which is grammar."""
+    """Grammar, the task's own metrics by `measure`, `v1` as the product of `factors`, and `v2`,
+    which is grammar.
+    """
 
     own: tuple[str, ...]
     factors: tuple[str, ...]
@@ -83,8 +97,14 @@ class TextScorer:
     def metrics(self) -> tuple[str, ...]:
         return ("grammar", *self.own, "v1", "v2")
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        needed = metrics | ({*self.factors} if "v1" in metrics else set()) | ({"grammar"} if "v2" in metrics else set())
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]:
+        needed = (
+            metrics
+            | ({*self.factors} if "v1" in metrics else set())
+            | ({"grammar"} if "v2" in metrics else set())
+        )
         answers = [Measured() for _ in predictions]
         for prediction, answer in zip(predictions, answers, strict=True):
             if not prediction.strip():
@@ -102,16 +122,20 @@ class TextScorer:
 
 
 def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
-    """Whether a score that no answer of a record has, because a tool was missing, can be measured now: `absent` maps
-    scores to reasons, and some answers may have those in `scores`."""
+    """Whether a score that no answer of a record has, because a tool was missing, can be measured
+    now: `absent` maps scores to reasons, and some answers may have those in `scores`.
+    """
     unmeasured = [(name, why) for name, why in absent.items() if name not in scores]
-    lacked = {why.partition(":")[0] if name in ("v1", "v2") else name for name, why in unmeasured}  # composites name it
+    lacked = {
+        why.partition(":")[0] if name in ("v1", "v2") else name for name, why in unmeasured
+    }  # composites name it
     return any(_TOOLS[name]() for name in lacked if name in _TOOLS)
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
-    broader one."""
+    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel
+    decoding, or a broader one.
+    """
     broken = "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
@@ -135,9 +159,13 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
             answer.faults.append((failure_kind(worst), why))
 
 
-def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
+def _measure_meaning(
+    predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]
+) -> None:
     try:
-        values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
+        values = semantic.scorer().f1(
+            predictions, [label_part(sample, "text", str) for sample in samples]
+        )
     except semantic.Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
@@ -146,48 +174,67 @@ def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answ
         answer.scores["bertscore"] = value
 
 
-def _measure_words(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
-    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive."""
+def _measure_words(
+    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+) -> None:
+    """`inclusion` as in the official benchmark: every word is a substring of the answer,
+    case-sensitive.
+    """
     words = [str(word) for word in label_part(sample, "words", list)]
     missing = [word for word in words if word not in prediction]
     answer.scores["inclusion"] = float(not missing)
-    answer.scores["inclusion_any_case"] = float(all(word.lower() in prediction.lower() for word in words))
+    answer.scores["inclusion_any_case"] = float(
+        all(word.lower() in prediction.lower() for word in words)
+    )
     if missing and "inclusion" in needed:
         answer.faults.append(("word missing", f"missing words: {', '.join(missing)}"))
 
 
-def _measure_summary(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
+def _measure_summary(
+    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+) -> None:
     summary = label_part(sample, "summary", str)
     answer.scores |= rouge(prediction, summary)
     answer.scores["rouge_l_unstemmed"] = rouge(prediction, summary, stemmed=False)["rouge_l"]
 
 
-def _measure_paraphrase(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
+def _measure_paraphrase(
+    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+) -> None:
     answer.scores["inv_bleu"] = inv_bleu(prediction, label_part(sample, "text", str))
 
 
 def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str, float]:
-    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts. The first version of the
-    benchmark stems words (Porter), the 2026 rewrite does not."""
+    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts. The first
+    version of the benchmark stems words (Porter), the 2026 rewrite does not.
+    """
     scores = _rouge_scorer(stemmed).score(reference.strip(), prediction.strip())
     return {ours: float(scores[theirs].fmeasure) for theirs, ours in _ROUGE.items()}
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
-    order. It is 0 when the two texts share no run of four tokens."""
-    # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
-    return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no
+    smoothing, no effective order. It is 0 when the two texts share no run of four tokens.
+    """
+    # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective
+    # order.
+    return min(
+        1.0,
+        float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100,
+    )
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text to be paraphrased: 0 for a copy, and for an empty prediction, as on every metric."""
+    """1 − BLEU against the text to be paraphrased: 0 for a copy, and for an empty prediction, as on
+    every metric.
+    """
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 
 @cache
 def _rouge_scorer(stemmed: bool) -> Any:
-    # Imported on first use, here and below: the imports take seconds, and most runs don't need them.
+    # Imported on first use, here and below: the imports take seconds, and most runs don't need
+    # them.
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(list(_ROUGE), use_stemmer=stemmed)
@@ -200,11 +247,15 @@ def _bleu_scorer() -> Any:
     return BLEU(tokenize="13a", max_ngram_order=4, smooth_method="none", effective_order=False)
 
 
-WORDS_TO_SENTENCE = TextScorer(("inclusion", "inclusion_any_case"), ("inclusion", "grammar"), _measure_words)
+WORDS_TO_SENTENCE = TextScorer(
+    ("inclusion", "inclusion_any_case"), ("inclusion", "grammar"), _measure_words
+)
 SUMMARIZATION = TextScorer(
     ("rouge_l", "rouge_1", "rouge_2", "rouge_l_unstemmed"), ("rouge_l", "grammar"), _measure_summary
 )
-PARAPHRASING = TextScorer(("bertscore", "inv_bleu"), ("inv_bleu", "bertscore", "grammar"), _measure_paraphrase)
+PARAPHRASING = TextScorer(
+    ("bertscore", "inv_bleu"), ("inv_bleu", "bertscore", "grammar"), _measure_paraphrase
+)
 
 register_scorer("words_to_sentence", WORDS_TO_SENTENCE)
 register_scorer("summarization", SUMMARIZATION)

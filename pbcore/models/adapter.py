@@ -1,6 +1,8 @@
-"""LoRA adapters (arXiv 2106.09685) in peft's files: read, checked, and merged into a model's weights.
+"""LoRA adapters (arXiv 2106.09685) in peft's files: read, checked, and merged into a model's
+weights.
 
-r rank, I columns and O rows of an adapted matrix."""
+r rank, I columns and O rows of an adapted matrix.
+"""
 
 import hashlib
 import json
@@ -23,7 +25,8 @@ from pbcore.printable import printable, shown
 
 WEIGHTS = "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
-# Keys that a config may have only with these values, or empty, since rank, scale and weights alone then decide.
+# Keys that a config may have only with these values, or empty, since rank, scale and weights alone
+# then decide.
 _PLAIN: Mapping[str, Any] = {
     "peft_type": "LORA",
     "bias": "none",
@@ -34,8 +37,9 @@ _PLAIN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added. `info` has its fields of
-    a record; `adapter` there is the weights' digest."""
+    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added.
+    `info` has its fields of a record; `adapter` there is the weights' digest.
+    """
 
     folder: Path
     scale: float
@@ -44,26 +48,41 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
-    can't be merged."""
+    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing,
+    damaged or of a kind that can't be merged.
+    """
     if not is_adapter(folder):
         give = "Give a folder that peft or `python -m pbcore.train --adapt` wrote"
         raise ModelError(f"{folder} is not an adapter: it has no {CONFIG}. {give}")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        rank, alpha, rslora = int(config["r"]), float(config["lora_alpha"]), bool(config.get("use_rslora"))
+        rank = int(config["r"])
+        alpha = float(config["lora_alpha"])
+        rslora = bool(config.get("use_rslora"))
     except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder / CONFIG} can't be read ({error!r}); write the adapter again") from error
+        raise ModelError(
+            f"{folder / CONFIG} can't be read ({error!r}); write the adapter again"
+        ) from error
     if rank < 1:
-        raise ModelError(f"{folder / CONFIG}: r is {rank}, it should be at least 1; write the adapter again")
-    odd = [f"{key} {config[key]!r}" for key, plain in _PLAIN.items() if config.get(key) and config[key] != plain]
+        raise ModelError(
+            f"{folder / CONFIG}: r is {rank}, it should be at least 1; write the adapter again"
+        )
+    odd = [
+        f"{key} {config[key]!r}"
+        for key, plain in _PLAIN.items()
+        if config.get(key) and config[key] != plain
+    ]
     if odd:
         raise ModelError(
-            f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's merge_and_unload and give the "
-            "merged checkpoint's folder"
+            f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's"
+            " merge_and_unload and give the merged checkpoint's folder"
         )
     pairs = _pairs(folder)
-    lora = {"rank": rank, "alpha": alpha, "targets": sorted({name.rpartition(".")[2] for name in pairs})}
+    lora = {
+        "rank": rank,
+        "alpha": alpha,
+        "targets": sorted({name.rpartition(".")[2] for name in pairs}),
+    }
     info = {"adapter": digest(folder), "lora": lora}
     return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, info)
 
@@ -78,9 +97,12 @@ def digest(folder: Path) -> str:
 
 @torch.no_grad()
 def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
-    """Adds the adapter to the module's weights, computed in float32. Its names may be the checkpoint's own, as those of
-    an adapter trained on the authors' code, or transformers'. Raises ModelError naming what doesn't fit the model."""
-    weights, odd = dict(module.named_parameters()), []
+    """Adds the adapter to the module's weights, computed in float32. Its names may be the
+    checkpoint's own, as those of an adapter trained on the authors' code, or transformers'. Raises
+    ModelError naming what doesn't fit the model.
+    """
+    weights = dict(module.named_parameters())
+    odd = []
     for name, (a, b) in adapter.pairs.items():
         key = arch.rename(f"{name}.weight")
         weight = weights.get(key)
@@ -89,14 +111,19 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
             continue
         if weight.is_meta:
             raise ModelError(
-                f"{adapter.folder}: {key} is offloaded, so nothing can be added to it; let device_map place the whole "
-                "model on GPUs, or merge the adapter with peft's merge_and_unload and give the merged checkpoint"
+                f"{adapter.folder}: {key} is offloaded, so nothing can be added to it; let"
+                " device_map place the whole model on GPUs, or merge the adapter with peft's"
+                " merge_and_unload and give the merged checkpoint"
             )
-        delta = adapter.scale * (b.to(weight.device).float() @ a.to(weight.device).float())  # (O, I)
+        delta = adapter.scale * (
+            b.to(weight.device).float() @ a.to(weight.device).float()
+        )  # (O, I)
         weight.data = (weight.float() + delta).to(weight.dtype)
     if odd:
         names = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
-        raise ModelError(f"{adapter.folder} belongs to another model: this {arch.kind} has no {names}")
+        raise ModelError(
+            f"{adapter.folder} belongs to another model: this {arch.kind} has no {names}"
+        )
 
 
 def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
@@ -109,9 +136,15 @@ def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
     for key, tensor in tensors.items():
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ModelError(f"{file}: {shown(key)} is no matrix of a LoRA adapter; only those can be merged")
+            raise ModelError(
+                f"{file}: {shown(key)} is no matrix of a LoRA adapter; only those can be merged"
+            )
         found.setdefault(match[1], {})[match[2]] = tensor
-    odd = [name for name, pair in found.items() if not all(bool(one.isfinite().all()) for one in pair.values())]
+    odd = [
+        name
+        for name, pair in found.items()
+        if not all(bool(one.isfinite().all()) for one in pair.values())
+    ]
     if odd:
         raise ModelError(f"{file}: {shown(odd[0])} holds NaN or infinity; train the adapter again")
     lone = [name for name, pair in found.items() if len(pair) < 2]

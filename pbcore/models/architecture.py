@@ -1,4 +1,6 @@
-"""Maps a published checkpoint's config.json to one of transformers' own architectures and configs."""
+"""Maps a published checkpoint's config.json to one of transformers' own architectures and
+configs.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +19,47 @@ _BODIES = {
     **{name: family for name, family in FAMILIES.items() if name != "sedd"},
     **{kind.lower(): Family(body=f"{kind}ForCausalLM") for kind in ("Llama", "Qwen2", "Qwen3")},
 }
-# What transformers' own checks of a config's values raise, and what sizes that make no sense lead to.
+# What transformers' own checks of a config's values raise, and what sizes that make no sense lead
+# to.
 _INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
 # The values with which a LLaDA config describes Llama's architecture.
 _LLADA_MUST = dict.fromkeys(
-    ("alibi", "attention_layer_norm", "include_bias", "include_qkv_bias", "input_emb_norm", "scale_logits"), False
-) | {"block_type": "llama", "activation_type": "silu", "layer_norm_type": "rms", "block_group_size": 1, "rope": True}
+    (
+        "alibi",
+        "attention_layer_norm",
+        "include_bias",
+        "include_qkv_bias",
+        "input_emb_norm",
+        "scale_logits",
+    ),
+    False,
+) | {
+    "block_type": "llama",
+    "activation_type": "silu",
+    "layer_norm_type": "rms",
+    "block_group_size": 1,
+    "rope": True,
+}
 _NOT_FOR_CONFIG = {
-    *("architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version"),
-    *("use_cache", "is_causal"),
+    "architectures",
+    "auto_map",
+    "model_type",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "use_cache",
+    "is_causal",
 }
 _NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json
-    names. `blocks` says whether attention is block-causal, `block` its block length if known; `problems` what is wrong
-    with config.json, to be named together with what is wrong with the weights."""
+    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids
+    that config.json names. `blocks` says whether attention is block-causal, `block` its block
+    length if known; `problems` what is wrong with config.json, to be named together with what is
+    wrong with the weights.
+    """
 
     kind: str  # llada, dream, llama, qwen2, qwen3, or another row of `families`
     model_class: Any
@@ -62,21 +87,23 @@ def first_eos(raw: Mapping[str, Any]) -> Any:
 
 
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
-    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides the number of
-    layers.
+    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides
+    the number of layers.
 
-    LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
-    implementation; the other families are in `families`. Ids that config.json lacks are those of the authors' code,
-    where the vocabulary has them. Raises ModelError for other architectures, for LLaDA options that Llama lacks, and
-    naming every key that is missing or has a value that no model can be built with."""
+    LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full
+    attention in every implementation; the other families are in `families`. Ids that config.json
+    lacks are those of the authors' code, where the vocabulary has them. Raises ModelError for other
+    architectures, for LLaDA options that Llama lacks, and naming every key that is missing or has a
+    value that no model can be built with.
+    """
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)
     if family is None:
         others = ", ".join(known for known, family in FAMILIES.items() if family.architectures)
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, {others}, and "
-            "llama, qwen2 or qwen3 with full attention can. With trust_remote_code the checkpoint's own code runs "
-            "instead"
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream,"
+            f" {others}, and llama, qwen2 or qwen3 with full attention can. With trust_remote_code"
+            " the checkpoint's own code runs instead"
         )
     model_class: Any = getattr(transformers, family.body)
     keys = _Keys(raw, where)
@@ -89,7 +116,9 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
                 config.layer_types = config.layer_types[:layers]
         config.is_causal = config.use_cache = False
         size: int = config.vocab_size
-        mask_id, eos_id = (token if token and token < size else None for token in (family.mask_id, family.eos_id))
+        mask_id, eos_id = (
+            token if token and token < size else None for token in (family.mask_id, family.eos_id)
+        )
         first = first_eos(raw)
         result = Architecture(
             name,
@@ -108,13 +137,18 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     if keys.missing:
         problem = f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"
     if problem is not None:
-        raise ModelError(f"{where} ({name}): {'; '.join([problem, *keys.problems])}. Complete or mend config.json")
+        raise ModelError(
+            f"{where} ({name}): {'; '.join([problem, *keys.problems])}. Complete or mend"
+            " config.json"
+        )
     return result
 
 
 @dataclass(slots=True)
 class _Keys:
-    """A config.json read strictly: every key that is missing or has an unusable value is collected, then named."""
+    """A config.json read strictly: every key that is missing or has an unusable value is collected,
+    then named.
+    """
 
     raw: Mapping[str, Any]
     where: str
@@ -136,13 +170,16 @@ class _Keys:
     def only(self, name: str, *allowed: Any) -> None:
         """A key that, if it is there, must have one of these values."""
         if name in self.raw and self.raw[name] not in allowed:
-            self.problems.append(f"{name} {self.raw[name]!r} (known: {', '.join(map(repr, allowed))})")
+            self.problems.append(
+                f"{name} {self.raw[name]!r} (known: {', '.join(map(repr, allowed))})"
+            )
 
     def head_dim(self) -> int:
         """Width of a head: given, else hidden_size / heads."""
         if given := self.raw.get("head_dim"):
             return int(given)
-        width, heads = self.need("hidden_size"), self.need("num_attention_heads") or 1
+        width = self.need("hidden_size")
+        heads = self.need("num_attention_heads") or 1
         for name, value in (("hidden_size", width), ("num_attention_heads", heads)):
             if not isinstance(value, int):
                 raise TypeError(f"{name} is {value!r}; it should be a whole number")
@@ -159,10 +196,15 @@ class _Keys:
         return {
             **self.same("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
             **self.same("max_position_embeddings", "rms_norm_eps"),
-            "num_key_value_heads": self.raw.get("num_key_value_heads") or self.need("num_attention_heads"),
+            "num_key_value_heads": (
+                self.raw.get("num_key_value_heads") or self.need("num_attention_heads")
+            ),
             "head_dim": self.head_dim(),
             "rope_parameters": rope,
-            **{name: bool(self.raw.get(name, False)) for name in ("tie_word_embeddings", "attention_bias", "mlp_bias")},
+            **{
+                name: bool(self.raw.get(name, False))
+                for name in ("tie_word_embeddings", "attention_bias", "mlp_bias")
+            },
             **_NO_IDS,
             **self.same(*more),
         }
@@ -187,7 +229,9 @@ def _sdar_moe(keys: _Keys) -> dict[str, Any]:
 
 
 def _llada_moe(keys: _Keys) -> dict[str, Any]:
-    """Softmax over all experts; the weights of the chosen ones aren't renormalised, whatever `norm_topk_prob` says."""
+    """Softmax over all experts; the weights of the chosen ones aren't renormalised, whatever
+    `norm_topk_prob` says.
+    """
     keys.only("moe_router_enable_expert_bias", False, None)
     keys.only("shared_expert_intermediate_size", None, 0)
     keys.only("qk_layernorm", True)
@@ -217,14 +261,19 @@ def _llada2(keys: _Keys) -> dict[str, Any]:
     for name in ("use_qk_norm", "use_rmsnorm", "moe_router_enable_expert_bias", "norm_topk_prob"):
         keys.only(name, True)
     keys.only("score_function", "sigmoid")
-    values = keys.sizes("intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "topk_group")
+    values = keys.sizes(
+        "intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "topk_group"
+    )
     factor = keys.raw.get("partial_rotary_factor")
     if factor is None:
         factor = int(keys.need("partial_rotary_factor", "rotary_dim")) / (values["head_dim"] or 1)
     values["rope_parameters"]["partial_rotary_factor"] = float(factor)
-    experts, groups = int(keys.need("num_experts")), int(keys.need("n_group"))
+    experts = int(keys.need("num_experts"))
+    groups = int(keys.need("n_group"))
     if groups and (experts % groups or experts // groups < 2):
-        keys.problems.append(f"{experts} experts in {groups} groups (known: groups of equal size, at least 2)")
+        keys.problems.append(
+            f"{experts} experts in {groups} groups (known: groups of equal size, at least 2)"
+        )
     if values["topk_group"] > groups:
         keys.problems.append(f"topk_group {values['topk_group']} of {groups} groups")
     return {
@@ -248,16 +297,22 @@ def _llada(keys: _Keys) -> dict[str, Any]:
     if expected:
         wrong = {key: raw[key] for key in expected}
         raise ModelError(
-            f"{keys.where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use trust_remote_code"
+            f"{keys.where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use"
+            " trust_remote_code"
         )
-    heads, width = keys.need("n_heads"), keys.need("d_model")
+    heads = keys.need("n_heads")
+    width = keys.need("d_model")
     return {
         "vocab_size": keys.need("embedding_size", "vocab_size"),
         "hidden_size": width,
-        "intermediate_size": raw.get("mlp_hidden_size") or keys.need("mlp_ratio", "mlp_hidden_size") * width,
+        "intermediate_size": (
+            raw.get("mlp_hidden_size") or keys.need("mlp_ratio", "mlp_hidden_size") * width
+        ),
         "num_hidden_layers": keys.need("n_layers"),
         "num_attention_heads": heads,
-        "num_key_value_heads": raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else heads),
+        "num_key_value_heads": (
+            raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else heads)
+        ),
         "max_position_embeddings": keys.need("max_sequence_length"),
         "rms_norm_eps": raw.get("rms_norm_eps", 1e-5),
         "rope_parameters": {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},

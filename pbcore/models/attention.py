@@ -1,9 +1,12 @@
-"""Attention weights for the decoding loop: what a policy asks for, and how they are read while a forward runs.
+"""Attention weights for the decoding loop: what a policy asks for, and how they are read while a
+forward runs.
 
-The network's own kernel computes the layer's output, so reading changes no answer; the weights of the asked layers are
-computed beside it, from queries and keys after RoPE, for the asked columns alone.
+The network's own kernel computes the layer's output, so reading changes no answer; the weights of
+the asked layers are computed beside it, from queries and keys after RoPE, for the asked columns
+alone.
 
-R rows, C slots, T columns (prompt and canvas), h heads, D width of a head."""
+R rows, C slots, T columns (prompt and canvas), h heads, D width of a head.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +26,9 @@ QUERIES = 256  # query columns at once where all of them count
 
 @dataclass(slots=True)
 class AttentionReader:
-    """Adds up the asked layers' weights. `slots` (R, C) are columns of the T; padding is False in `seen` (R, T)."""
+    """Adds up the asked layers' weights. `slots` (R, C) are columns of the T; padding is False in
+    `seen` (R, T).
+    """
 
     asked: Attending
     slots: Tensor
@@ -32,8 +37,12 @@ class AttentionReader:
     _sum: Tensor | None = None  # (R, C, C), or (R, C, T)
     _sinks: Tensor | None = None  # (R, T)
 
-    def add(self, layer: int, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float) -> None:
-        """Reads a layer's queries (R, h, T, D) and keys (R, g, T, D); `mask` (R, 1, 1 or T, T) as SDPA takes it."""
+    def add(
+        self, layer: int, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float
+    ) -> None:
+        """Reads a layer's queries (R, h, T, D) and keys (R, g, T, D); `mask` (R, 1, 1 or T, T) as
+        SDPA takes it.
+        """
         if layer not in self.layers:
             return
         self.slots, self.seen = self.slots.to(query.device), self.seen.to(query.device)
@@ -45,25 +54,37 @@ class AttentionReader:
         if self.asked.sinks:
             received = torch.zeros_like(self.seen, dtype=torch.float)
             for start in range(0, query.shape[2], QUERIES):
-                part = torch.arange(start, min(start + QUERIES, query.shape[2]), device=query.device)
+                part = torch.arange(
+                    start, min(start + QUERIES, query.shape[2]), device=query.device
+                )
                 columns = part.expand(len(query), -1)
                 real = self.seen.gather(-1, columns)[..., None]
                 received += (self._weights(query, key, mask, scaling, columns) * real).sum(1)
             received /= self.seen.sum(-1, keepdim=True)
             self._sinks = received if self._sinks is None else self._sinks + received
 
-    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float, columns: Tensor) -> Tensor:
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float, columns: Tensor
+    ) -> Tensor:
         """Softmax in float32 (R, Q, T) of the query columns (R, Q), mean over heads."""
         index = columns[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[-1])
         scores = query.gather(2, index).float() @ key.transpose(-1, -2) * scaling  # (R, h, Q, T)
         if mask is not None:
             rows = mask.expand(len(query), -1, query.shape[2], -1)
-            mask = rows.gather(2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1]))
-            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.float()
+            mask = rows.gather(
+                2, columns[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[-1])
+            )
+            scores = (
+                scores.masked_fill(~mask, -torch.inf)
+                if mask.dtype == torch.bool
+                else scores + mask.float()
+            )
         return scores.softmax(-1).mean(1)
 
     def attention(self, visible: Tensor, prompt: int) -> Attention:
-        """The mean over the layers that were read; `visible` (R, T) and `prompt` are those of `Attention`."""
+        """The mean over the layers that were read; `visible` (R, T) and `prompt` are those of
+        `Attention`.
+        """
         assert self._sum is not None, "no layer was read"
         count = len(self.layers)
         sinks = None if self._sinks is None else (self._sinks / count).to(visible.device)
@@ -78,7 +99,8 @@ def reading(module: nn.Module, reader: AttentionReader | None) -> Iterator[None]
         return
     whole: Any = module
     config = whole.config
-    before, token = config._attn_implementation, _READER.set(reader)
+    before = config._attn_implementation
+    token = _READER.set(reader)
     reader.layers = reader.asked.layers(len(whole.model.layers))
     try:
         _register()
@@ -90,7 +112,9 @@ def reading(module: nn.Module, reader: AttentionReader | None) -> Iterator[None]
 
 
 def _register() -> None:
-    """Makes the reading kernel known to transformers: its SDPA kernel and masks, with a look at queries and keys."""
+    """Makes the reading kernel known to transformers: its SDPA kernel and masks, with a look at
+    queries and keys.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import sdpa_mask
@@ -99,7 +123,12 @@ def _register() -> None:
         return
 
     def read(
-        module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
+        module: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **settings: Any,
     ) -> Any:
         reader = _READER.get()
         if reader is not None:

@@ -1,4 +1,6 @@
-"""The interface between decoding and models: rows, forwards and answers, and the three kinds of models."""
+"""The interface between decoding and models: rows, forwards and answers, and the three kinds of
+models.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One row to decode: `canvas` has the mask id at each position to predict, any other id where the token is given
-    (infilling). `key` seeds every random draw of the row, so results don't depend on batch or order."""
+    """One row to decode: `canvas` has the mask id at each position to predict, any other id where
+    the token is given (infilling). `key` seeds every random draw of the row, so results don't
+    depend on batch or order.
+    """
 
     prompt_ids: tuple[int, ...]
     canvas: tuple[int, ...]
@@ -26,9 +30,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Attending:
-    """The attention weights that a policy reads: mean over heads and over the last `last` layers, or the last `share`
-    of n, from layer ⌊n(1 − share)⌋. With `prompt` the keys are all columns, prompt included, else the slots alone.
-    `sinks` asks for the mean weight that each column receives."""
+    """The attention weights that a policy reads: mean over heads and over the last `last` layers,
+    or the last `share` of n, from layer ⌊n(1 − share)⌋. With `prompt` the keys are all columns,
+    prompt included, else the slots alone. `sinks` asks for the mean weight that each column
+    receives.
+    """
 
     share: float = 0.3
     last: int | None = None
@@ -43,9 +49,11 @@ class Attending:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
-    prompt, a column (R, C, T). The first `prompt` of the T columns hold the prompt, the others the canvas; `visible`
-    (R, T) are those with a token, neither padding nor mask, `sinks` (R, T) their mean weight from unpadded columns."""
+    """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot
+    (R, C, C) or, with the prompt, a column (R, C, T). The first `prompt` of the T columns hold the
+    prompt, the others the canvas; `visible` (R, T) are those with a token, neither padding nor
+    mask, `sinks` (R, T) their mean weight from unpadded columns.
+    """
 
     weights: Tensor
     visible: Tensor
@@ -55,17 +63,20 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
+    """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on
+    the right).
 
-    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all
-    rows decode the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step,
-    when the cache is rebuilt. `review` marks revealed positions whose tokens are predicted again, if `hidden` without
-    being visible to the model.
+    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards.
+    With a cache all rows decode the same block: `window` is its (start, stop) in the canvas and
+    `refresh` is true at its first step, when the cache is rebuilt. `review` marks revealed
+    positions whose tokens are predicted again, if `hidden` without being visible to the model.
 
-    For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
-    and `part` the length of a part of the block, if the policy goes through it part by part. `attending` says which
-    attention weights are asked for, of the canvas positions `slots` (R, C). With `causal` a block model predicts each
-    wanted position of the active block, a mask or not, from what stands before it."""
+    For a block model `block` is each row's active block in its grid, counted from the one that
+    holds the prompt's end, and `part` the length of a part of the block, if the policy goes through
+    it part by part. `attending` says which attention weights are asked for, of the canvas positions
+    `slots` (R, C). With `causal` a block model predicts each wanted position of the active block, a
+    mask or not, from what stands before it.
+    """
 
     canvas: Tensor  # (R, L) long
     want: Tensor  # (R, L) bool
@@ -83,7 +94,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A token revealed at `step` with `confidence`, and masked again or replaced at step `until`, both 0-based."""
+    """A token revealed at `step` with `confidence`, and masked again or replaced at step `until`,
+    both 0-based.
+    """
 
     position: int
     token: int
@@ -96,18 +109,22 @@ class Former:
 class Generation:
     """One decoded answer.
 
-    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in (None for both: not reported), and `rows` the canvases forwarded for it: more than `nfe` for
-    samplers that ask about what-if rows, else the same. `steps[i]` is the step (0-based) at which position i was
-    revealed for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded)
-    is the canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in
-    the order in which they went, without those revealed and masked again in one step. `official_text` is the text of
-    the whole canvas where some follows the first EOS, and else None; `text_after_eos` says whether some does (None: not
-    known; a model that sets `official_text` sets it, too).
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS,
+    `nfe` the forwards this row took part in (None for both: not reported), and `rows` the canvases
+    forwarded for it: more than `nfe` for samplers that ask about what-if rows, else the same.
+    `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given,
+    and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas
+    before each step, then the final one. `former` are the tokens that were masked again or
+    replaced, in the order in which they went, without those revealed and masked again in one step.
+    `official_text` is the text of the whole canvas where some follows the first EOS, and else None;
+    `text_after_eos` says whether some does (None: not known; a model that sets `official_text` sets
+    it, too).
 
-    For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
-    `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
-    that it predicts belongs to the step before. Canvases may go on behind the answer, to the end of the last block."""
+    For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished
+    block, and `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing
+    forward is no step, and a token that it predicts belongs to the step before. Canvases may go on
+    behind the answer, to the end of the last block.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -133,48 +150,61 @@ class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in
-        row-major order. The loop may overwrite them. `-inf` is allowed; NaN and `+inf` end decoding with an error."""
+        """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in
+        `query.want`, in row-major order. The loop may overwrite them. `-inf` is allowed; NaN and
+        `+inf` end decoding with an error.
+        """
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """For models with `reviews`: one forward for `query.want`, as `logits`, and for the N revealed positions in
-        `query.review`: logits (M, V) and (N, V)."""
+        """For models with `reviews`: one forward for `query.want`, as `logits`, and for the N
+        revealed positions in `query.review`: logits (M, V) and (N, V).
+        """
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if forwards one may stand
-        there several times. It must rebind its tensors, not change them in place: the loop narrows shallow copies."""
+        """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if
+        forwards one may stand there several times. It must rebind its tensors, not change them in
+        place: the loop narrows shallow copies.
+        """
 
 
 class AttentionContext(Context, Protocol):
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """For models with `attention`: one forward as `logits`, with logits (N, V) of the positions in `query.review`
-        (None without any), and the attention weights of `query.attending`."""
+        """For models with `attention`: one forward as `logits`, with logits (N, V) of the positions
+        in `query.review` (None without any), and the attention weights of `query.attending`.
+        """
 
 
 class BlockContext(Context, Protocol):
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """For block models: one forward of what precedes each row's active `block` (R,) in its `canvas` (R, L) and
-        isn't in the cache yet, for `rows` (R,) bool. Returns the rows that ran (R,), those with such columns, and
-        logits (R', V) of the first token after what is stored, if the model reads it there."""
+        """For block models: one forward of what precedes each row's active `block` (R,) in its
+        `canvas` (R, L) and isn't in the cache yet, for `rows` (R,) bool. Returns the rows that ran
+        (R,), those with such columns, and logits (R', V) of the first token after what is stored,
+        if the model reads it there.
+        """
 
 
 @runtime_checkable
 class Denoiser(Protocol):
     """A masked diffusion model: predicts a distribution over tokens at every masked position.
 
-    `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded or dummy.
+    `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded
+    or dummy.
 
     A model of your own may leave out these members; `complete` fills in the defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
-    - `reviews`, how it can re-predict revealed tokens (`seen`: visible to it; `hidden`: hidden from it): none;
+    - `reviews`, how it can re-predict revealed tokens (`seen`: visible to it; `hidden`: hidden from
+      it): none;
     - `attention`, whether it returns attention weights: no;
-    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
-      beside it, so that they can be shared (`--share-forwards`): no;
+    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from
+      step, seed or the rows beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
-    - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
+    - `block`, the block length of a model with block-causal attention, whose context has `store`:
+      None, full attention;
     - `frequencies`, the background probability (V,) of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
-    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads it: None."""
+    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark
+      reads it: None.
+    """
 
     name: str
     mask_id: int
@@ -192,7 +222,9 @@ class Denoiser(Protocol):
     stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its vocabulary)."""
+        """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its
+        vocabulary).
+        """
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Canvas tokens as text, up to the first EOS, special tokens left out."""
@@ -204,7 +236,17 @@ class Denoiser(Protocol):
         """A batch ready for decoding."""
 
 
-_REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encode", "text", "prepare")
+_REQUIRED = (
+    "name",
+    "mask_id",
+    "eos_id",
+    "vocab_size",
+    "device",
+    "info",
+    "encode",
+    "text",
+    "prepare",
+)
 _OPTIONAL: Mapping[str, Any] = {
     **dict.fromkeys(("caches", "reviews"), frozenset()),
     **dict.fromkeys(("attention", "deterministic"), False),
@@ -220,14 +262,18 @@ def missing_members(model: object) -> list[str]:
 
 
 def complete(model: Any) -> Denoiser:
-    """The model with the defaults of members that it may leave out. Raises ValueError for one that lacks others."""
+    """The model with the defaults of members that it may leave out. Raises ValueError for one that
+    lacks others.
+    """
     missing = missing_members(model)
     if missing:
         raise ValueError(
-            f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no {', '.join(missing)}; "
-            "load one with pbcore.load_model(name)"
+            f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no"
+            f" {', '.join(missing)}; load one with pbcore.load_model(name)"
         )
-    whole: Denoiser = model if all(hasattr(model, member) for member in _OPTIONAL) else _Completed(model)
+    whole: Denoiser = (
+        model if all(hasattr(model, member) for member in _OPTIONAL) else _Completed(model)
+    )
     return whole
 
 
@@ -255,25 +301,38 @@ class _Own(Protocol):
 
 @runtime_checkable
 class OwnDecoder(_Own, Protocol):
-    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns
+    answers.
+    """
 
     def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+        self,
+        prompts: Sequence[Prompt],
+        sampler: SamplerName,
+        *,
+        max_new_tokens: int | None,
+        seed: int,
     ) -> list[Generation]:
         """One Generation per prompt."""
 
 
 @runtime_checkable
 class BatchDecoder(_Own, Protocol):
-    """A model with its own decoding loop that answers batches of rows (autoregressive models), which `decode` forms as
-    for a Denoiser and halves when memory runs out; a row's answer must not depend on the others."""
+    """A model with its own decoding loop that answers batches of rows (autoregressive models),
+    which `decode` forms as for a Denoiser and halves when memory runs out; a row's answer must not
+    depend on the others.
+    """
 
     device: torch.device
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""
+        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if
+        that can't be.
+        """
 
-    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+    def answer(
+        self, requests: Sequence[Request], sampler: SamplerName, *, seed: int
+    ) -> list[Generation]:
         """One Generation per row."""
 
 

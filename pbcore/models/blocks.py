@@ -1,8 +1,10 @@
-"""Block-causal decoding with an exact KV cache: within a block attention goes both ways, between blocks it is causal.
+"""Block-causal decoding with an exact KV cache: within a block attention goes both ways, between
+blocks it is causal.
 
-R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H width, M wanted
-positions, V tokens. A token's column is its position in its own row, counted from the prompt's start, so all rows share
-the grid of blocks; what lies past a row's end stays hidden."""
+R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H
+width, M wanted positions, V tokens. A token's column is its position in its own row, counted from
+the prompt's start, so all rows share the grid of blocks; what lies past a row's end stays hidden.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -17,23 +19,30 @@ class BlockCache:
     """Keys and values (R, `length`, heads, D) of every layer."""
 
     def __init__(self, rows: int, length: int) -> None:
-        self._rows, self._length = rows, length
+        self._rows = rows
+        self._length = length
         self._layers: dict[int, list[Tensor]] = {}
         self._at: tuple[Tensor | None, Tensor, int] | None = None
 
     def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
-        """The next forward writes `columns` (R', Q) of `rows` (R',), by default of all, and reads the first `width`."""
+        """The next forward writes `columns` (R', Q) of `rows` (R',), by default of all, and reads
+        the first `width`.
+        """
         self._at = rows, columns, width
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
-        """Writes new keys and values (R', heads, Q, D); returns those of all columns to read (R', heads, T', D)."""
+        """Writes new keys and values (R', heads, Q, D); returns those of all columns to read (R',
+        heads, T', D).
+        """
         assert self._at is not None, "point() comes before each forward"
         rows, columns, width = self._at
         if layer not in self._layers:
             shape = (self._rows, self._length, keys.shape[1], keys.shape[3])
             self._layers[layer] = [keys.new_zeros(shape), values.new_zeros(shape)]
         columns = columns.to(keys.device)
-        every = torch.arange(self._rows, device=keys.device) if rows is None else rows.to(keys.device)
+        every = (
+            torch.arange(self._rows, device=keys.device) if rows is None else rows.to(keys.device)
+        )
         read = []
         for kept, new in zip(self._layers[layer], (keys, values), strict=True):
             kept[every[:, None], columns] = new.transpose(1, 2)
@@ -60,34 +69,45 @@ class PositionReader:
         if query.review is None:
             raise ValueError("logits_and_review needs a query with review")
         positions = query.want | query.review
-        both, wanted = self._logits(query, positions), query.want[positions]  # row-major, both kinds mixed
+        both, wanted = (
+            self._logits(query, positions),
+            query.want[positions],
+        )  # row-major, both kinds mixed
         return both[wanted], both[~wanted]
 
 
 class BlockContext(PositionReader):
     """A batch of a block-causal model being decoded.
 
-    `store` runs what is final and not yet in the cache: whole prompt blocks first, then each finished block. Denoising
-    runs the active block against the cache. With shifted logits a block's first token is predicted by the last column
-    before it, when that is stored. With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward
-    runs only the current part of the block against the keys and values of its last whole forward; the block runs whole
-    at its first step and while the part's first token is masked.
+    `store` runs what is final and not yet in the cache: whole prompt blocks first, then each
+    finished block. Denoising runs the active block against the cache. With shifted logits a block's
+    first token is predicted by the last column before it, when that is stored. With `parts` (the
+    cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward runs only the current part of
+    the block against the keys and values of its last whole forward; the block runs whole at its
+    first step and while the part's first token is masked.
 
-    Of the cache's columns the one after the longest row takes what is to be forgotten, and a block of further columns
-    the masks of a causal forward."""
+    Of the cache's columns the one after the longest row takes what is to be forgotten, and a block
+    of further columns the masks of a causal forward.
+    """
 
     def __init__(self, model: Predictor, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
-        self._model, self._block, self._parts = model, model.block, parts
+        self._model = model
+        self._block = model.block
+        self._parts = parts
         device = model.device
         self._length = max(len(request.prompt_ids) + len(request.canvas) for request in requests)
         given = [[*request.prompt_ids, *request.canvas] for request in requests]
         filled = [[*ids, *[model.eos_id] * (self._length + 1 - len(ids))] for ids in given]
         self._ids = torch.tensor(filled, dtype=torch.long, device=device)  # (R, T + 1)
-        self._prompt = torch.tensor([len(request.prompt_ids) for request in requests], device=device)  # (R,)
+        self._prompt = torch.tensor(
+            [len(request.prompt_ids) for request in requests], device=device
+        )  # (R,)
         self._end = torch.tensor([len(ids) for ids in given], device=device)  # (R,)
         self._stored = torch.zeros_like(self._end)  # columns in the cache
-        self._kept = torch.full_like(self._end, -1)  # the block of the last whole forward, with `parts`
+        self._kept = torch.full_like(
+            self._end, -1
+        )  # the block of the last whole forward, with `parts`
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
 
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -97,12 +117,15 @@ class BlockContext(PositionReader):
             return ran, None
         some = ran.nonzero().squeeze(-1)  # (R',)
         self._write(canvas)
-        start, stop = self._stored[some], until[some]
+        start = self._stored[some]
+        stop = until[some]
         hidden = self._forward(some, start, int((stop - start).max()), stop)  # (R', Q, H)
         self._stored[some] = stop
         if not self._model.shift:
             return ran, None
-        last = hidden[torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)]  # (R', H)
+        last = hidden[
+            torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)
+        ]  # (R', H)
         return ran, self._model.read(last)
 
     def keep(self, rows: Tensor) -> None:
@@ -111,7 +134,9 @@ class BlockContext(PositionReader):
         self._cache = self._cache.of(rows)
 
     def _logits(self, query: Query, positions: Tensor) -> Tensor:
-        """Logits of canvas positions (R, L), all in their row's active block, in row-major order."""
+        """Logits of canvas positions (R, L), all in their row's active block, in row-major
+        order.
+        """
         assert query.block is not None
         self._write(query.canvas)
         start = (self._prompt // self._block + query.block) * self._block  # (R,)
@@ -122,11 +147,15 @@ class BlockContext(PositionReader):
         else:
             hidden = self._forward(None, start, self._block, start + self._block)  # (R, B, H)
         row, place = positions.nonzero(as_tuple=True)
-        column = place + self._prompt[row] - start[row] - int(self._model.shift)  # (M,) within the block
+        column = (
+            place + self._prompt[row] - start[row] - int(self._model.shift)
+        )  # (M,) within the block
         return self._model.read(hidden[row.to(hidden.device), column.to(hidden.device)])
 
     def _in_parts(self, start: Tensor, block: Tensor, part: int) -> Tensor:
-        """Hidden states (R, B, H); only those of the current part are filled in rows that don't run the whole block."""
+        """Hidden states (R, B, H); only those of the current part are filled in rows that don't run
+        the whole block.
+        """
         columns = start[:, None] + torch.arange(self._block, device=start.device)  # (R, B)
         masked = self._ids.gather(1, columns.clamp(max=self._length)) == self._model.mask_id
         first = masked.int().argmax(-1) // part * part  # (R,) the part's start within the block
@@ -137,7 +166,9 @@ class BlockContext(PositionReader):
             ((~whole).nonzero().squeeze(-1), first, min(part, self._block)),
         ):
             if len(some):
-                got = self._forward(some, (start + offset)[some], width, (start + self._block)[some])  # (R', Q, H)
+                got = self._forward(
+                    some, (start + offset)[some], width, (start + self._block)[some]
+                )  # (R', Q, H)
                 if hidden is None:
                     hidden = got.new_zeros(len(start), self._block, got.shape[-1])
                 at = offset[some, None] + torch.arange(width, device=start.device)  # (R', Q)
@@ -147,8 +178,10 @@ class BlockContext(PositionReader):
         return hidden
 
     def _causally(self, start: Tensor) -> Tensor:
-        """Hidden states (R, B, H) at which each token of the block is predicted from those before it alone: at a mask
-        in its place, or with shifted logits at the token before it (S2D2, arXiv 2603.25702)."""
+        """Hidden states (R, B, H) at which each token of the block is predicted from those before
+        it alone: at a mask in its place, or with shifted logits at the token before it (S2D2, arXiv
+        2603.25702).
+        """
         place = torch.arange(self._block, device=start.device)
         columns = start[:, None] + place  # (R, B)
         written = torch.where(columns < self._end[:, None], columns, self._length)
@@ -159,7 +192,9 @@ class BlockContext(PositionReader):
             self._cache.point(None, written, len(key))
             return self._model.network.hidden(Columns(ids, columns, sees, self._cache))
         masks = self._length + 1 + place  # (B,)
-        before = (sees & (key < columns[..., None])) | (key == masks[:, None])  # its own mask instead of the token
+        before = (sees & (key < columns[..., None])) | (
+            key == masks[:, None]
+        )  # its own mask instead of the token
         self._cache.point(None, torch.cat([written, masks.expand_as(written)], dim=1), len(key))
         twice = torch.cat([ids, torch.full_like(ids, self._model.mask_id)], dim=1)  # (R, 2B)
         both = torch.cat([sees, before], dim=1)
@@ -167,20 +202,28 @@ class BlockContext(PositionReader):
         return hidden[:, self._block :]
 
     def _forward(self, rows: Tensor | None, start: Tensor, width: int, stop: Tensor) -> Tensor:
-        """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and the row's end."""
+        """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and
+        the row's end.
+        """
         ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
         stop = stop.minimum(end)
         columns = start[:, None] + torch.arange(width, device=start.device)  # (R', Q)
         written = torch.where(columns < stop[:, None], columns, self._length)
         reach = int(stop.max())
         key = torch.arange(reach, device=start.device)  # (T',)
-        sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
+        sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[
+            :, None
+        ]
         self._cache.point(rows, written, reach)
-        return self._model.network.hidden(Columns(ids.gather(1, written), columns, sees, self._cache))
+        return self._model.network.hidden(
+            Columns(ids.gather(1, written), columns, sees, self._cache)
+        )
 
     def _write(self, canvas: Tensor) -> None:
         """Copies the canvas (R, L) behind each row's prompt."""
-        columns = self._prompt[:, None] + torch.arange(canvas.shape[1], device=canvas.device)  # (R, L)
+        columns = self._prompt[:, None] + torch.arange(
+            canvas.shape[1], device=canvas.device
+        )  # (R, L)
         inside = columns < self._end[:, None]
         row, place = inside.nonzero(as_tuple=True)
         self._ids[row, columns[row, place]] = canvas[row, place]

@@ -1,4 +1,6 @@
-"""Model cache of a worker: one model, loaded for its first cell and freed before the next model loads."""
+"""Model cache of a worker: one model, loaded for its first cell and freed before the next model
+loads.
+"""
 
 import gc
 import os
@@ -9,20 +11,30 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    if affinity:
+        return len(affinity(0))
+    return os.cpu_count() or 1
+
+
 def share_cores(workers: int) -> int:
-    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns its threads."""
+    """Leaves each of `workers` processes its part of the cores, at most what torch takes now;
+    returns its threads.
+    """
     import torch
 
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    threads = max(1, min(torch.get_num_threads(), cores // workers))
+    threads = max(1, min(torch.get_num_threads(), usable_cores() // workers))
     torch.set_num_threads(threads)
     return threads
 
 
 class ModelCache:
-    """Holds at most one model. One that could not be loaded is not tried again: each of its cells gets the first error.
-    `release` is called before a model is freed, to drop what else refers to it."""
+    """Holds at most one model. One that could not be loaded is not tried again: each of its cells
+    gets the first error. `release` is called before a model is freed, to drop what else refers to
+    it.
+    """
 
     def __init__(
         self,
@@ -31,13 +43,18 @@ class ModelCache:
         options: Mapping[str, Any] | None = None,
         release: Callable[[], None] = lambda: None,
     ) -> None:
-        self._device, self._dtype, self._options, self._release = device, dtype, options or {}, release
+        self._device = device
+        self._dtype = dtype
+        self._options = options or {}
+        self._release = release
         self._held: tuple[str, str | None] | None = None  # name and dtype
         self._model: Model | None = None
         self._errors: dict[tuple[str, str | None], Exception] = {}
 
     def get(self, name: str, dtype: str | None = None) -> "Model":
-        """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
+        """The model `name`, in a dtype other than the cache's if one is given. Raises what loading
+        it raised.
+        """
         from pbcore.models import load_model
 
         wanted = name, dtype or self._dtype
@@ -46,9 +63,12 @@ class ModelCache:
         if self._model is None or self._held != wanted:
             self.clear()
             try:
-                self._model = load_model(name, device=self._device, dtype=wanted[1], **self._options)
+                self._model = load_model(
+                    name, device=self._device, dtype=wanted[1], **self._options
+                )
             except Exception as error:
-                # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
+                # Whatever went wrong once goes wrong again, after minutes of loading;
+                # KeyboardInterrupt passes.
                 self._errors[wanted] = error
                 raise
             self._held = wanted

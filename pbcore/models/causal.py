@@ -1,7 +1,8 @@
-"""Autoregressive models: any `AutoModelForCausalLM` of transformers, with its tokenizer and stop tokens, decoded by the
-library's own `generate`.
+"""Autoregressive models: any `AutoModelForCausalLM` of transformers, with its tokenizer and stop
+tokens, decoded by the library's own `generate`.
 
-R rows, P prompt columns, L answer tokens, V vocabulary."""
+R rows, P prompt columns, L answer tokens, V vocabulary.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -12,7 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    LogitsProcessorList,
+    StoppingCriteriaList,
+)
 
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
@@ -35,9 +41,11 @@ _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_versi
 
 @dataclass(frozen=True, slots=True)
 class CausalModel:
-    """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as many tokens as were
-    asked for, else `length` (None: as many as the sample's canvas has), at most as many as `limit`, the model's maximum
-    sequence length, leaves. `draft` is the model whose drafts `ar-draftN` verifies."""
+    """An autoregressive model, a BatchDecoder. An answer ends with one of `stop_ids`, or after as
+    many tokens as were asked for, else `length` (None: as many as the sample's canvas has), at most
+    as many as `limit`, the model's maximum sequence length, leaves. `draft` is the model whose
+    drafts `ar-draftN` verifies.
+    """
 
     name: str
     module: Any
@@ -57,23 +65,25 @@ class CausalModel:
     def check(self, sampler: SamplerName) -> None:
         if sampler.policy != ar.POLICY:
             raise SamplerNameError(
-                f"sampler {sampler}: {self.name} is autoregressive, one token after the other: use ar, ar-lookup10 or "
-                "ar-draft5"
+                f"sampler {sampler}: {self.name} is autoregressive, one token after the other: use"
+                " ar, ar-lookup10 or ar-draft5"
             )
         if "draft" in ar.drafts(sampler) and self.draft is None:
             raise SamplerNameError(
-                f"sampler {sampler}: {self.name} has no model that drafts; name a smaller one with the same tokenizer "
-                "(--draft MODEL, load_model(…, draft=MODEL))"
+                f"sampler {sampler}: {self.name} has no model that drafts; name a smaller one with"
+                " the same tokenizer (--draft MODEL, load_model(…, draft=MODEL))"
             )
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises ModelError for
-        infilling, words or ids outside the vocabulary, too long rows, an empty prompt and a missing length."""
+        """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises
+        ModelError for infilling, words or ids outside the vocabulary, too long rows, an empty
+        prompt and a missing length.
+        """
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
             raise ModelError(
-                f"{self.name} can't do infilling (task {sample.task}): it writes from left to right and does not see "
-                "the tokens given further on; leave the task out"
+                f"{self.name} can't do infilling (task {sample.task}): it writes from left to right"
+                " and does not see the tokens given further on; leave the task out"
             )
         given = self.length if sample is None and max_new_tokens is None else max_new_tokens
         limit = inf if self.limit is None else self.limit
@@ -82,7 +92,9 @@ class CausalModel:
         request = encoded(self.name, self.tokenizer, prompt, given, key, **sizes, of=of)
         if not request.prompt_ids:
             ids = f"0..{self.vocab_size - 1}"
-            raise ModelError(f"{self.name}: the prompt is empty; give at least one id of its vocabulary {ids}")
+            raise ModelError(
+                f"{self.name}: the prompt is empty; give at least one id of its vocabulary {ids}"
+            )
         if sample is None or max_new_tokens is not None:
             return request
         # There must be room for the sample's own length; its answer may be longer.
@@ -92,20 +104,27 @@ class CausalModel:
     def text(self, token_ids: Sequence[int]) -> str:
         return self.tokenizer.decode(list(token_ids[: end_of(token_ids, self.stop_ids)]))
 
-    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
-        """A batch of rows. With drafts one row after the other, as transformers can't verify drafts of several rows.
-        Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one."""
+    def answer(
+        self, requests: Sequence[Request], sampler: SamplerName, *, seed: int
+    ) -> list[Generation]:
+        """A batch of rows. With drafts one row after the other, as transformers can't verify drafts
+        of several rows. Raises SamplerNameError as `check`, and ModelError if the model's logits
+        have no largest one.
+        """
         self.check(sampler)
         if ar.drafts(sampler):
             return [one for request in requests for one in self._answer([request], sampler, seed)]
         return self._answer(requests, sampler, seed) if requests else []
 
-    def _answer(self, requests: Sequence[Request], sampler: SamplerName, seed: int) -> list[Generation]:
+    def _answer(
+        self, requests: Sequence[Request], sampler: SamplerName, seed: int
+    ) -> list[Generation]:
         prompts = [self._tensor(request.prompt_ids) for request in requests]
         ids = pad_sequence(prompts, True, self.eos_id or 0, "left")  # (R, P)
         prompt = ids.shape[1]
         limits = self._tensor([len(request.canvas) for request in requests])  # (R,)
-        keys, stops = self._tensor([request.key for request in requests]), self._tensor(self.stop_ids)
+        keys = self._tensor([request.key for request in requests])
+        stops = self._tensor(self.stop_ids)
         watch = _Watch(keys, limits, prompt, stops, sampler.temperature, seed)
         wanted = ar.drafts(sampler)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -118,26 +137,39 @@ class CausalModel:
         draft = self.draft if "draft" in wanted else None
         if draft is not None:
             draft.generation_config.num_assistant_tokens = wanted["draft"]
-        drafting = nullcontext() if draft is None else draft.register_forward_hook(watch.counter("draft_forwards"))
+        drafting = (
+            nullcontext()
+            if draft is None
+            else draft.register_forward_hook(watch.counter("draft_forwards"))
+        )
         with self.module.register_forward_hook(watch.counter("forwards")), drafting:
             output = self.module.generate(
                 ids,
-                attention_mask=pad_sequence([torch.ones_like(one) for one in prompts], True, 0, "left"),
+                attention_mask=pad_sequence(
+                    [torch.ones_like(one) for one in prompts], True, 0, "left"
+                ),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([watch]),
                 # Each row ends at its own length.
-                stopping_criteria=StoppingCriteriaList([lambda ids, *_, **__: ids.shape[1] - prompt >= limits]),
+                stopping_criteria=StoppingCriteriaList(
+                    [lambda ids, *_, **__: ids.shape[1] - prompt >= limits]
+                ),
                 **({} if draft is None else {"assistant_model": draft}),
             )  # (R, P + L)
         if not bool(watch.confidences.isfinite().all()):
             raise ModelError(
-                f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16 overflows where "
-                "bfloat16 does not)"
+                f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16"
+                " overflows where bfloat16 does not)"
             )
         answers = output[:, prompt:].tolist()
-        return [self._generation(request, row, answers[row], watch) for row, request in enumerate(requests)]
+        return [
+            self._generation(request, row, answers[row], watch)
+            for row, request in enumerate(requests)
+        ]
 
-    def _generation(self, request: Request, row: int, tokens: list[int], watch: "_Watch") -> Generation:
+    def _generation(
+        self, request: Request, row: int, tokens: list[int], watch: "_Watch"
+    ) -> Generation:
         tokens = tokens[: len(request.canvas)]
         end = end_of(tokens, self.stop_ids)
         kept = tokens[: end + 1]  # what follows is padding
@@ -163,13 +195,27 @@ class CausalModel:
 class _Watch:
     """Chooses each next token for `generate`, and records its probability and forwards.
 
-    Draws depend on (seed, row, position) alone, so that drafts change no answer. A drawn token's score is raised above
-    all others instead of ruling those out, because prompt lookup asks which tokens are ruled out. A draft's position
-    that isn't accepted is visited again: its last note holds."""
+    Draws depend on (seed, row, position) alone, so that drafts change no answer. A drawn token's
+    score is raised above all others instead of ruling those out, because prompt lookup asks which
+    tokens are ruled out. A draft's position that isn't accepted is visited again: its last note
+    holds.
+    """
 
-    def __init__(self, keys: Tensor, limits: Tensor, prompt: int, stops: Tensor, temperature: float, seed: int) -> None:
-        self._keys, self._limits, self._prompt, self._stops = keys, limits, prompt, stops
-        self._temperature, self._seed = temperature, seed
+    def __init__(
+        self,
+        keys: Tensor,
+        limits: Tensor,
+        prompt: int,
+        stops: Tensor,
+        temperature: float,
+        seed: int,
+    ) -> None:
+        self._keys = keys
+        self._limits = limits
+        self._prompt = prompt
+        self._stops = stops
+        self._temperature = temperature
+        self._seed = seed
         self.forwards = self.draft_forwards = self._counted = 0
         size = (len(keys), int(limits.max()))
         self.nfe = torch.zeros_like(keys)  # (R,) forwards of each row up to its end
@@ -184,14 +230,17 @@ class _Watch:
         """Scores (R, V) whose largest is the next token's; `input_ids` (R, P + tokens so far)."""
         place = input_ids.shape[1] - self._prompt
         if self.forwards > self._counted:
-            ended = torch.isin(input_ids[:, self._prompt :], self._stops).any(-1) | (place >= self._limits)  # (R,)
+            ended = torch.isin(input_ids[:, self._prompt :], self._stops).any(-1) | (
+                place >= self._limits
+            )  # (R,)
             self.nfe += torch.where(ended, 0, self.forwards - self._counted)
             self._counted = self.forwards
         if place >= self.steps.shape[1]:  # a draft may be longer than the answer
             return scores
         token = scores.argmax(-1)  # (R,)
         if self._temperature:
-            none, places = torch.zeros_like(self._keys), torch.full_like(token, place)
+            none = torch.zeros_like(self._keys)
+            places = torch.full_like(token, place)
             numbers = uniform(self._seed, self._keys, none, places[:, None])
             token = categorical(scores / self._temperature, numbers[:, 0])
         chosen = scores.gather(-1, token[:, None])  # (R, 1)
@@ -202,16 +251,24 @@ class _Watch:
         return scores
 
 
-def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
+def load_causal(
+    entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
+) -> CausalModel:
     """The autoregressive model of a registry entry. Raises ModelError that says what to do."""
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
     trust = options.trust_remote_code
-    module: Any = from_pretrained(AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust)
+    module: Any = from_pretrained(
+        AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust
+    )
     others = ("tokenizer_config.json", "tokenizer.model", "vocab.json")
-    auto = not (folder / "tokenizer.json").is_file() and any((folder / name).is_file() for name in others)
-    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=auto, trust_remote_code=trust)
+    auto = not (folder / "tokenizer.json").is_file() and any(
+        (folder / name).is_file() for name in others
+    )
+    tokenizer = read_tokenizer(
+        folder, entry.name, options.chat or entry.chat, auto=auto, trust_remote_code=trust
+    )
     stops = _stop_ids(module, entry, options, tokenizer)
     length = entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS)
     # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
@@ -223,7 +280,9 @@ def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: Load
         "max_new_tokens": length,
         "stop_ids": list(stops),
         "generation_config_overridden": {
-            key: value for key, value in settings if key not in _HARMLESS and not key.startswith(("_", "output_"))
+            key: value
+            for key, value in settings
+            if key not in _HARMLESS and not key.startswith(("_", "output_"))
         },
     }
     if folder.parent.name == "snapshots":  # of the hub's cache, named by commit
@@ -243,25 +302,35 @@ def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: Load
 
 
 def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -> CausalModel:
-    """The model with one that drafts for it. Raises ModelError for one of another kind, or with other tokens."""
+    """The model with one that drafts for it. Raises ModelError for one of another kind, or with
+    other tokens.
+    """
     from pbcore.models.registry import load_model
 
-    small, give = load_model(name, device, dtype), "give a smaller model with the same tokenizer"
+    small = load_model(name, device, dtype)
+    give = "give a smaller model with the same tokenizer"
     if not isinstance(small, CausalModel):
         raise ModelError(f"draft {name!r} is not an autoregressive model; {give}")
     if small.tokenizer.words() != model.tokenizer.words():
         raise ModelError(f"draft {name!r} has another vocabulary than {model.name}; {give}")
     size = model.module.config.get_text_config().vocab_size
-    if small.module.config.get_text_config().vocab_size != size:  # sizes of a family have unused rows at the end
+    if (
+        small.module.config.get_text_config().vocab_size != size
+    ):  # sizes of a family have unused rows at the end
         small.module.resize_token_embeddings(size, mean_resizing=False)
     settings = small.module.generation_config
-    settings.num_assistant_tokens_schedule, settings.assistant_confidence_threshold = "constant", 0.0
+    settings.num_assistant_tokens_schedule = "constant"
+    settings.assistant_confidence_threshold = 0.0
     kept = {key: small.info[key] for key in ("source", "revision", "family", "parameters", "dtype")}
     return replace(model, draft=small.module, info={**model.info, "draft": kept})
 
 
-def _stop_ids(module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Every id that ends an answer, of options, table, configs and tokenizer, without ids that have no embedding."""
+def _stop_ids(
+    module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer
+) -> tuple[int, ...]:
+    """Every id that ends an answer, of options, table, configs and tokenizer, without ids that have
+    no embedding.
+    """
     given = [options.eos_id, entry.eos_id, *entry.stop_ids]
     for config in (module.generation_config, module.config.get_text_config()):
         ids = config.eos_token_id

@@ -1,7 +1,9 @@
-"""Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape,
-quantized loading.
+"""Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a
+published shape, quantized loading.
 
-Checkpoints store a projection per tensor, where transformers' classes stack experts; LLaDA2's fuse q, k and v."""
+Checkpoints store a projection per tensor, where transformers' classes stack experts; LLaDA2's fuse
+q, k and v.
+"""
 
 import json
 import re
@@ -19,22 +21,32 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
-_IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
+_IGNORED = (
+    "rotary_emb.inv_freq",
+)  # buffers stored in older checkpoints; every model computes them
 _FUSED = "query_key_value.weight"
 _EXPERTS = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 
 
 def shards(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those that are missing."""
+    """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those
+    that are missing.
+    """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         try:
-            names = dict.fromkeys(map(str, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+            names = dict.fromkeys(
+                map(str, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(f"{index} can't be read ({error!r}); download the checkpoint again") from error
+            raise ModelError(
+                f"{index} can't be read ({error!r}); download the checkpoint again"
+            ) from error
         outside = [name for name in names if not name or Path(name).name != name]
         if outside:
-            raise ModelError(f"{index} names {shown(outside[0])}, which is not a file of this folder")
+            raise ModelError(
+                f"{index} names {shown(outside[0])}, which is not a file of this folder"
+            )
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             count = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
@@ -43,19 +55,30 @@ def shards(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         others = [path.name for path in folder.glob("*.bin")]
-        hint = f"it has {', '.join(others)}; convert them to safetensors" if others else "download the checkpoint again"
+        hint = (
+            f"it has {', '.join(others)}; convert them to safetensors"
+            if others
+            else "download the checkpoint again"
+        )
         raise ModelError(f"{folder} has no *.safetensors; {hint}")
     single = folder / "model.safetensors"
     return [single] if single in files else files
 
 
 def load_weights(
-    arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, attn: str | None = None
+    arch: Architecture,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    attn: str | None = None,
 ) -> nn.Module:
-    """A model with a checkpoint's weights, built on the meta device and compared with the headers of all shards; then
-    each tensor is copied straight to its dtype and device, so memory holds one copy. Buffers stay float32. Raises
-    ModelError naming missing keys, unexpected keys, wrong shapes and what is wrong with config.json."""
-    model, files = empty_model(arch, attn), shards(folder)
+    """A model with a checkpoint's weights, built on the meta device and compared with the headers
+    of all shards; then each tensor is copied straight to its dtype and device, so memory holds one
+    copy. Buffers stay float32. Raises ModelError naming missing keys, unexpected keys, wrong shapes
+    and what is wrong with config.json.
+    """
+    model = empty_model(arch, attn)
+    files = shards(folder)
     _compare(arch, model, files, folder)
     _allocate(model, arch, device, dtype)
     slots = _slots(model)
@@ -66,10 +89,16 @@ def load_weights(
 
 
 def random_weights(
-    arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0
+    arch: Architecture,
+    device: torch.device,
+    dtype: torch.dtype,
+    attn: str | None = None,
+    seed: int = 0,
 ) -> nn.Module:
-    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0,
-    deterministic by seed. Raises ModelError for a shape with options that no class has."""
+    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms
+    1, biases 0, deterministic by seed. Raises ModelError for a shape with options that no class
+    has.
+    """
     refuse(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
     _allocate(model, arch, device, dtype)
@@ -85,8 +114,10 @@ def random_weights(
 def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
-    """Loads through `from_pretrained`, for quantization and for models spread over devices (`device_map`). Raises
-    ModelError naming the package to install, or the missing and unexpected keys."""
+    """Loads through `from_pretrained`, for quantization and for models spread over devices
+    (`device_map`). Raises ModelError naming the package to install, or the missing and unexpected
+    keys.
+    """
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
@@ -94,14 +125,23 @@ def load_with_transformers(
     mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
     options = replace(options, device_map=options.device_map or str(device))
     more = {"config": arch.config, "key_mapping": mapping}
-    return _full_attention(from_pretrained(arch.model_class, folder, device, dtype, options, **more))
+    return _full_attention(
+        from_pretrained(arch.model_class, folder, device, dtype, options, **more)
+    )
 
 
 def from_pretrained(
-    model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
+    model_class: Any,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    options: LoadOptions,
+    **more: Any,
 ) -> nn.Module:
-    """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
-    `from_pretrained`. Raises ModelError naming the package to install, or the missing and unexpected keys."""
+    """A model of one of transformers' classes with a checkpoint's weights, as the options say;
+    `more` goes to `from_pretrained`. Raises ModelError naming the package to install, or the
+    missing and unexpected keys.
+    """
     shards(folder)
     model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
@@ -110,9 +150,16 @@ def from_pretrained(
 
 
 def with_its_keys(
-    model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
+    model_class: Any,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    options: LoadOptions,
+    **more: Any,
 ) -> tuple[nn.Module, Mapping[str, Any]]:
-    """As `from_pretrained`, whatever keys are missing or unexpected, with what transformers tells of them."""
+    """As `from_pretrained`, whatever keys are missing or unexpected, with what transformers tells
+    of them.
+    """
     spread = options.device_map or (str(device) if options.quantization else None)
     try:
         model, info = model_class.from_pretrained(
@@ -131,7 +178,9 @@ def with_its_keys(
 
 
 def quantization(name: str | None, dtype: torch.dtype) -> Any:
-    """transformers' configuration for one of QUANTIZATIONS; it checks that the library behind it is installed."""
+    """transformers' configuration for one of QUANTIZATIONS; it checks that the library behind it is
+    installed.
+    """
     from transformers import BitsAndBytesConfig, QuantoConfig, TorchAoConfig
 
     library, _, kind = (name or "").partition("-")
@@ -155,11 +204,15 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     return cast(nn.Module, model)
 
 
-def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
+def _allocate(
+    model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype
+) -> None:
     """Gives a model's tensors storage, all but a tied output projection."""
     buffers = {name for name, _ in model.named_buffers()}
     storage = {
-        name: torch.zeros_like(tensor, device=device, dtype=torch.float32 if name in buffers else dtype)
+        name: torch.zeros_like(
+            tensor, device=device, dtype=torch.float32 if name in buffers else dtype
+        )
         for name, tensor in model.state_dict().items()
         if name not in _tied(arch)
     }
@@ -171,7 +224,9 @@ def _tied(arch: Architecture) -> set[str]:
 
 
 def _slots(model: nn.Module) -> dict[str, Tensor]:
-    """Views of the model's tensors by the checkpoint's renamed and split keys, one for each expert and projection."""
+    """Views of the model's tensors by the checkpoint's renamed and split keys, one for each expert
+    and projection.
+    """
     slots: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
         if match := _EXPERTS.fullmatch(name):
@@ -185,30 +240,43 @@ def _slots(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _split(key: str, tensor: Tensor, config: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that a checkpoint's tensor holds, by their keys: three for fused q, k and v, else itself."""
+    """The tensors that a checkpoint's tensor holds, by their keys: three for fused q, k and v, else
+    itself.
+    """
     if not key.endswith(_FUSED) or not tensor.dim():
         yield key, tensor
         return
-    queries, keys = (count * config.head_dim for count in (config.num_attention_heads, config.num_key_value_heads))
+    queries, keys = (
+        count * config.head_dim
+        for count in (config.num_attention_heads, config.num_key_value_heads)
+    )
     # v takes what is left, so that a tensor with too many rows has a wrong shape.
     for letter, part in zip("qkv", tensor.tensor_split([queries, queries + keys]), strict=True):
         yield f"{key.removesuffix(_FUSED)}{letter}_proj.weight", part
 
 
 def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
-    """Ties the output projection if the config says so and computes the buffers that checkpoints leave out."""
+    """Ties the output projection if the config says so and computes the buffers that checkpoints
+    leave out.
+    """
     inner: Any = model
     if _tied(arch):
         inner.lm_head.weight = inner.model.embed_tokens.weight
     inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
-    unset = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
+    unset = [
+        name
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+        if tensor.is_meta
+    ]
     if unset:
         raise ModelError(f"{arch.kind}: {', '.join(unset)} got no values")
     return _full_attention(model)
 
 
 def _full_attention(model: nn.Module) -> nn.Module:
-    """Sets the layers' own `is_causal` too: the config's decides masks, but kernels without a mask read the layers'."""
+    """Sets the layers' own `is_causal` too: the config's decides masks, but kernels without a mask
+    read the layers'.
+    """
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False  # type: ignore[assignment]
@@ -222,20 +290,25 @@ def _stored(files: Sequence[Path], device: torch.device) -> Iterator[tuple[Any, 
             opened = safe_open(file, framework="pt", device=str(device))
         except (SafetensorError, OSError) as error:
             raise ModelError(
-                f"{file} can't be read ({error}): it is truncated or not a safetensors file; download it again"
+                f"{file} can't be read ({error}): it is truncated or not a safetensors file;"
+                " download it again"
             ) from error
         with opened as tensors:
             yield from ((tensors, key) for key in tensors.keys() if not key.endswith(_IGNORED))  # noqa: SIM118
 
 
 def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
-    """Raises ModelError unless the shards hold exactly the model's tensors and config.json has no problems."""
+    """Raises ModelError unless the shards hold exactly the model's tensors and config.json has no
+    problems.
+    """
     expected = {key: tuple(slot.shape) for key, slot in _slots(model).items()}
     shapes = {
         name: tuple(part.shape)
         for tensors, key in _stored(files, torch.device("cpu"))
         for name, part in _split(
-            arch.rename(key), torch.empty(tensors.get_slice(key).get_shape(), device="meta"), arch.config
+            arch.rename(key),
+            torch.empty(tensors.get_slice(key).get_shape(), device="meta"),
+            arch.config,
         )
     }
     refuse(
@@ -260,14 +333,17 @@ _KINDS: Mapping[str, str] = {
 
 
 def refuse(where: Path | str, **kinds: Sequence[str]) -> None:
-    """Raises ModelError if there is anything of one of the kinds of _KINDS; of each it names eight."""
+    """Raises ModelError if there is anything of one of the kinds of _KINDS; of each it names
+    eight.
+    """
     parts = [
-        f"{title} ({len(found)}): {', '.join(found[:8])}{f' and {len(found) - 8} more' if len(found) > 8 else ''}"
+        f"{title} ({len(found)}):"
+        f" {', '.join(found[:8])}{f' and {len(found) - 8} more' if len(found) > 8 else ''}"
         for kind, title in _KINDS.items()
         if (found := kinds.get(kind, ()))
     ]
     if parts:
         raise ModelError(
-            f"{where} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this "
-            "checkpoint"
+            f"{where} doesn't match its config.json. {'; '.join(parts)}. Check that all shards"
+            " belong to this checkpoint"
         )

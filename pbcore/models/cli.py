@@ -11,19 +11,44 @@ from pbcore.models.registry import add_models_file, all_entries, missing_here
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("models", help="list the models and whether they are available on this machine")
-    parser.add_argument("--long", action="store_true", help="also print revisions, token ids and published settings")
-    parser.add_argument("--models", action="append", default=[], metavar="FILE", help="also those of a YAML file")
-    parser.add_argument("--families", action="store_true", help="print the table of families in docs/models.md")
+    parser = subparsers.add_parser(
+        "models", help="list the models and whether they are available on this machine"
+    )
+    parser.add_argument(
+        "--long", action="store_true", help="also print revisions, token ids and published settings"
+    )
+    parser.add_argument(
+        "--models", action="append", default=[], metavar="FILE", help="also those of a YAML file"
+    )
+    parser.add_argument(
+        "--families", action="store_true", help="print the table of families in docs/models.md"
+    )
     parser.set_defaults(run=run)
     commands = parser.add_subparsers(metavar="COMMAND")
-    check = commands.add_parser("check", help="compare how we load a checkpoint with its authors' own code")
+    check = commands.add_parser(
+        "check", help="compare how we load a checkpoint with its authors' own code"
+    )
     check.add_argument("name", help="a name of the table, a checkpoint folder or a hub id")
-    check.add_argument("--against-remote", action="store_true", required=True, help="compare with the authors' code")
-    check.add_argument("--trust-remote-code", action="store_true", help="allow the code that comes with the checkpoint")
+    check.add_argument(
+        "--against-remote",
+        action="store_true",
+        required=True,
+        help="compare with the authors' code",
+    )
+    check.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="allow the code that comes with the checkpoint",
+    )
     check.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    for option, what in (("mask-id", "mask token id"), ("eos-id", "EOS token id"), ("block", "block length")):
-        check.add_argument(f"--{option}", type=int, metavar="N", help=f"{what}, if config.json has none")
+    for option, what in (
+        ("mask-id", "mask token id"),
+        ("eos-id", "EOS token id"),
+        ("block", "block length"),
+    ):
+        check.add_argument(
+            f"--{option}", type=int, metavar="N", help=f"{what}, if config.json has none"
+        )
     check.set_defaults(run=run_check)
 
 
@@ -39,10 +64,15 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries:
             print(f"{entry.name}\n{_details(entry)}\n")
     else:
-        rows = [(entry.name, entry.family, _source(entry), availability(entry)) for entry in entries]
+        rows = [
+            (entry.name, entry.family, _source(entry), availability(entry)) for entry in entries
+        ]
         print(tabulate(rows, headers=["model", "family", "source", "availability"]))
     shaped = [entry.name for entry in entries if entry.shape is not None]
-    print(f"\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for {', '.join(shaped)}")
+    print(
+        "\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for"
+        f" {', '.join(shaped)}"
+    )
     print("A checkpoint folder or a hub id (owner/name) is also a valid name.")
     return 0
 
@@ -52,12 +82,20 @@ def run_check(args: argparse.Namespace) -> int:
     from pbcore.models.remote_check import compare
 
     options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
-    rows = compare(args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options)
-    table = [(i, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for i, row in enumerate(rows)]
+    rows = compare(
+        args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options
+    )
+    table = [
+        (i, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}")
+        for i, row in enumerate(rows)
+    ]
     headers = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
     print(tabulate(table, headers, disable_numparse=True, colalign=("right",) * len(headers)))
     equal = all(row.same == row.tokens for row in rows)
-    print(f"\n{args.name}: {'the same likeliest token everywhere' if equal else 'not what its authors published'}")
+    print(
+        f"\n{args.name}:"
+        f" {'the same likeliest token everywhere' if equal else 'not what its authors published'}"
+    )
     return 0 if equal else 1
 
 
@@ -95,10 +133,17 @@ def _details(entry: ModelEntry) -> str:
         "mask id": entry.mask_id,
         "eos id": entry.eos_id,
         "block length": entry.block,
-        "logits": {None: None, True: "shifted: position i is predicted at i - 1", False: "as is"}[entry.shift],
+        "logits": {None: None, True: "shifted: position i is predicted at i - 1", False: "as is"}[
+            entry.shift
+        ],
         "chat": entry.chat,
-        **{name: columns.get(name) for name in ("loaded as", "cache", "threshold", "samplers", "known from")},
+        **{
+            name: columns.get(name)
+            for name in ("loaded as", "cache", "threshold", "samplers", "known from")
+        },
         "weights": weights,
-        "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
+        "published settings": (
+            ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None
+        ),
     }
     return "\n".join(f"  {key}: {value}" for key, value in fields.items() if value is not None)

@@ -1,4 +1,6 @@
-"""The registry's entry for a model name (ModelEntry) and the user's loading options. Doesn't import torch."""
+"""The registry's entry for a model name (ModelEntry) and the user's loading options. Doesn't import
+torch.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -10,22 +12,31 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 
 ADAPTER_CONFIG = "adapter_config.json"
-QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torchao-int4", "quanto-int8", "quanto-int4")
+QUANTIZATIONS = (
+    "bitsandbytes-4bit",
+    "bitsandbytes-8bit",
+    "torchao-int8",
+    "torchao-int4",
+    "quanto-int8",
+    "quanto-int4",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
     """A resolved model name. Fields left None are read from the checkpoint's config.json.
 
-    One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint),
-    `shape` with `dummy` (random weights), `factory` (registered by a user), or `loader`, an integration's function that
-    makes it, `module:function`. `config` is the config.json of `folder` if it was read already. `architecture` is its
-    row in `families`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
+    One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a
+    local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
+    `loader`, an integration's function that makes it, `module:function`. `config` is the
+    config.json of `folder` if it was read already. `architecture` is its row in `families`,
+    `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
     `adapter` the folder of a LoRA adapter to merge into the weights.
 
-    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes
-    whole questions, no given tokens. It runs `samplers`, `refuses` says why not another one, `status` whether it can be
-    asked."""
+    A `served` model answers elsewhere, so that device, dtype, batches and the clock here say
+    nothing of it; it takes whole questions, no given tokens. It runs `samplers`, `refuses` says why
+    not another one, `status` whether it can be asked.
+    """
 
     name: str
     family: str
@@ -58,11 +69,13 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load weights. `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that
-    comes with a checkpoint. `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto`
-    spreads a model over GPUs). `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain)
-    override the registry and config.json. `draft` names the smaller model whose drafts an autoregressive model verifies
-    (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights."""
+    """How to load weights. `revision` overrides the registry's commit. Only with
+    `trust_remote_code` is code run that comes with a checkpoint. `quantization` is one of
+    QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
+    `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the
+    registry and config.json. `draft` names the smaller model whose drafts an autoregressive model
+    verifies (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights.
+    """
 
     revision: str | None = None
     trust_remote_code: bool = False
@@ -79,12 +92,19 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:
-            raise ModelError(f"quantization {self.quantization!r} is not known; choose from {', '.join(QUANTIZATIONS)}")
+            raise ModelError(
+                f"quantization {self.quantization!r} is not known; choose from"
+                f" {', '.join(QUANTIZATIONS)}"
+            )
         if (self.quantization or self.device_map) and find_spec("accelerate") is None:
             what = "quantization" if self.quantization else "device_map"
-            raise ModelError(f"{what} needs accelerate, which is not installed: pip install 'pbcore[large]'")
+            raise ModelError(
+                f"{what} needs accelerate, which is not installed: pip install 'pbcore[large]'"
+            )
         if self.chat not in (None, "template", "plain"):
-            raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain")
+            raise ModelError(
+                f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -92,7 +112,9 @@ class LoadOptions:
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(known))
         if unknown:
-            raise ModelError(f"unknown model option {', '.join(unknown)}; known: {', '.join(known)}")
+            raise ModelError(
+                f"unknown model option {', '.join(unknown)}; known: {', '.join(known)}"
+            )
         return cls(**options)
 
 

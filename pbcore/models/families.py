@@ -1,8 +1,9 @@
-"""Families of masked checkpoints, a row each: how config.json names them, their token ids and blocks, how they are
-loaded and decoded, and where that is known from. Doesn't import torch.
+"""Families of masked checkpoints, a row each: how config.json names them, their token ids and
+blocks, how they are loaded and decoded, and where that is known from. Doesn't import torch.
 
-LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` only where no
-other family has it."""
+LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and
+`model_type` only where no other family has it.
+"""
 
 import json
 from collections.abc import Mapping
@@ -17,21 +18,34 @@ from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
-_DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
+_DIFFUSION = (
+    "llada",
+    "dream",
+    "sdar",
+    "fast_dllm",
+    "wedlm",
+)  # a model_type of these families begins so
 SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
-_ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
-NO_CONFIG = "is not a checkpoint: it has no config.json. Give the folder that holds config.json and *.safetensors"
+_ANY = "all, with any blocks"
+_BLOCKS = "all but `+rcr` and `wino`"
+NO_CONFIG = (
+    "is not a checkpoint: it has no config.json. Give the folder that holds config.json and"
+    " *.safetensors"
+)
 _CODE = "authors' code, run on small checkpoints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A family. `body` is transformers' class; `keys` rename a checkpoint's tensors, as regular expressions over whole
-    keys; `mask_id` and `eos_id` are those of its authors' code, used where config.json has none.
+    """A family. `body` is transformers' class; `keys` rename a checkpoint's tensors, as regular
+    expressions over whole keys; `mask_id` and `eos_id` are those of its authors' code, used where
+    config.json has none.
 
-    `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
-    Its attention is full unless `block` is given: the block length, unless config.json has it under `block_key`. The
-    rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts` replaces columns."""
+    `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`)
+    tell it from others. Its attention is full unless `block` is given: the block length, unless
+    config.json has it under `block_key`. The rest is for the table in docs/models.md: `threshold`
+    is the authors' comparison, `texts` replaces columns.
+    """
 
     body: str
     mask_id: int | None = None
@@ -50,13 +64,25 @@ class Family:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def block_of(self, raw: Mapping[str, Any]) -> Any:
-        """The block length that a config.json says, or that of the authors' code; None for neither."""
+        """The block length that a config.json says, or that of the authors' code; None for
+        neither.
+        """
         return raw.get(self.block_key) if self.block_key else self.block
 
     def columns(self) -> dict[str, str]:
         """Its row of the table in docs/models.md."""
-        length = "full attention" if self.block is None else f"{self.block}{' (config.json)' if self.block_key else ''}"
-        logits = "as is" if not self.shift else "shifted" if self.block is None else "shifted within the block"
+        length = (
+            "full attention"
+            if self.block is None
+            else f"{self.block}{' (config.json)' if self.block_key else ''}"
+        )
+        logits = (
+            "as is"
+            if not self.shift
+            else "shifted"
+            if self.block is None
+            else "shifted within the block"
+        )
         return {
             "loaded as": self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE"),
             "mask id": str(self.mask_id),
@@ -74,7 +100,9 @@ _LLADA_KEYS = {
     r"(?:model\.)?transformer\.ln_f\.weight": "model.norm.weight",
     r"(?:model\.)?transformer\.ff_out\.weight": "lm_head.weight",
     **{
-        rf"(?:model\.)?transformer\.blocks\.(\d+)\.{theirs}\.weight": rf"model.layers.\1.{ours}.weight"
+        rf"(?:model\.)?transformer\.blocks\.(\d+)\.{theirs}\.weight": (
+            rf"model.layers.\1.{ours}.weight"
+        )
         for theirs, ours in {
             "attn_norm": "input_layernorm",
             "ff_norm": "post_attention_layernorm",
@@ -91,10 +119,18 @@ _LLADA_KEYS = {
 _LLADA2_KEYS = {
     r"model\.word_embeddings\.weight": "model.embed_tokens.weight",
     r"model\.layers\.(\d+)\.attention\.dense\.weight": r"model.layers.\1.self_attn.o_proj.weight",
-    r"model\.layers\.(\d+)\.attention\.query_layernorm\.weight": r"model.layers.\1.self_attn.q_norm.weight",
-    r"model\.layers\.(\d+)\.attention\.key_layernorm\.weight": r"model.layers.\1.self_attn.k_norm.weight",
-    r"model\.layers\.(\d+)\.attention\.query_key_value\.weight": r"model.layers.\1.self_attn.query_key_value.weight",
-    r"model\.layers\.(\d+)\.mlp\.gate\.expert_bias": r"model.layers.\1.mlp.gate.e_score_correction_bias",
+    r"model\.layers\.(\d+)\.attention\.query_layernorm\.weight": (
+        r"model.layers.\1.self_attn.q_norm.weight"
+    ),
+    r"model\.layers\.(\d+)\.attention\.key_layernorm\.weight": (
+        r"model.layers.\1.self_attn.k_norm.weight"
+    ),
+    r"model\.layers\.(\d+)\.attention\.query_key_value\.weight": (
+        r"model.layers.\1.self_attn.query_key_value.weight"
+    ),
+    r"model\.layers\.(\d+)\.mlp\.gate\.expert_bias": (
+        r"model.layers.\1.mlp.gate.e_score_correction_bias"
+    ),
 }
 _SDAR = Family(
     body="Qwen3ForCausalLM",
@@ -109,8 +145,12 @@ _SDAR = Family(
     known_from=f"config.json; {_CODE}",
 )
 FAMILIES: Mapping[str, Family] = {
-    "llada": Family(body="LlamaForCausalLM", mask_id=126336, keys=_LLADA_KEYS, known_from="authors' code"),
-    "dream": Family(body="Qwen2ForCausalLM", mask_id=151666, shift=True, known_from="authors' code"),
+    "llada": Family(
+        body="LlamaForCausalLM", mask_id=126336, keys=_LLADA_KEYS, known_from="authors' code"
+    ),
+    "dream": Family(
+        body="Qwen2ForCausalLM", mask_id=151666, shift=True, known_from="authors' code"
+    ),
     "sdar": _SDAR,
     "sdar_moe": replace(
         _SDAR,
@@ -172,35 +212,59 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def recognised(raw: Mapping[str, Any]) -> str | None:
-    """The family that a config.json names by its classes, else by its model_type or own keys; None for others."""
-    auto, listed = raw.get("auto_map"), raw.get("architectures")
-    classes = [str(value).rpartition(".")[2] for value in auto.values()] if isinstance(auto, Mapping) else []
-    named = {str(name).casefold() for name in [*(listed if isinstance(listed, list) else []), *classes]}
+    """The family that a config.json names by its classes, else by its model_type or own keys; None
+    for others.
+    """
+    auto = raw.get("auto_map")
+    listed = raw.get("architectures")
+    classes = (
+        [str(value).rpartition(".")[2] for value in auto.values()]
+        if isinstance(auto, Mapping)
+        else []
+    )
+    named = {
+        str(name).casefold() for name in [*(listed if isinstance(listed, list) else []), *classes]
+    }
     kind = str(raw.get("model_type", "")).casefold()
-    by_class = (name for name, one in FAMILIES.items() if named & {known.casefold() for known in one.architectures})
+    by_class = (
+        name
+        for name, one in FAMILIES.items()
+        if named & {known.casefold() for known in one.architectures}
+    )
     by_keys = (
-        name for name, one in FAMILIES.items() if kind == one.model_type or (one.own and raw.keys() >= {*one.own})
+        name
+        for name, one in FAMILIES.items()
+        if kind == one.model_type or (one.own and raw.keys() >= {*one.own})
     )
     return next(chain(by_class, by_keys), None)
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the layout of SEDD's authors;
-    `masked` if it is of a family above, names a mask token, switches causal attention off or has the type of a
-    diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
-    `masked`, whose loader says what is missing."""
-    family, kind = recognised(config), str(config.get("model_type", "")).lower()
+    """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the
+    layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
+    causal attention off or has the type of a diffusion family; else `causal` if its architecture is
+    one of transformers' for next tokens. Anything else is `masked`, whose loader says what is
+    missing.
+    """
+    family = recognised(config)
+    kind = str(config.get("model_type", "")).lower()
     if family == "sedd":
         return family
     bidirectional = config.get("mask_token_id") is not None or config.get("is_causal") is False
     if family is not None or kind.startswith(_DIFFUSION) or bidirectional:
         return "masked"
     classes = map(str, config.get("architectures") or [])
-    return "causal" if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes) else "masked"
+    return (
+        "causal"
+        if any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in classes)
+        else "masked"
+    )
 
 
 def block_of(entry: ModelEntry) -> int | None:
-    """The block length of a block model, as far as it is known before it is loaded; None for other models."""
+    """The block length of a block model, as far as it is known before it is loaded; None for other
+    models.
+    """
     if entry.block is not None:
         return entry.block
     raw = entry.config if entry.shape is None else entry.shape
@@ -231,14 +295,20 @@ def readable_config(folder: Path) -> Mapping[str, Any]:
 
 
 def read_config(folder: Path) -> Mapping[str, Any]:
-    """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
+    """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no
+    mapping.
+    """
     path = folder / "config.json"
     try:
         config: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelError(f"{folder} {NO_CONFIG}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
+        raise ModelError(
+            f"{path} is not valid JSON ({error}); download the checkpoint again"
+        ) from error
     if not isinstance(config, dict):
-        raise ModelError(f"{path} holds {shown(config)}; it should be a mapping. Download the checkpoint again")
+        raise ModelError(
+            f"{path} holds {shown(config)}; it should be a mapping. Download the checkpoint again"
+        )
     return config

@@ -1,7 +1,9 @@
-"""The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of the paper's analysis.
+"""The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of
+the paper's analysis.
 
-It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding.
-It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`)."""
+It knows each sample's valid answers and treats them as equally likely, so all its errors come from
+parallel decoding. It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
+"""
 
 import string
 from collections.abc import Mapping, Sequence
@@ -31,12 +33,15 @@ NOISE = 1e-6
 
 
 class Ideal:
-    """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
+    """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from
+    (−noise, noise).
 
-    The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
-    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks only in
-    shuffles of more than 9 people, because of the excluded order. Logits are float64; impossible tokens have −inf. The
-    vocabulary holds characters and the people of the package's own data, then other words as samples contain them."""
+    The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so
+    neither batch nor order matters. Probabilities whose relative difference is below `noise` count
+    as tied: among all tasks only in shuffles of more than 9 people, because of the excluded order.
+    Logits are float64; impossible tokens have −inf. The vocabulary holds characters and the people
+    of the package's own data, then other words as samples contain them.
+    """
 
     name = "ideal"
     mask_id = 0
@@ -45,7 +50,9 @@ class Ideal:
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
     stop_ids = frozenset({eos_id})
     deterministic = False  # the noise is drawn anew at each forward
-    batch_size: int | None = 64  # its forwards are a little arithmetic; larger batches spread what the loop costs
+    batch_size: int | None = (
+        64  # its forwards are a little arithmetic; larger batches spread what the loop costs
+    )
     block = None
     frequencies: Tensor | None = None
     attention = False
@@ -53,12 +60,21 @@ class Ideal:
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
             raise ModelError(
-                f"ideal: noise is the size of the tie-breaking noise in the logits, from 0 to below 0.01, not {noise}"
+                "ideal: noise is the size of the tie-breaking noise in the logits, from 0 to below"
+                f" 0.01, not {noise}"
             )
-        self.device, self.noise = torch.device(device), noise
-        of = {"source": "pbcore", "revision": None, "family": "ideal", "embedded": True, "dummy": False}
+        self.device = torch.device(device)
+        self.noise = noise
+        of = {
+            "source": "pbcore",
+            "revision": None,
+            "family": "ideal",
+            "embedded": True,
+            "dummy": False,
+        }
         self.info: Mapping[str, Any] = {**of, "parameters": 0, "dtype": "float64", "noise": noise}
-        # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
+        # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id()
+        # isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
         names = sorted({token for person in people() for token in tokens(person)})
         self._ids: dict[str, int] = {}  # the vocabulary
@@ -73,15 +89,22 @@ class Ideal:
             self._ids.setdefault(word, len(self._ids))
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks. Raises ModelError
-        for prompts that are not Samples and for tasks whose answers can't be listed or counted."""
+        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks.
+        Raises ModelError for prompts that are not Samples and for tasks whose answers can't be
+        listed or counted.
+        """
         if not isinstance(prompt, Sample):
             raise ModelError(
                 "ideal takes Samples only, since it needs their valid answers; give those of "
                 f"pbcore.load_task(name).samples, not {type(prompt).__name__}"
             )
-        if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
-            raise ModelError(f"ideal: max_new_tokens must be a whole number of at least 1, got {max_new_tokens!r}")
+        if max_new_tokens is not None and (
+            not isinstance(max_new_tokens, int) or max_new_tokens < 1
+        ):
+            raise ModelError(
+                "ideal: max_new_tokens must be a whole number of at least 1, got"
+                f" {max_new_tokens!r}"
+            )
         distribution = _distribution(prompt, max_new_tokens)
         self._add(distribution.vocabulary)
         self._built[id(prompt), distribution.length] = prompt, distribution
@@ -100,11 +123,19 @@ class Ideal:
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> "_Batch":
         if cache is not None:
             raise ModelError(f"ideal has no {cache} cache: it keeps nothing between forwards")
-        return _Batch([self._row(request, seed) for request in requests], self.vocab_size, self.noise, self.device)
+        return _Batch(
+            [self._row(request, seed) for request in requests],
+            self.vocab_size,
+            self.noise,
+            self.device,
+        )
 
     def _row(self, request: Request, seed: int) -> "_Row":
         if request.sample is None:
-            raise ModelError("ideal decodes requests that its own encode made from a Sample; this one has no sample")
+            raise ModelError(
+                "ideal decodes requests that its own encode made from a Sample; this one has no"
+                " sample"
+            )
         length = len(request.canvas)
         built = self._built.pop((id(request.sample), length), None)
         distribution = built[1] if built else _distribution(request.sample, length)
@@ -118,9 +149,10 @@ class Ideal:
 
 
 class IdealDependence(Ideal):
-    """`ideal` with an oracle for samplers that read attention: as its weights it gives the mutual information of each
-    two positions, given what is revealed, in bits. What such a sampler loses here is lost by its selection rule; no
-    attention map can win it back."""
+    """`ideal` with an oracle for samplers that read attention: as its weights it gives the mutual
+    information of each two positions, given what is revealed, in bits. What such a sampler loses
+    here is lost by its selection rule; no attention map can win it back.
+    """
 
     name = "ideal-mi"
     attention = True
@@ -128,9 +160,13 @@ class IdealDependence(Ideal):
 
 
 def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
-    """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
+    """The ideal model for the registry. It has no weights, so `dtype` and `options` have no
+    effect.
+    """
     kind = IdealDependence if entry.name == IdealDependence.name else Ideal
-    return kind(find_device("cpu" if device == "mps" else device))  # exact in float64, which MPS lacks
+    return kind(
+        find_device("cpu" if device == "mps" else device)
+    )  # exact in float64, which MPS lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +183,24 @@ class _Row:
 class _Batch:
     """The Context of the ideal model."""
 
-    def __init__(self, rows: list[_Row], vocab_size: int, noise: float, device: torch.device) -> None:
-        self._rows, self._vocab_size, self._noise, self._device = rows, vocab_size, noise, device
+    def __init__(
+        self, rows: list[_Row], vocab_size: int, noise: float, device: torch.device
+    ) -> None:
+        self._rows = rows
+        self._vocab_size = vocab_size
+        self._noise = noise
+        self._device = device
 
     def keep(self, rows: Tensor) -> None:
         self._rows = [self._rows[i] for i in rows.tolist()]
 
     def logits(self, query: Query) -> Tensor:
-        return self._logits(self._rows, query.canvas.cpu().numpy(), query.want.cpu().numpy(), query.nfe.cpu().numpy())
+        return self._logits(
+            self._rows,
+            query.canvas.cpu().numpy(),
+            query.want.cpu().numpy(),
+            query.nfe.cpu().numpy(),
+        )
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         if query.review is None:
@@ -165,14 +211,19 @@ class _Batch:
         canvas = query.canvas.cpu().numpy()[rows]  # (N, L), a copy
         canvas[np.arange(len(rows)), places] = Ideal.mask_id
         alone = np.arange(canvas.shape[1]) == places[:, None]  # (N, L)
-        again = self._logits([self._rows[row] for row in rows], canvas, alone, query.nfe.cpu().numpy()[rows])
+        again = self._logits(
+            [self._rows[row] for row in rows], canvas, alone, query.nfe.cpu().numpy()[rows]
+        )
         return self.logits(query), again
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """Logits (M, V) of the wanted positions, and mutual information in bits in the place of attention weights; its
-        columns are the canvas alone, and no column is a sink."""
+        """Logits (M, V) of the wanted positions, and mutual information in bits in the place of
+        attention weights; its columns are the canvas alone, and no column is a sink.
+        """
         if query.attending is None or query.slots is None:
-            raise ValueError("ideal-mi: logits_and_attention needs a query with attending and slots")
+            raise ValueError(
+                "ideal-mi: logits_and_attention needs a query with attending and slots"
+            )
         canvas = query.canvas.cpu().numpy()  # (R, L)
         weights = torch.zeros(*canvas.shape, canvas.shape[1], dtype=torch.double)
         for number, row in enumerate(self._rows):
@@ -190,11 +241,17 @@ class _Batch:
 
     def _visible(self, present: Tensor) -> Tensor:
         """Logits (N, V) of tokens (N,) that the model sees: they are certain."""
-        certain = torch.full((len(present), self._vocab_size), -torch.inf, dtype=torch.double, device=self._device)
+        certain = torch.full(
+            (len(present), self._vocab_size), -torch.inf, dtype=torch.double, device=self._device
+        )
         return certain.scatter_(1, present[:, None].to(self._device), 0.0)
 
     def _logits(
-        self, rows: list[_Row], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfe: NDArray[np.int64]
+        self,
+        rows: list[_Row],
+        canvas: NDArray[np.int64],
+        want: NDArray[np.bool_],
+        nfe: NDArray[np.int64],
     ) -> Tensor:
         """Logits (M, V) of the wanted positions of a canvas (R, L) after `nfe` (R,) forwards."""
         counts = want.sum(-1)  # (R,)
@@ -204,12 +261,16 @@ class _Batch:
             return torch.from_numpy(out).to(self._device)
         width = max(len(rows[row].columns) for row in live)  # v of the row with the most tokens
         marginals = np.zeros((len(out), width))  # (M, v)
-        columns = np.full((len(live), width), Ideal.mask_id)  # the mask token has probability 0 anyway
+        columns = np.full(
+            (len(live), width), Ideal.mask_id
+        )  # the mask token has probability 0 anyway
         hashes = np.zeros((len(live), width), dtype=np.int64)
         start = 0
         for i, number in enumerate(live):
-            row, length = rows[number], rows[number].distribution.length
-            stop, v = start + counts[number], len(row.columns)
+            row = rows[number]
+            length = rows[number].distribution.length
+            stop = start + counts[number]
+            v = len(row.columns)
             columns[i, :v], hashes[i, :v] = row.columns, row.hashes
             known = row.distribution.marginals(row.local[canvas[number, :length]])  # (L, v)
             marginals[start:stop, :v] = known[want[number, :length]]
@@ -218,7 +279,9 @@ class _Batch:
         with np.errstate(divide="ignore"):
             logits = np.log(marginals)
         if self._noise:
-            keys = mixed(torch.from_numpy(np.array([rows[row].noise_key for row in live]) ^ nfe[live]))
+            keys = mixed(
+                torch.from_numpy(np.array([rows[row].noise_key for row in live]) ^ nfe[live])
+            )
             places = mixed(torch.from_numpy(want.nonzero()[1]) ^ keys[of])
             numbers = mixed(places[:, None] ^ torch.from_numpy(hashes[of]))  # (M, v)
             # Uniform in (−noise, noise), from row, forward, position and token alone.
@@ -231,4 +294,6 @@ def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
     try:
         return answer_distribution(sample, length)
     except ValueError as error:
-        raise ModelError(f"ideal can't answer {sample.task}, sample {sample.index}: {error}") from error
+        raise ModelError(
+            f"ideal can't answer {sample.task}, sample {sample.index}: {error}"
+        ) from error

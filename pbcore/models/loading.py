@@ -1,4 +1,6 @@
-"""Loads masked models: checkpoints natively or by their own code, published shapes with random weights."""
+"""Loads masked models: checkpoints natively or by their own code, published shapes with random
+weights.
+"""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +27,9 @@ from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 
 
-def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
+def load_masked(
+    entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
+) -> MaskedModel:
     """The masked model of a registry entry. Raises ModelError that says what to do."""
     place = network_device(device)
     kind = find_dtype(dtype, place)
@@ -40,10 +44,16 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     try:
         arch = with_block(architecture(raw, where, entry.layers), entry, options)
     except ModelError:
-        if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
+        if (
+            folder is None
+            or adapter is not None
+            or not (options.trust_remote_code and "auto_map" in raw)
+        ):
             raise
         network = RemoteNetwork(own_code(folder, raw, kind).to(place))
-        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True)
+        tokenizer = read_tokenizer(
+            folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True
+        )
         arch = _own_architecture(network.module, raw)
     else:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
@@ -53,7 +63,9 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     mask_id = first_id("mask_id", options.mask_id, entry.mask_id, arch.mask_id, where=where)
     eos_id = first_id("eos_id", options.eos_id, entry.eos_id, arch.eos_id, where=where)
     if not 0 <= mask_id < config.vocab_size:
-        raise ModelError(f"{where}: mask_id {mask_id} is outside its vocabulary 0..{config.vocab_size - 1}")
+        raise ModelError(
+            f"{where}: mask_id {mask_id} is outside its vocabulary 0..{config.vocab_size - 1}"
+        )
     if folder is None:
         tokenizer = HashTokenizer(min(mask_id, eos_id))
     elif tokenizer is None:
@@ -67,13 +79,19 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
         mask_id=mask_id,
         eos_id=eos_id,
         vocab_size=config.vocab_size,
-        shift=next(shift for shift in (options.shift, entry.shift, arch.shift) if shift is not None),
+        shift=next(
+            shift for shift in (options.shift, entry.shift, arch.shift) if shift is not None
+        ),
         stop_ids=frozenset({eos_id, *entry.stop_ids}),
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=torch.device("cpu") if place.type == "mps" else place,
         info=plain_info(entry, options, arch.kind, network.module, kind)
-        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
+        | {
+            "top_k": top_k,
+            "remote_code": isinstance(network, RemoteNetwork),
+            "frequencies": digest(frequencies),
+        }
         | ({"computes_on": "mps"} if place.type == "mps" else {})
         | ({} if arch.block is None else {"block": arch.block})
         | ({} if adapter is None else adapter.info),
@@ -91,10 +109,14 @@ def _native(
     options: LoadOptions,
     adapter: Adapter | None,
 ) -> nn.Module:
-    """transformers' module with a folder's weights, or random ones, and the adapter merged into them."""
+    """transformers' module with a folder's weights, or random ones, and the adapter merged into
+    them.
+    """
     quantized = folder is not None and (options.quantization or "quantization_config" in raw)
     if adapter is not None and quantized:
-        raise ModelError(f"{folder}: an adapter can't be merged into quantized weights; load them in full")
+        raise ModelError(
+            f"{folder}: an adapter can't be merged into quantized weights; load them in full"
+        )
     by_transformers = folder is not None and bool(quantized or options.device_map)
     if folder is None:
         module = random_weights(arch, place, kind, options.attn_implementation)
@@ -108,8 +130,10 @@ def _native(
 
 
 def read_top_k(kind: str, folder: Path) -> int | None:
-    """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
-    none. It is in generation_config.json (published ones set none), else transformers' default of 50."""
+    """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding;
+    other families have none. It is in generation_config.json (published ones set none), else
+    transformers' default of 50.
+    """
     if kind != "dream":
         return None
     path = folder / "generation_config.json"
@@ -119,11 +143,15 @@ def read_top_k(kind: str, folder: Path) -> int | None:
         top_k = json.loads(path.read_text(encoding="utf-8")).get("top_k")
         return int(top_k) if top_k else None
     except (ValueError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path} can't be read ({error}); download the checkpoint again") from error
+        raise ModelError(
+            f"{path} can't be read ({error}); download the checkpoint again"
+        ) from error
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with the block length given, the entry's or config.json's; one that doesn't fit is a problem."""
+    """The architecture with the block length given, the entry's or config.json's; one that doesn't
+    fit is a problem.
+    """
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
@@ -134,38 +162,64 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
     elif block is None:
         problem = "no block length (pass block=…, the length it was trained with)"
     elif type(block) is not int or not 1 <= block <= limit:
-        problem, block = f"block length {block!r} (known: whole numbers from 1 to its {limit} positions)", None
+        problem = f"block length {block!r} (known: whole numbers from 1 to its {limit} positions)"
+        block = None
     if arch.blocks and options.attn_implementation not in (None, "sdpa", "eager"):
-        problem = f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
+        problem = (
+            f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
+        )
     return replace(arch, block=block, problems=(*arch.problems, *([problem] if problem else [])))
 
 
 def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:
-    """The module that the code in a checkpoint's folder makes; only called with trust_remote_code."""
+    """The module that the code in a checkpoint's folder makes; only called with
+    trust_remote_code.
+    """
     from transformers import AutoModel, AutoModelForCausalLM
 
     auto: Any = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
     try:
-        return auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype).eval().requires_grad_(False)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
+        return (
+            auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype)
+            .eval()
+            .requires_grad_(False)
+        )
+    except (
+        ImportError,
+        OSError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        RuntimeError,
+        KeyError,
+    ) as error:
+        raise ModelError(
+            f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
     """What decoding needs to know of a module of a checkpoint's own code."""
-    kind, config = str(raw.get("model_type")), module.config
+    kind = str(raw.get("model_type"))
+    config = module.config
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
     shift = bool(raw.get("shift_logits", kind.lower() == "dream"))
-    return Architecture(kind, type(module), config, {}, raw.get("mask_token_id"), first_eos(raw), shift)
+    return Architecture(
+        kind, type(module), config, {}, raw.get("mask_token_id"), first_eos(raw), shift
+    )
 
 
-def plain_info(entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype) -> dict[str, Any]:
+def plain_info(
+    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype
+) -> dict[str, Any]:
     """A model's description for the record, plain values only."""
     config = module.config
     sizes = config.get_text_config() if hasattr(config, "get_text_config") else config
     return {
-        "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
+        "source": (
+            entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder))
+        ),
         "revision": options.revision or entry.revision,
         "family": kind,
         "parameters": count_parameters(module),
@@ -186,6 +240,7 @@ def first_id(what: str, *ids: int | None, where: str) -> int:
             return int(token)
     key = "mask_token_id" if what == "mask_id" else "eos_token_id"
     raise ModelError(
-        f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
-        "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
+        f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion model; an"
+        " autoregressive one is recognised by its architectures (…ForCausalLM), which are"
+        " missing too"
     )

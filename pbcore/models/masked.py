@@ -1,7 +1,9 @@
-"""Masked diffusion transformers as Denoisers: prompts, left-padded batches, logits of the wanted positions, KV caches.
+"""Masked diffusion transformers as Denoisers: prompts, left-padded batches, logits of the wanted
+positions, KV caches.
 
-R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width, M wanted positions,
-V tokens."""
+R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width,
+M wanted positions, V tokens.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ from pbcore.models.tokenizer import Tokenizer, encoded, end_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedModel(Predictor):
-    """A masked diffusion model. `stop_ids` end an answer's text; `limit` is the model's maximum sequence length."""
+    """A masked diffusion model. `stop_ids` end an answer's text; `limit` is the model's maximum
+    sequence length.
+    """
 
     name: str
     tokenizer: Tokenizer
@@ -34,16 +38,24 @@ class MaskedModel(Predictor):
 
     @property
     def caches(self) -> frozenset[str]:
-        """A block model's cache between blocks is exact and always on; `dual` is the one within a block."""
+        """A block model's cache between blocks is exact and always on; `dual` is the one within a
+        block.
+        """
         return self.network.caches if self.block is None else frozenset({"dual"})
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits. A
-        block model can't hide them, nor re-predict a block's first token with shifted logits."""
+        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and
+        unshifted logits. A block model can't hide them, nor re-predict a block's first token with
+        shifted logits.
+        """
         if self.block is not None:
             return frozenset() if self.shift else frozenset({"seen"})
-        return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
+        return (
+            frozenset({"seen", "hidden"})
+            if self.network.pairwise and not self.shift
+            else frozenset({"seen"})
+        )
 
     @property
     def attention(self) -> bool:
@@ -51,51 +63,79 @@ class MaskedModel(Predictor):
         return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat template is applied to
-        messages, not to text; token ids are used unchanged. Raises ModelError for words or ids outside the vocabulary,
-        too long rows, a missing length, and with shifted logits for an empty prompt."""
-        sizes: dict[str, Any] = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
+        """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat
+        template is applied to messages, not to text; token ids are used unchanged. Raises
+        ModelError for words or ids outside the vocabulary, too long rows, a missing length, and
+        with shifted logits for an empty prompt.
+        """
+        sizes: dict[str, Any] = {
+            "hole": self.mask_id,
+            "tokens": self.vocab_size,
+            "limit": self.limit,
+        }
         request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
-            raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
+            raise ModelError(
+                f"{self.name} predicts each token from the one before it, so the prompt can't be"
+                " empty"
+            )
         return request
 
     def text(self, token_ids: Sequence[int]) -> str:
         return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
-        return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
+        return self.tokenizer.decode(
+            [i for i in token_ids if i != self.mask_id and i not in self.stop_ids]
+        )
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
-        """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't support."""
+        """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't
+        support.
+        """
         if cache is not None and cache not in self.caches:
-            raise InputError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
+            raise InputError(
+                f"{self.name} has no {cache} cache; it has"
+                f" {', '.join(sorted(self.caches)) or 'none'}"
+            )
         if self.block is not None:
             return BlockContext(self, requests, parts=cache is not None)
         return MaskedContext(self, requests, cache)
 
 
 class MaskedContext(PositionReader):
-    """A batch being decoded: prompts right-aligned in P columns, then L canvas columns; the attention mask and position
-    ids make padding invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only
-    the columns from the window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their
-    slots (Fast-dLLM, arXiv 2505.22618); with shifted logits from one column earlier, which predicts the window's first
-    token."""
+    """A batch being decoded: prompts right-aligned in P columns, then L canvas columns; the
+    attention mask and position ids make padding invisible. With a cache, `refresh` runs all T
+    columns and stores their K/V. Later forwards run only the columns from the window's start to the
+    end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM, arXiv
+    2505.22618); with shifted logits from one column earlier, which predicts the window's first
+    token.
+    """
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
-        self._model, self._mode = model, cache
+        self._model = model
+        self._mode = cache
         self._cache: Any = None
-        sizes = torch.tensor([(len(row.prompt_ids), len(row.canvas)) for row in requests], device=model.device)
+        sizes = torch.tensor(
+            [(len(row.prompt_ids), len(row.canvas)) for row in requests], device=model.device
+        )
         prompt, canvas = sizes[:, :1], sizes[:, 1:]  # (R, 1) each
         width = int(prompt.max())
         columns = torch.arange(width + int(canvas.max()), device=model.device)  # (T,)
         self._seen = (columns >= width - prompt) & (columns < width + canvas)  # (R, T)
-        ids = [[model.eos_id] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in requests]
-        self._prompt = torch.tensor(ids, dtype=torch.long, device=model.device).reshape(len(ids), width)  # (R, P)
+        ids = [
+            [model.eos_id] * (width - len(row.prompt_ids)) + list(row.prompt_ids)
+            for row in requests
+        ]
+        self._prompt = torch.tensor(ids, dtype=torch.long, device=model.device).reshape(
+            len(ids), width
+        )  # (R, P)
         self._derive()
 
     def _derive(self) -> None:
-        """Computes the position ids and the attention mask (R, T; None without padding) from `_seen`."""
+        """Computes the position ids and the attention mask (R, T; None without padding) from
+        `_seen`.
+        """
         self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)  # (R, T)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 
@@ -105,13 +145,16 @@ class MaskedContext(PositionReader):
         return super().logits_and_review(query)
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """One forward's logits, with those of a visible review, and the attention weights of the query's slots."""
+        """One forward's logits, with those of a visible review, and the attention weights of the
+        query's slots.
+        """
         assert query.attending is not None
         assert query.slots is not None
         prompt = self._prompt.shape[1]
         reader = AttentionReader(query.attending, query.slots + prompt, self._seen)
         positions = query.want if query.review is None else query.want | query.review
-        both, wanted = self._logits(query, positions, reader), query.want[positions]
+        both = self._logits(query, positions, reader)
+        wanted = query.want[positions]
         masked = self._behind_prompt(query.canvas == self._model.mask_id)
         review = None if query.review is None else both[~wanted]
         return both[wanted], review, reader.attention(self._seen & ~masked, prompt)
@@ -120,38 +163,55 @@ class MaskedContext(PositionReader):
         """Canvas positions (R, L) as columns (R, T), none of them the prompt's."""
         return torch.cat([torch.zeros_like(self._prompt, dtype=torch.bool), positions], dim=-1)
 
-    def _logits(self, query: Query, positions: Tensor, reader: AttentionReader | None = None) -> Tensor:
+    def _logits(
+        self, query: Query, positions: Tensor, reader: AttentionReader | None = None
+    ) -> Tensor:
         """Logits of the given canvas positions (R, L), in row-major order."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
-        prompt, shift, total = self._prompt.shape[1], int(self._model.shift), columns.shape[1]
-        first, last = (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
-        start, stop = 0, total
+        prompt = self._prompt.shape[1]
+        shift = int(self._model.shift)
+        total = columns.shape[1]
+        first, last = (
+            (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
+        )
+        start = 0
+        stop = total
         if self._mode is not None:
             if query.refresh:
                 self._cache = self._model.network.cache(total)
             elif self._cache is None or query.window is None:
                 raise InputError(
-                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at the window's first "
-                    "step"
+                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at"
+                    " the window's first step"
                 )
             else:
                 start = prompt + first - shift
                 stop = prompt + last if self._mode == "dual" else total
         lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
         skip = max(0, lead)  # the columns before it aren't read
-        ids, places = columns[:, start:stop], self._positions[:, start:stop]
+        ids = columns[:, start:stop]
+        places = self._positions[:, start:stop]
         run = Columns(ids, places, self._mask, self._cache, start, skip, reader)
         hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
-        wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)
+        wanted = hidden[:, offset + first : offset + last][
+            positions[:, first:last].to(hidden.device)
+        ]  # (M, H)
         return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the shadows of `review` (R, L); both have one."""
+        """Logits (M, V) of the wanted positions and (N, V) of the shadows of `review` (R, L); both
+        have one.
+        """
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
-        prompt, end = self._prompt.shape[1], columns.shape[1]
+        prompt = self._prompt.shape[1]
+        end = columns.shape[1]
         run, of, real = with_shadows(
-            columns, self._positions, self._seen, self._behind_prompt(query.want | review), self._model.mask_id
+            columns,
+            self._positions,
+            self._seen,
+            self._behind_prompt(query.want | review),
+            self._model.mask_id,
         )
         hidden = self._model.network.hidden(run)  # (R, T + S, H)
         wanted = hidden[:, prompt:end][query.want.to(hidden.device)]  # (M, H)
@@ -162,30 +222,38 @@ class MaskedContext(PositionReader):
 
     def keep(self, rows: Tensor) -> None:
         """Without a KV cache, prompt columns that are now padding in every row are dropped, too."""
-        self._prompt, self._seen = self._prompt[rows], self._seen[rows]
+        self._prompt = self._prompt[rows]
+        self._seen = self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)
         elif self._prompt.shape[1]:
             padding = min(int(self._seen.int().argmax(-1).min()), self._prompt.shape[1])
-            self._prompt, self._seen = self._prompt[:, padding:], self._seen[:, padding:]
+            self._prompt = self._prompt[:, padding:]
+            self._seen = self._seen[:, padding:]
         self._derive()
 
 
 def with_shadows(
     ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int
 ) -> tuple[Columns, Tensor, Tensor]:
-    """WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward
-    (arXiv 2507.18578); one for each column in `review` (R, T), behind ids, positions and seen (R, T).
+    """WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them,
+    in the same forward (arXiv 2507.18578); one for each column in `review` (R, T), behind ids,
+    positions and seen (R, T).
 
-    A shadow stands at its column's position and attends to its row's other columns and to all shadows of its row; no
-    column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a
-    forward without it. Returns the T + S columns to run, the column (R, S) that each shadow re-predicts, and which
-    shadows are real (R, S): rows with fewer are padded on the right."""
+    A shadow stands at its column's position and attends to its row's other columns and to all
+    shadows of its row; no column attends to a shadow. The columns do attend to the token in
+    question, so the shadow only approximates a forward without it. Returns the T + S columns to
+    run, the column (R, S) that each shadow re-predicts, and which shadows are real (R, S): rows
+    with fewer are padded on the right.
+    """
     count = review.sum(-1)  # (R,)
-    shadows, columns = int(count.max()), ids.shape[1]
+    shadows = int(count.max())
+    columns = ids.shape[1]
     of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)
     real = torch.arange(shadows, device=ids.device) < count[:, None]  # (R, S)
-    sees = torch.zeros(len(ids), columns + shadows, columns + shadows, dtype=torch.bool, device=ids.device)
+    sees = torch.zeros(
+        len(ids), columns + shadows, columns + shadows, dtype=torch.bool, device=ids.device
+    )
     sees[:, :, :columns] = seen[:, None, :]
     own = torch.arange(columns, device=ids.device) == of[..., None]  # (R, S, T)
     sees[:, columns:, :columns] &= ~own

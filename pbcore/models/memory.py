@@ -1,4 +1,6 @@
-"""Memory on the CPU and the GPU: the peak of a block of code, and what the C library keeps of freed memory."""
+"""Memory on the CPU and the GPU: the peak of a block of code, and what the C library keeps of freed
+memory.
+"""
 
 import ctypes
 import os
@@ -23,7 +25,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 @dataclass(slots=True)
 class Peak:
-    """Bytes in use at the start and at the peak, filled in when the block ends; `kind` says how they were measured."""
+    """Bytes in use at the start and at the peak, filled in when the block ends; `kind` says how
+    they were measured.
+    """
 
     kind: str
     before: int = 0
@@ -42,9 +46,11 @@ class Peak:
 
 @contextmanager
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
-    """Measures the peak memory on `device` while the block runs. CUDA: the allocator's exact peak, once the device has
-    finished. CPU: the resident set, once freed memory has been given back; on Linux by its high-water mark, elsewhere
-    sampled in a thread, so that a shorter peak can be missed. Both counters are reset."""
+    """Measures the peak memory on `device` while the block runs. CUDA: the allocator's exact peak,
+    once the device has finished. CPU: the resident set, once freed memory has been given back; on
+    Linux by its high-water mark, elsewhere sampled in a thread, so that a shorter peak can be
+    missed. Both counters are reset.
+    """
     device = torch.device(device)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -69,9 +75,11 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
 
 @cache
 def keep_freed_memory() -> bool:
-    """Lets glibc keep freed memory for the next forward, at most KEPT bytes of it: by default it returns every large
-    tensor's pages to the system, which has to clear them when the next forward asks for them again. Does nothing with
-    another C library, or where the environment sets malloc's behaviour. Returns whether it was done."""
+    """Lets glibc keep freed memory for the next forward, at most KEPT bytes of it: by default it
+    returns every large tensor's pages to the system, which has to clear them when the next forward
+    asks for them again. Does nothing with another C library, or where the environment sets malloc's
+    behaviour. Returns whether it was done.
+    """
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
     mallopt = getattr(_libc(), "mallopt", None)
@@ -106,7 +114,9 @@ def _resident() -> int:
 
 
 def _reset_peak() -> bool:
-    """Sets Linux's high-water mark of resident memory (VmHWM) back to the present; False where that can't be done."""
+    """Sets Linux's high-water mark of resident memory (VmHWM) back to the present; False where that
+    can't be done.
+    """
     if sys.platform != "linux":
         return False
     try:
@@ -118,7 +128,9 @@ def _reset_peak() -> bool:
 
 def _peak() -> int:
     """VmHWM in bytes, 0 if the system doesn't say."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in (
+        Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    ):
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0

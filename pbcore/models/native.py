@@ -1,4 +1,6 @@
-"""DiffusionGemma through transformers' `generate`: block diffusion, accepted by an entropy bound (arXiv 2505.24857)."""
+"""DiffusionGemma through transformers' `generate`: block diffusion, accepted by an entropy bound
+(arXiv 2505.24857).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,7 +19,8 @@ from pbcore.models.tokenizer import Tokenizer, end_of, past_eos, prompt_ids, rea
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
-# Parameters of `eb` → fields of transformers' DiffusionGemmaGenerationConfig (`bound` is its sampler's), their types.
+# Parameters of `eb` → fields of transformers' DiffusionGemmaGenerationConfig (`bound` is its
+# sampler's), their types.
 _SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
     "": ("bound", float),
     "steps": ("max_denoising_steps", int),
@@ -29,54 +32,91 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
 
 
 class DiffusionGemma:
-    """DiffusionGemma with its own decoding loop: a sampler `eb-0.1` sets the entropy bound of its acceptance rule;
-    `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005` set the rest of its generation config; settings
-    that aren't given keep the checkpoint's values. It generates whole canvases (256 tokens in published checkpoints),
-    so a task's length is rounded up to a multiple of theirs; a length that was asked for must be one."""
+    """DiffusionGemma with its own decoding loop: a sampler `eb-0.1` sets the entropy bound of its
+    acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005` set the
+    rest of its generation config; settings that aren't given keep the checkpoint's values. It
+    generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up
+    to a multiple of theirs; a length that was asked for must be one.
+    """
 
-    def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
-        self.name, self.info, self._module, self._tokenizer = name, info, module, tokenizer
+    def __init__(
+        self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self.info = info
+        self._module = module
+        self._tokenizer = tokenizer
 
     def check(self, sampler: SamplerName) -> None:
         self._settings(sampler)
 
     def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+        self,
+        prompts: Sequence[Prompt],
+        sampler: SamplerName,
+        *,
+        max_new_tokens: int | None,
+        seed: int,
     ) -> list[Generation]:
-        """Decodes one prompt at a time: in a batch transformers' `generate` counts padding as positions and draws for
-        all rows by one generator, so answers would depend on their neighbours."""
+        """Decodes one prompt at a time: in a batch transformers' `generate` counts padding as
+        positions and draws for all rows by one generator, so answers would depend on their
+        neighbours.
+        """
         settings = self._settings(sampler)
-        return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
+        return [
+            self._answer(prompt, settings, max_new_tokens, seed, place)
+            for place, prompt in enumerate(prompts)
+        ]
 
     def _settings(self, sampler: SamplerName) -> dict[str, Any]:
         """The sampler as settings of transformers' generation config."""
         options = ", ".join(f"-{word}…" for word in _SETTINGS if word)
-        allowed = f"{self.name} has its own decoding loop: use eb-0.1 (entropy bound), optionally with {options}"
+        allowed = (
+            f"{self.name} has its own decoding loop: use eb-0.1 (entropy bound), optionally with"
+            f" {options}"
+        )
         plain = "-".join(["eb", *(word + number for word, number in sampler.arguments)])
         if sampler.policy != "eb" or str(sampler) != plain:
-            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+            raise InputError(
+                f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't"
+                " apply"
+            )
         settings: dict[str, Any] = {}
         for word, number in sampler.arguments:
             field, kind = _SETTINGS.get(word, ("", float))
             if not field or not number or field in settings:
-                raise InputError(f"sampler {sampler}: {word + number!r} is not a parameter of this model. {allowed}")
+                raise InputError(
+                    f"sampler {sampler}: {word + number!r} is not a parameter of this model."
+                    f" {allowed}"
+                )
             settings[field] = kind(float(number))
         if settings.get("bound") == 0:
-            raise InputError(f"sampler {sampler}: the entropy bound is 0; it must be above 0, e.g. eb-0.1")
+            raise InputError(
+                f"sampler {sampler}: the entropy bound is 0; it must be above 0, e.g. eb-0.1"
+            )
         return settings
 
     def _answer(
-        self, prompt: Prompt, settings: Mapping[str, Any], max_new_tokens: int | None, seed: int, place: int
+        self,
+        prompt: Prompt,
+        settings: Mapping[str, Any],
+        max_new_tokens: int | None,
+        seed: int,
+        place: int,
     ) -> Generation:
-        from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
+        from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
+            EntropyBoundSamplerConfig,
+        )
 
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
             raise ModelError(
-                f"{self.name} can't do infilling (task {sample.task}), since its canvas starts from noise; leave "
-                "the task out"
+                f"{self.name} can't do infilling (task {sample.task}), since its canvas starts from"
+                " noise; leave the task out"
             )
-        ids = torch.tensor([prompt_ids(self._tokenizer, prompt, self.name)], device=self._module.device)  # (1, P)
+        ids = torch.tensor(
+            [prompt_ids(self._tokenizer, prompt, self.name)], device=self._module.device
+        )  # (1, P)
         length = self._length(sample, max_new_tokens)
         given = {field: value for field, value in settings.items() if field != "bound"}
         if "bound" in settings:
@@ -89,7 +129,9 @@ class DiffusionGemma:
         tokens = output.sequences[0, ids.shape[1] :].tolist()
         return self._generation(tokens, drafts, float(output.tokens_per_forward[0]), length)
 
-    def _generation(self, tokens: list[int], drafts: "_Drafts", tokens_per_forward: float, length: int) -> Generation:
+    def _generation(
+        self, tokens: list[int], drafts: "_Drafts", tokens_per_forward: float, length: int
+    ) -> Generation:
         stops = self._stops()
         end = end_of(tokens, stops)
         text = self._tokenizer.decode(tokens[:end])
@@ -98,7 +140,12 @@ class DiffusionGemma:
             token_ids=tuple(tokens),
             nfe=len(drafts.canvases),
             answer_tokens=end,
-            **past_eos(tokens, stops, text, lambda ids: self._tokenizer.decode([i for i in ids if i not in stops])),
+            **past_eos(
+                tokens,
+                stops,
+                text,
+                lambda ids: self._tokenizer.decode([i for i in ids if i not in stops]),
+            ),
             extra={
                 "tokens_per_forward": tokens_per_forward,
                 "drafts": tuple(drafts.canvases),
@@ -107,7 +154,9 @@ class DiffusionGemma:
         )
 
     def _length(self, sample: Sample | None, requested: int | None) -> int:
-        """Tokens of whole canvases. Raises ModelError for no length, and for one asked for that isn't theirs."""
+        """Tokens of whole canvases. Raises ModelError for no length, and for one asked for that
+        isn't theirs.
+        """
         length = requested or (sample.max_new_tokens if sample else None)
         if length is None:
             raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
@@ -115,21 +164,24 @@ class DiffusionGemma:
         whole = -(-length // canvas) * canvas
         if length != whole and (requested or (sample is not None and sample.limited)):
             raise ModelError(
-                f"{self.name}: max_new_tokens {length}: it generates whole canvases of {canvas} tokens; give a "
-                f"multiple, such as {whole}"
+                f"{self.name}: max_new_tokens {length}: it generates whole canvases of {canvas}"
+                f" tokens; give a multiple, such as {whole}"
             )
         return whole
 
     def _stops(self) -> set[int]:
         """Ids that end an answer."""
-        config, stops = self._module.generation_config, self._module.generation_config.eos_token_id
+        config = self._module.generation_config
+        stops = self._module.generation_config.eos_token_id
         if stops is None:
             stops = self._module.config.get_text_config().eos_token_id
         return {config.pad_token_id, *(stops if isinstance(stops, list) else [stops])} - {None}
 
 
 class _Drafts:
-    """A streamer for `generate`: it gets one draft per forward of the decoder, so their number is the NFE."""
+    """A streamer for `generate`: it gets one draft per forward of the decoder, so their number is
+    the NFE.
+    """
 
     def __init__(self) -> None:
         self.canvases: list[tuple[int, ...]] = []
@@ -144,19 +196,26 @@ class _Drafts:
         """Nothing to close."""
 
 
-def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
+def load_diffusion_gemma(
+    entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
+) -> DiffusionGemma:
     """DiffusionGemma from the hub or a folder. Raises ModelError that says what to do."""
     try:
         from transformers import DiffusionGemmaForBlockDiffusion
     except ImportError as error:
         raise ModelError(
-            "the installed transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)"
+            "the installed transformers has no DiffusionGemma; install a newer one (`pip install -U"
+            " transformers`)"
         ) from error
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
     module = (
-        with_its_keys(DiffusionGemmaForBlockDiffusion, folder, place, kind, options)[0].eval().requires_grad_(False)
+        with_its_keys(DiffusionGemmaForBlockDiffusion, folder, place, kind, options)[0]
+        .eval()
+        .requires_grad_(False)
     )
     info = plain_info(entry, options, "diffusion_gemma", module, kind)
-    return DiffusionGemma(entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info)
+    return DiffusionGemma(
+        entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info
+    )

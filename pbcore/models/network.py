@@ -1,7 +1,9 @@
-"""The transformer of a masked model, of transformers or a checkpoint's own code: hidden states, projection, KV caches.
+"""The transformer of a masked model, of transformers or a checkpoint's own code: hidden states,
+projection, KV caches.
 
-R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a head, M wanted
-positions, V tokens."""
+R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a
+head, M wanted positions, V tokens.
+"""
 
 import platform
 import sys
@@ -22,16 +24,19 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from pbcore.models.attention import AttentionReader, reading
 
-# Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are told their columns.
+# Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are
+# told their columns.
 OLD = Version(transformers.__version__) < Version("5.4")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip` columns. `mask` (R, T)
-    is False at hidden columns, None without any. A `pairwise` network also takes a mask (R, Q, T): False where column q
-    may not attend to column t. A `reader` gets the attention weights; only pairwise networks have them. With a cache
-    the columns start at its slot `start` and overwrite its contents."""
+    """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip`
+    columns. `mask` (R, T) is False at hidden columns, None without any. A `pairwise` network also
+    takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets the
+    attention weights; only pairwise networks have them. With a cache the columns start at its slot
+    `start` and overwrite its contents.
+    """
 
     ids: Tensor
     positions: Tensor
@@ -43,7 +48,9 @@ class Columns:
 
 
 class NativeNetwork:
-    """Llama, Qwen2, Qwen3 or a mixture of experts of transformers with full attention (`config.is_causal = False`)."""
+    """Llama, Qwen2, Qwen3 or a mixture of experts of transformers with full attention
+    (`config.is_causal = False`).
+    """
 
     caches = frozenset({"prefix", "dual"})
 
@@ -58,24 +65,36 @@ class NativeNetwork:
 
     def hidden(self, run: Columns) -> Tensor:
         """Hidden states (R, Q − skip, H)."""
-        ids, positions, mask = (_moved(one, self.module) for one in (run.ids, run.positions, run.mask))
+        ids, positions, mask = (
+            _moved(one, self.module) for one in (run.ids, run.positions, run.mask)
+        )
         cache = run.cache
         if mask is None and OLD and self.pairwise:
-            mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
+            mask = torch.ones(
+                1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device
+            ).bool()
         if mask is not None:
             mask = self._added(mask)
         where: dict[str, Tensor] = {}
         if OLD and cache is not None:
-            where["cache_position"] = torch.arange(run.start, run.start + ids.shape[1], device=ids.device)
+            where["cache_position"] = torch.arange(
+                run.start, run.start + ids.shape[1], device=ids.device
+            )
         elif isinstance(cache, StaticCache):
             layers: Any = cache.layers
             for layer in layers:
                 layer.cumulative_length.fill_(run.start)
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
-        again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
+        again = self.module.training and getattr(
+            self.module.model.layers[-1], "gradient_checkpointing", False
+        )
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
         narrowed = partial(_narrowed, skip=narrow)
-        hook = self._last.register_forward_pre_hook(narrowed, with_kwargs=True) if narrow else nullcontext()
+        hook = (
+            self._last.register_forward_pre_hook(narrowed, with_kwargs=True)
+            if narrow
+            else nullcontext()
+        )
         with hook, reading(self.module, run.reader):
             output = self.module.model(
                 ids,
@@ -89,9 +108,11 @@ class NativeNetwork:
         return states[:, run.skip - narrow :]
 
     def _added(self, mask: Tensor) -> Tensor:
-        """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T), where that is best.
-        PyTorch's kernels for CPUs turn a mask of booleans into numbers in every layer, one for each query and key.
-        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is."""
+        """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T),
+        where that is best. PyTorch's kernels for CPUs turn a mask of booleans into numbers in every
+        layer, one for each query and key. Kernels for GPUs choose by the mask, and flash attention
+        takes (R, T) alone, so there it stays as it is.
+        """
         if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
         dtype = self.module.dtype
@@ -109,7 +130,9 @@ class NativeNetwork:
 
 
 class RemoteNetwork:
-    """A checkpoint's own code (trust_remote_code): its forward returns logits at every position, without caches."""
+    """A checkpoint's own code (trust_remote_code): its forward returns logits at every position,
+    without caches.
+    """
 
     caches: frozenset[str] = frozenset()
     pairwise = False
@@ -118,9 +141,13 @@ class RemoteNetwork:
         self.module: Any = module
 
     def hidden(self, run: Columns) -> Tensor:
-        """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
+        """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept
+        attention_mask.
+        """
         ids, mask = (_moved(one, self.module) for one in (run.ids, run.mask))
-        logits: Tensor = self.module(ids, **({} if mask is None else {"attention_mask": mask})).logits
+        logits: Tensor = self.module(
+            ids, **({} if mask is None else {"attention_mask": mask})
+        ).logits
         return logits[:, run.skip :]
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -132,9 +159,11 @@ class RemoteNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A network and how its predictions are read. With `shift` the token at position i is predicted at i − 1 (Dream,
-    Fast-dLLM v2), with `block` attention is block-causal in blocks of that length. `top_k`, of the checkpoint's
-    generation settings, keeps only that many candidate tokens at each position. Samplers work on `device`."""
+    """A network and how its predictions are read. With `shift` the token at position i is predicted
+    at i − 1 (Dream, Fast-dLLM v2), with `block` attention is block-causal in blocks of that length.
+    `top_k`, of the checkpoint's generation settings, keeps only that many candidate tokens at each
+    position. Samplers work on `device`.
+    """
 
     network: NativeNetwork | RemoteNetwork
     mask_id: int
@@ -150,7 +179,9 @@ class Predictor:
         return self.candidates(self.network.project(hidden).to(self.device))
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V), the mask token's and all but the `top_k` largest set to −∞; ties with the last one stay."""
+        """Logits (M, V), the mask token's and all but the `top_k` largest set to −∞; ties with the
+        last one stay.
+        """
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -158,16 +189,22 @@ class Predictor:
         return logits.masked_fill_(logits < worst, -torch.inf)
 
 
-def _narrowed(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], skip: int) -> tuple[Any, Any]:
-    """What a transformers model's last layer runs on, for the columns that are read: queries, attention and MLP leave
-    out the first `skip`.
+def _narrowed(
+    layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], skip: int
+) -> tuple[Any, Any]:
+    """What a transformers model's last layer runs on, for the columns that are read: queries,
+    attention and MLP leave out the first `skip`.
 
-    Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and values alone. With
-    prompts three times as long as answers that saves half of the layer's work or more. The layer's own code runs on the
-    other columns, and sees the skipped ones' keys and values through a cache of this one call."""
+    Only the canvas columns' hidden states reach the output projection, so the prompt needs keys and
+    values alone. With prompts three times as long as answers that saves half of the layer's work or
+    more. The layer's own code runs on the other columns, and sees the skipped ones' keys and values
+    through a cache of this one call.
+    """
     (states,) = args  # (R, Q, H)
     cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
-    mask = kwargs["attention_mask"]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
+    mask = kwargs[
+        "attention_mask"
+    ]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
     narrow = {
         "position_embeddings": (cos[:, skip:], sin[:, skip:]),
         "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],
@@ -197,10 +234,13 @@ class _Rest:
 
 
 def last_layer(module: nn.Module) -> Any:
-    """The model's last layer if it can run on some columns alone; None where its attention is of another build, its
-    kernel takes other masks, or layers lie on several devices."""
+    """The model's last layer if it can run on some columns alone; None where its attention is of
+    another build, its kernel takes other masks, or layers lie on several devices.
+    """
     whole: Any = module
-    if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
+    if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(
+        whole, "hf_device_map", None
+    ):
         return None
     layer = whole.model.layers[-1]
     attention = getattr(layer, "self_attn", None)
@@ -209,13 +249,19 @@ def last_layer(module: nn.Module) -> Any:
 
 
 def _rotate(attention: Any) -> Any:
-    """The rotary function that this attention's own module uses; None for an attention of another build."""
+    """The rotary function that this attention's own module uses; None for an attention of another
+    build.
+    """
     return getattr(sys.modules[type(attention).__module__], "apply_rotary_pos_emb", None)
 
 
 def _moved(tensor: Any, module: Any) -> Any:
-    """The tensor where an MPS module computes, whose sampler works on the CPU; others are as they were."""
-    return tensor.to(module.device) if tensor is not None and module.device.type == "mps" else tensor
+    """The tensor where an MPS module computes, whose sampler works on the CPU; others are as they
+    were.
+    """
+    return (
+        tensor.to(module.device) if tensor is not None and module.device.type == "mps" else tensor
+    )
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -224,27 +270,37 @@ def count_parameters(module: nn.Module) -> int:
 
 
 class Product(nn.Module):
-    """An nn.Linear, with its own parameters, computed by oneDNN. Answers are those of nn.Linear up to rounding.
+    """An nn.Linear, with its own parameters, computed by oneDNN. Answers are those of nn.Linear up
+    to rounding.
 
-    PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes with
-    PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference."""
+    PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's
+    processors. oneDNN comes with PyTorch too and uses what a processor has: `pytest -m speed
+    benches/test_plain_loop.py` measures the difference.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self.weight, self.bias = linear.weight, linear.bias
+        self.weight = linear.weight
+        self.bias = linear.bias
 
     def forward(self, x: Tensor, function: str = "none") -> Tensor:
         """`x` (…, H) times the weights, plus the bias, then an elementwise function: (…, I)."""
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, function, [], "")
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.weight, self.bias, function, [], ""
+        )
         return result
 
 
 class Gated(nn.Module):
-    """The gated MLP of Llama and Qwen, down(silu(gate(x)) · up(x)), with its parameters under the same names."""
+    """The gated MLP of Llama and Qwen, down(silu(gate(x)) · up(x)), with its parameters under the
+    same names.
+    """
 
     def __init__(self, mlp: Any) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj, self.down_proj = map(Product, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+        self.gate_proj, self.up_proj, self.down_proj = map(
+            Product, (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_proj(x, "swish"), self.up_proj  # (…, I)
@@ -254,8 +310,10 @@ class Gated(nn.Module):
 
 
 def with_onednn(module: nn.Module) -> nn.Module:
-    """The module with oneDNN's products where they are faster and it computes in float32 on a CPU; else as it was.
-    `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was."""
+    """The module with oneDNN's products where they are faster and it computes in float32 on a CPU;
+    else as it was. `torch.backends.mkldnn.enabled = False` before loading leaves every model as it
+    was.
+    """
     weights = next(module.parameters())
     fits = weights.device.type == "cpu" and weights.dtype == torch.float32
     if fits and torch.backends.mkldnn.enabled and onednn_is_faster():
@@ -265,12 +323,18 @@ def with_onednn(module: nn.Module) -> nn.Module:
 
 @cache
 def onednn_is_faster() -> bool:
-    """Whether this is an x86 processor that isn't Intel's, and this PyTorch has oneDNN's fused product."""
+    """Whether this is an x86 processor that isn't Intel's, and this PyTorch has oneDNN's fused
+    product.
+    """
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not available or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     info = Path("/proc/cpuinfo")
-    processor = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else platform.processor()
+    processor = (
+        info.read_text(encoding="utf-8", errors="replace")
+        if info.is_file()
+        else platform.processor()
+    )
     return platform.machine().lower() in ("x86_64", "amd64") and "GenuineIntel" not in processor
 
 

@@ -1,4 +1,6 @@
-"""Models by name, without torch: data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes."""
+"""Models by name, without torch: data/models.yaml, registered names, checkpoint folders, hub ids,
+`:dummy` shapes.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -44,24 +46,31 @@ FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", loa
 
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
-    """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
-    Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a
-    name that is taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node
-    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster."""
+    """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser
+    or OwnDecoder. Packages register models by entry points of the group `pbcore.models`, named like
+    the model. Raises ValueError for a name that is taken or has characters other than letters,
+    digits, `_`, `-`, `.` (it becomes part of pytest's node ids). A factory that needs several GPUs
+    says so by its attribute `gpus`, for runs on a Ray cluster.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
         raise InputError(
-            f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
+            f"model {name!r}: the factory {factory!r} is not callable; give a function of device,"
+            " dtype and options"
         )
     if name in _built_in():
-        raise InputError(f"model name {name!r} is already taken by a built-in model; choose another name")
+        raise InputError(
+            f"model name {name!r} is already taken by a built-in model; choose another name"
+        )
     FACTORIES.register(name, factory)
 
 
 def add_models_file(path: str | Path) -> list[str]:
-    """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and returns their names.
-    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file."""
+    """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and
+    returns their names. Raises InputError that names file, model, key and what is allowed;
+    FileNotFoundError for a missing file.
+    """
     taken = {**_table(), **FACTORIES.all()}
     return [name for source in provided("models") for name in source.add_file(path, taken)]
 
@@ -72,7 +81,9 @@ def sources() -> dict[str, str]:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` accepts: the table's, without embedded models missing here, and registered ones."""
+    """The names that `load_model` accepts: the table's, without embedded models missing here, and
+    registered ones.
+    """
     return [name for name, entry in _entries().items() if not missing_here(entry)]
 
 
@@ -83,17 +94,23 @@ def all_entries() -> list[ModelEntry]:
 
 def missing_here(entry: ModelEntry) -> bool:
     """Whether an embedded checkpoint is missing from this installation."""
-    return entry.embedded and entry.folder is not None and not (entry.folder / "config.json").is_file()
+    return (
+        entry.embedded and entry.folder is not None and not (entry.folder / "config.json").is_file()
+    )
 
 
 def resolve_model(name: str) -> ModelEntry:
-    """Resolves a model name, without loading the model or importing torch. `name` is a name of the table (with `:dummy`
-    or `:dummy-l2` if its published shape is known), a registered name, a hub id (`owner/name`), or the path of a
-    checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is merged into its weights. Raises
-    ModelError with close matches for anything else."""
+    """Resolves a model name, without loading the model or importing torch. `name` is a name of the
+    table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a hub
+    id (`owner/name`), or the path of a checkpoint folder; with `+DIR` at its end the LoRA adapter
+    in folder DIR is merged into its weights. Raises ModelError with close matches for anything
+    else.
+    """
     if not isinstance(name, str) or not name:
         known = ", ".join(model_names())
-        raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {known}")
+        raise ModelError(
+            f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {known}"
+        )
     path = Path(name).expanduser()
     if "+" in name and not path.is_dir():
         return _adapted(name)
@@ -105,17 +122,20 @@ def resolve_model(name: str) -> ModelEntry:
             objective = "" if entry.family == "masked" else f" --objective {entry.family}"
             graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
-                f"model {name!r} is not part of this installation: {entry.folder} has no checkpoint. Train it with "
-                f"`python -m pbcore.train{objective}{graph}`"
+                f"model {name!r} is not part of this installation: {entry.folder} has no"
+                f" checkpoint. Train it with `python -m pbcore.train{objective}{graph}`"
             )
         return entry
     if path.is_dir():
         if (path / "config.json").is_file():
             config = readable_config(path)
-            return ModelEntry(path.name or name, family=family_of(config), folder=path.resolve(), config=config)
+            return ModelEntry(
+                path.name or name, family=family_of(config), folder=path.resolve(), config=config
+            )
         if is_adapter(path):
             raise ModelError(
-                f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
+                f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it"
+                f" adapts, too: MODEL+{name}"
             )
         raise ModelError(f"model {name!r}: {path.absolute()} {NO_CONFIG}")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
@@ -127,24 +147,31 @@ def resolve_model(name: str) -> ModelEntry:
         family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
         return ModelEntry(name, family=family, source=name, revision="main")
     raise ModelError(
-        f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
-        "valid name"
+        f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id"
+        " (owner/name) is also a valid name"
     )
 
 
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> "Model":
-    """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are
-    those of LoadOptions; a registered factory gets them unchanged. Raises ModelError for unknown names (with close
-    matches), checkpoints that don't match their config, and an unreachable hub."""
+    """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the
+    CPU. `options` are those of LoadOptions; a registered factory gets them unchanged. Raises
+    ModelError for unknown names (with close matches), checkpoints that don't match their config,
+    and an unreachable hub.
+    """
     entry = resolve_model(name)
     if entry.factory is not None:
         if entry.adapter is not None:
-            raise ModelError(f"model {name!r}: a registered model loads its own adapters; register one that does")
+            raise ModelError(
+                f"model {name!r}: a registered model loads its own adapters; register one that does"
+            )
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
     given = LoadOptions.of(options)
     if entry.adapter is not None:
         if given.adapter is not None:
-            raise ModelError(f"model {entry.name!r}: adapter {entry.adapter} in its name and {given.adapter}; give one")
+            raise ModelError(
+                f"model {entry.name!r}: adapter {entry.adapter} in its name and {given.adapter};"
+                " give one"
+            )
         given = replace(given, adapter=str(entry.adapter))
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
@@ -155,13 +182,18 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     # With a mask token of the user's choice any checkpoint is a masked model.
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
-        raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
+        raise ModelError(
+            f"model {name!r}: adapters are merged into masked diffusion models, and this one is"
+            f" {family}"
+        )
     loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
 
 
 def _adapted(name: str) -> ModelEntry:
-    """The entry of `MODEL+DIR`. Raises ModelError for an unknown model, or if DIR holds no adapter."""
+    """The entry of `MODEL+DIR`. Raises ModelError for an unknown model, or if DIR holds no
+    adapter.
+    """
     splits = [(name[: match.start()], name[match.end() :]) for match in re.finditer(r"\+", name)]
     for base, folder in splits:
         path = Path(folder).expanduser()
@@ -170,8 +202,8 @@ def _adapted(name: str) -> ModelEntry:
     base, folder = splits[0]
     resolve_model(base)  # reports an unknown model first
     raise ModelError(
-        f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json); write MODEL+DIR with "
-        "the folder that `python -m pbcore.train --adapt` wrote"
+        f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json);"
+        " write MODEL+DIR with the folder that `python -m pbcore.train --adapt` wrote"
     )
 
 
@@ -182,21 +214,28 @@ def _made(entry: ModelEntry, model: Any) -> "Model":
     missing = [] if isinstance(model, OwnDecoder | BatchDecoder) else missing_members(model)
     if missing:
         raise ModelError(
-            f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
-            f"it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+            f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or"
+            f" OwnDecoder: it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
     return model  # type: ignore[no-any-return]
 
 
 def _built_in() -> dict[str, ModelEntry]:
     """The models of the table and of integrations."""
-    return {**_table(), **{name: entry for source in provided("models") for name, entry in source.entries().items()}}
+    return {
+        **_table(),
+        **{
+            name: entry for source in provided("models") for name, entry in source.entries().items()
+        },
+    }
 
 
 def _entries() -> dict[str, ModelEntry]:
     entries = _built_in()
     for name, factory in FACTORIES.all().items():
-        entries.setdefault(name, ModelEntry(name, "user", factory=factory, gpus=getattr(factory, "gpus", 1)))
+        entries.setdefault(
+            name, ModelEntry(name, "user", factory=factory, gpus=getattr(factory, "gpus", 1))
+        )
     return entries
 
 
@@ -207,16 +246,23 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
         raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
     if entry.shape is None:
         shaped = ", ".join(f"{e.name}:dummy" for e in _table().values() if e.shape is not None)
-        raise ModelError(f"model {name!r}: the table has no shape for {entry.name}; choose from {shaped}")
+        raise ModelError(
+            f"model {name!r}: the table has no shape for {entry.name}; choose from {shaped}"
+        )
     layers = int(match[1]) if match[1] else None
     return replace(entry, name=name, source=None, revision=None, dummy=True, layers=layers)
 
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data, entries = package_yaml("pbcore.models", "models.yaml"), {}
+    data = package_yaml("pbcore.models", "models.yaml")
+    entries = {}
     for name, values in data["models"].items():
-        fields = {**values, "stop_ids": tuple(values.get("stop_ids", ())), "embedded": "folder" in values}
+        fields = {
+            **values,
+            "stop_ids": tuple(values.get("stop_ids", ())),
+            "embedded": "folder" in values,
+        }
         if "folder" in values:
             fields["folder"] = Path(__file__).with_name(values["folder"])
         if "shape" in values:

@@ -1,4 +1,6 @@
-"""Text to token ids and back: a checkpoint's tokenizer files, a placeholder for dummies, or no tokenizer."""
+"""Text to token ids and back: a checkpoint's tokenizer files, a placeholder for dummies, or no
+tokenizer.
+"""
 
 import zlib
 from abc import ABC, abstractmethod
@@ -70,20 +72,30 @@ def encoded(
     limit: float,
     of: str = "the length of the answer",
 ) -> Request:
-    """A prompt as a row of model `name` with so many `tokens` and positions (`limit`); `hole` stands at positions to
-    predict. Raises ModelError for ids outside the vocabulary, too long rows and a missing length, which `of` names."""
+    """A prompt as a row of model `name` with so many `tokens` and positions (`limit`); `hole`
+    stands at positions to predict. Raises ModelError for ids outside the vocabulary, too long rows
+    and a missing length, which `of` names.
+    """
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
     if sample is not None and sample.canvas is not None:
         canvas = canvas_ids(sample.canvas, tokenizer.piece, hole)
     else:
-        length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
+        length = (
+            max_new_tokens
+            if max_new_tokens is not None or sample is None
+            else sample.max_new_tokens
+        )
         if not isinstance(length, int) or length < 1:
-            raise ModelError(f"{name}: max_new_tokens is {of}, a whole number of at least 1, not {length!r}")
+            raise ModelError(
+                f"{name}: max_new_tokens is {of}, a whole number of at least 1, not {length!r}"
+            )
         canvas = [hole] * length
     outside = [i for i in (*ids, *(i for i in canvas if i != hole)) if not 0 <= i < tokens]
     if outside:
-        raise ModelError(f"{name}: token ids {outside[:8]} are outside its vocabulary 0..{tokens - 1}")
+        raise ModelError(
+            f"{name}: token ids {outside[:8]} are outside its vocabulary 0..{tokens - 1}"
+        )
     if len(ids) + len(canvas) > limit:
         sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
         raise ModelError(f"{name} has {limit} positions, and {sizes} are more; shorten them")
@@ -91,7 +103,9 @@ def encoded(
 
 
 def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -> list[int | Hole]:
-    """A canvas in which each `[MASK]` is one position, `hole`, and what stands between them the ids of `piece`."""
+    """A canvas in which each `[MASK]` is one position, `hole`, and what stands between them the ids
+    of `piece`.
+    """
     first, *rest = canvas.split(MASK)
     ids: list[int | Hole] = [*piece(first)]
     for text in rest:
@@ -100,11 +114,14 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 
 
 class FileTokenizer(Tokenizer):
-    """A tokenizer of transformers. `mode` template applies the chat template and adds no further special tokens; plain
-    joins the turns' contents by blank lines, with `ending` behind the last."""
+    """A tokenizer of transformers. `mode` template applies the chat template and adds no further
+    special tokens; plain joins the turns' contents by blank lines, with `ending` behind the last.
+    """
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
-        self._tokenizer, self._name, self._ending = tokenizer, name, ending
+        self._tokenizer = tokenizer
+        self._name = name
+        self._ending = ending
         self.eos_id = tokenizer.eos_token_id
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
@@ -129,14 +146,16 @@ class FileTokenizer(Tokenizer):
         return template
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
-        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
-        has so far."""
+        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of
+        what its last turn has so far.
+        """
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
 
     def text(self, text: str) -> list[int]:
-        ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id
+        ids = self._ids(text, special=True)
+        bos = self._tokenizer.bos_token_id
         # Text to which a chat template was already applied has its own BOS.
         return ids[1:] if bos is not None and ids[:2] == [bos, bos] else ids
 
@@ -145,7 +164,11 @@ class FileTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         known = [i for i in ids if i < len(self._tokenizer)]
-        return str(self._tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        return str(
+            self._tokenizer.decode(
+                known, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
 
     def _ids(self, text: str, special: bool) -> list[int]:
         fast = self._tokenizer.is_fast
@@ -154,17 +177,24 @@ class FileTokenizer(Tokenizer):
         unknown = self._tokenizer.unk_token_id
         if fast and unknown is not None and unknown in ids:
             spans = zip(ids, encoded["offset_mapping"], strict=True)
-            words = [*dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)]
+            words = [
+                *dict.fromkeys(
+                    text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown
+                )
+            ]
             more = f" and {len(words) - 8} more" if len(words) > 8 else ""
             raise ModelError(
-                f"{self._name} can't encode this prompt; not in its vocabulary: {', '.join(map(repr, words[:8]))}"
-                f"{more}. Its vocabulary covers the package's own data only; use those, or choose another model"
+                f"{self._name} can't encode this prompt; not in its vocabulary:"
+                f" {', '.join(map(repr, words[:8]))}{more}. Its vocabulary covers the package's own"
+                " data only; use those, or choose another model"
             )
         return ids
 
 
 class HashTokenizer(Tokenizer):
-    """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
+    """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a
+    realistic length.
+    """
 
     def __init__(self, size: int, eos_id: int | None = None) -> None:
         self._size, self.eos_id = size, eos_id  # ids are drawn from [0, size)
@@ -178,7 +208,9 @@ class HashTokenizer(Tokenizer):
 
 
 class NoTokenizer(Tokenizer):
-    """For a checkpoint without tokenizer files: prompts must be token ids, and answers are shown as ids."""
+    """For a checkpoint without tokenizer files: prompts must be token ids, and answers are shown as
+    ids.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -188,16 +220,24 @@ class NoTokenizer(Tokenizer):
 
     def text(self, text: str) -> list[int]:
         raise ModelError(
-            f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as "
-            "token ids"
+            f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt);"
+            " give prompts as token ids"
         )
 
 
 def read_tokenizer(
-    folder: Path, name: str, mode: str | None, ending: str = "", *, auto: bool = False, trust_remote_code: bool = False
+    folder: Path,
+    name: str,
+    mode: str | None,
+    ending: str = "",
+    *,
+    auto: bool = False,
+    trust_remote_code: bool = False,
 ) -> Tokenizer:
-    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; with `auto`
-    the one that transformers makes. `ending` stands behind chats without template. Raises ModelError for bad files."""
+    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream),
+    or none; with `auto` the one that transformers makes. `ending` stands behind chats without
+    template. Raises ModelError for bad files.
+    """
     import transformers
 
     if auto:
@@ -209,15 +249,28 @@ def read_tokenizer(
     else:
         return NoTokenizer(name)
     try:
-        words = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+        words = kind.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trust_remote_code
+        )
+    except (
+        ImportError,
+        OSError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        RuntimeError,
+        KeyError,
+    ) as error:
+        raise ModelError(
+            f"{folder}: its tokenizer can't be read ({error}); download it again"
+        ) from error
     return FileTokenizer(words, name, mode, ending)
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
-    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
-    model; None for one that tells no tokens."""
+    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text),
+    for any kind of model; None for one that tells no tokens.
+    """
     text = getattr(model, "text", None)
     if not callable(text):
         return None
@@ -236,10 +289,15 @@ def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
 
 
 def past_eos(
-    ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
+    ids: Sequence[int],
+    stops: Collection[int],
+    text: str,
+    whole_text: Callable[[Sequence[int]], str | None],
 ) -> dict[str, Any]:
-    """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the
-    text of the whole canvas. `text` is the answer; `whole_text` gives the canvas as text, None if it can't be told."""
+    """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of
+    `stops`, and then the text of the whole canvas. `text` is the answer; `whole_text` gives the
+    canvas as text, None if it can't be told.
+    """
     if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}
     whole = whole_text(ids)

@@ -1,5 +1,6 @@
-"""The pytest plugin. A run without cells loads options and fixtures alone; all else comes with the first sign of cells:
-an option of the group, `benches`, workers, or a test that is marked. Importing it imports no torch.
+"""The pytest plugin. A run without cells loads options and fixtures alone; all else comes with the
+first sign of cells: an option of the group, `benches`, workers, or a test that is marked. Importing
+it imports no torch.
 
 | module | hooks and fixtures | what for |
 |---|---|---|
@@ -34,17 +35,24 @@ COLLECTOR_OFF = pytest.StashKey[bool]()  # this run has switched the garbage col
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Where cells are likely the hooks come before any conftest.py; else with the first test of cells."""
+    """Where cells are likely the hooks come before any conftest.py; else with the first test of
+    cells.
+    """
     from pbcore.plugin.options import may_be_given
 
     benches = any("benches" in argument or may_name_cell(argument) for argument in args)
     known = early_config.known_args_namespace
-    workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)  # xdist's: what they run is unknown
+    workers = getattr(known, "numprocesses", None) or getattr(
+        known, "tx", None
+    )  # xdist's: what they run is unknown
     of_cells = benches or may_be_given(early_config, args)
     if of_cells and gc.isenabled():
-        gc.disable()  # imports and plans make no garbage, and the collector would look through all modules again
+        # imports and plans make no garbage, and the collector would look through all modules again
+        gc.disable()
         early_config.stash[COLLECTOR_OFF] = True
-        early_config.add_cleanup(partial(collector_on, early_config))  # for a run that ends before it has collected
+        early_config.add_cleanup(
+            partial(collector_on, early_config)
+        )  # for a run that ends before it has collected
     if of_cells or workers:
         load(early_config)
     if benches:
@@ -55,8 +63,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    cells = "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
-    for line in (cells, "quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
+    cells = (
+        "cells(*categories): a cell per model, task and sampler; without categories: the user's own"
+        " tasks"
+    )
+    for line in (
+        cells,
+        "quick: a cell of the default run",
+        "ci: a cell of the run in continuous integration",
+    ):
         config.addinivalue_line("markers", line)
 
 
@@ -76,7 +91,9 @@ def load(config: pytest.Config) -> None:
     from pbcore.extensions import integrations
 
     added = (name for integration in integrations().values() for name in integration.plugins)
-    of_cells, of_runs = ([f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS))
+    of_cells, of_runs = (
+        [f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS)
+    )
     for name in (*of_cells, *added, *of_runs):
         config.pluginmanager.import_plugin(name)
 

@@ -1,4 +1,6 @@
-"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps and writes."""
+"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller
+keeps and writes.
+"""
 
 import json
 from collections.abc import Generator
@@ -14,31 +16,42 @@ SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
 
 
 class WorkerBenchmark:
-    """A worker's statistics on the controller, shaped like pytest-benchmark's of its own process."""
+    """A worker's statistics on the controller, shaped like pytest-benchmark's of its own
+    process.
+    """
 
     has_error = False
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._stats: dict[str, Any] = data["stats"]
         self._fields = {key: value for key, value in data.items() if key != "stats"}
-        self.fullname, self.name = data["fullname"], data["name"]
+        self.fullname = data["fullname"]
+        self.name = data["name"]
 
     def __getitem__(self, key: str) -> Any:
         """A statistic (`mean`, `min` …) or a field, as --benchmark-compare-fail asks for them."""
         return {**self._fields, **self._stats}[key]
 
     def as_dict(
-        self, include_data: bool = True, flat: bool = False, stats: bool = True, cprofile: Any = None
+        self,
+        include_data: bool = True,
+        flat: bool = False,
+        stats: bool = True,
+        cprofile: Any = None,
     ) -> dict[str, Any]:
         """The fields, with the statistics beside them (`flat`) or under `stats`."""
-        numbers = {key: value for key, value in self._stats.items() if include_data or key != "data"}
+        numbers = {
+            key: value for key, value in self._stats.items() if include_data or key != "data"
+        }
         return self._fields | ({} if not stats else numbers if flat else {"stats": numbers})
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only the controller writes files. Where cells are likely a worker's clock is switched off by option, since
-    pytest-benchmark would warn that it switches itself off; a cell's setup switches it on."""
+    """Only the controller writes files. Where cells are likely a worker's clock is switched off by
+    option, since pytest-benchmark would warn that it switches itself off; a cell's setup switches
+    it on.
+    """
     if hasattr(config, "workerinput"):
         if given(config) or any("benches" in argument for argument in config.args):
             config.option.benchmark_disable, config.option.benchmark_enable = True, False
@@ -63,17 +76,23 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         if ("pbcore_resumed", True) in item.user_properties or UNTIMED in item.stash:
             benchmark.skipped = True  # pytest-benchmark would warn that it was not used
         if hasattr(item.config, "workerinput") and benchmark.stats and not benchmark.has_error:
-            item.user_properties.append((STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str)))
+            item.user_properties.append(
+                (STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str))
+            )
     yield
 
 
 def _of_cell(item: pytest.Item) -> Any:
     """The `benchmark` fixture of a cell; None for other tests, and where setting it up failed."""
-    return getattr(item, "funcargs", {}).get("benchmark") if item.get_closest_marker("cells") else None
+    return (
+        getattr(item, "funcargs", {}).get("benchmark") if item.get_closest_marker("cells") else None
+    )
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Takes the statistics off a report, so that JUnit doesn't show them, and keeps them for pytest_sessionfinish."""
+    """Takes the statistics off a report, so that JUnit doesn't show them, and keeps them for
+    pytest_sessionfinish.
+    """
     if report.when != "teardown" or not hasattr(report, "node"):
         return
     statistics = [text for name, text in report.user_properties if name == STATS]
@@ -85,7 +104,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_benchmark_group_stats(benchmarks: list[Any]) -> Generator[None, Any, Any]:
-    """Keeps cells out of pytest-benchmark's table: the trade-off tables show their speed beside their score."""
+    """Keeps cells out of pytest-benchmark's table: the trade-off tables show their speed beside
+    their score.
+    """
     groups = yield
-    kept = [(name, [bench for bench in group if "cell" not in bench["extra_info"]]) for name, group in groups]
+    kept = [
+        (name, [bench for bench in group if "cell" not in bench["extra_info"]])
+        for name, group in groups
+    ]
     return [(name, group) for name, group in kept if group]

@@ -1,4 +1,6 @@
-"""Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
+"""Runs one cell: times decoding, scores the answers, and writes the record before the next cell
+starts.
+"""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -37,7 +39,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.scoring import Scored, scorer
 
 _CEILINGS = pytest.StashKey[Ceilings]()
-# A model's store, and by task, since lengths differ, the forwards that it computed and their seconds.
+# A model's store, and by task, since lengths differ, the forwards that it computed and their
+# seconds.
 _HELD = pytest.StashKey[tuple[ForwardStore, dict[str, tuple[int, float]]]]()
 NO_TIME = "decoded with shared forwards (--share-forwards)"
 
@@ -51,8 +54,9 @@ class Answered(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, with shared forwards
-    (`shared`: fields of the record), `rounds` in seconds."""
+    """The answers of a cell and how they came about: `asked` of a model that answers elsewhere,
+    with shared forwards (`shared`: fields of the record), `rounds` in seconds.
+    """
 
     answers: list[Answered]
     peak: Peak | None = None
@@ -74,14 +78,17 @@ class Cell:
         return self.name.cell_id
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
-        """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of
-        the samples, then the next seed's. In the drill-down nothing is recorded: the test fails at the first wrong
-        answer."""
+        """Decodes under the clock, scores off it, records. Returns the scores: those of the first
+        seed in the order of the samples, then the next seed's. In the drill-down nothing is
+        recorded: the test fails at the first wrong answer.
+        """
         benchmark.extra_info["cell"] = self.id
         decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
         self._prepare_scorer(task)
-        scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
+        scored = task.score_many(
+            [self._text(one.answer) for one in answers], [one.sample for one in answers]
+        )
         if drilled(self.item.config):
             self._judge(model, task, answers, scored)
         else:
@@ -89,9 +96,14 @@ class Cell:
         return scored
 
     def key(self, model: Model, task: Task) -> str:
-        """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
+        """Digest of all that decides the outcome; equal keys mean that a finished cell need not be
+        run again.
+        """
         requested = self.settings
-        more: dict[str, Any] = {"official_text": requested.official_text, "level": factors_of(self.name.level)}
+        more: dict[str, Any] = {
+            "official_text": requested.official_text,
+            "level": factors_of(self.name.level),
+        }
         more |= {"max_new_tokens": requested.max_new_tokens, **requested.load_options}
         return cell_key(
             model=self.name.model,
@@ -99,7 +111,10 @@ class Cell:
             task=task.name,
             data_hash=task.data_hash,
             sampler=self.name.sampler,
-            settings={"rounds": requested.rounds, **{name: value for name, value in more.items() if value}},
+            settings={
+                "rounds": requested.rounds,
+                **{name: value for name, value in more.items() if value},
+            },
             dtype=str(model.info.get("dtype", requested.dtype or "")),
             seeds=requested.seed,
             task_identity=task.identity,
@@ -109,14 +124,20 @@ class Cell:
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
         """A stored cell, scored again and written if its scores lacked a tool that is here now."""
         cell = stored.cell
-        if not cell.absent or not self._prepare_scorer(task) or not now_measurable(cell.absent, cell.scores):
+        if (
+            not cell.absent
+            or not self._prepare_scorer(task)
+            or not now_measurable(cell.absent, cell.scores)
+        ):
             return stored
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)
         return again
 
     def _prepare_scorer(self, task: Task) -> bool:
-        """Downloads the grammar checker for a task whose texts are scored, and says whether it is such a task."""
+        """Downloads the grammar checker for a task whose texts are scored, and says whether it is
+        such a task.
+        """
         if not isinstance(scorer(task.scorer), TextScorer):
             return False
         capture = self.item.config.pluginmanager.getplugin("capturemanager")
@@ -125,19 +146,30 @@ class Cell:
         return True
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
-        """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
+        """The answers under the clock, under which nothing is imported; forwards that are shared
+        have none.
+        """
         store = self._store(model)
         if store is not None:
             self.item.stash[UNTIMED] = True
             return self._shared(model, samples, store)
         # A second round would pay a server twice.
-        rounds = 1 if drilled(self.item.config) or getattr(model, "served", False) else self.settings.rounds
+        rounds = (
+            1
+            if drilled(self.item.config) or getattr(model, "served", False)
+            else self.settings.rounds
+        )
         decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
-        return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
+        return decoded._replace(
+            rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"]
+        )
 
     def _store(self, model: Model) -> ForwardStore | None:
-        """The store for this cell; None if forwards are not shared in this run, or can't be for model and sampler."""
-        sampler, stash = parse(self.name.sampler), self.item.config.stash
+        """The store for this cell; None if forwards are not shared in this run, or can't be for
+        model and sampler.
+        """
+        sampler = parse(self.name.sampler)
+        stash = self.item.config.stash
         if not self.settings.sharing or not shareable(model, policy(sampler), sampler):
             return None
         if _HELD not in stash or not stash[_HELD][0].holds(model):
@@ -145,22 +177,39 @@ class Cell:
         return stash[_HELD][0]
 
     def _shared(self, model: Model, samples: Sequence[Sample], store: ForwardStore) -> Decoded:
-        """The answers with shared forwards. The cell's seconds are all its forwards × seconds per forward of this model
-        and task, None before the first one."""
-        shared, computed, seconds = store.shared, store.computed, store.seconds
+        """The answers with shared forwards. The cell's seconds are all its forwards × seconds per
+        forward of this model and task, None before the first one.
+        """
+        shared = store.shared
+        computed = store.computed
+        seconds = store.seconds
         decoded = self._decode(model, samples, store)
-        shared, computed = store.shared - shared, store.computed - computed
+        shared = store.shared - shared
+        computed = store.computed - computed
         by_task = self.item.config.stash[_HELD][1]
         forwards, spent = by_task.get(self.name.task, (0, 0.0))
-        forwards, spent = by_task[self.name.task] = forwards + computed, spent + (store.seconds - seconds)
+        forwards, spent = by_task[self.name.task] = (
+            forwards + computed,
+            spent + (store.seconds - seconds),
+        )
         estimate = (shared + computed) * spent / forwards if forwards else None
-        rates = {"forwards_shared": shared, "forwards_computed": computed, "seconds_estimated": estimate}
+        rates = {
+            "forwards_shared": shared,
+            "forwards_computed": computed,
+            "seconds_estimated": estimate,
+        }
         return decoded._replace(shared=rates)
 
-    def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
-        """Every sample's answer by every seed, and the peak memory, once the device has finished."""
+    def _decode(
+        self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None
+    ) -> Decoded:
+        """Every sample's answer by every seed, and the peak memory, once the device has
+        finished.
+        """
         if getattr(model, "served", False):
-            with self.item.ihook.pytest_pbcore_asking(item=self.item, cell_id=self.id, model=model) as asked:
+            with self.item.ihook.pytest_pbcore_asking(
+                item=self.item, cell_id=self.id, model=model
+            ) as asked:
                 return Decoded(self._answers(model, samples), asked=asked)
         import torch
 
@@ -168,46 +217,76 @@ class Cell:
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
-    def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
-        record, size = drilled(self.item.config), self.settings.rows
+    def _answers(
+        self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None
+    ) -> list[Answered]:
+        record = drilled(self.item.config)
+        size = self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
-            decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
-            answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
+            decoded = decode(
+                model,
+                samples,
+                self.name.sampler,
+                seed=seed,
+                record=record,
+                batch_size=size,
+                store=store,
+            )
+            answers += [
+                Answered(sample, seed, answer)
+                for sample, answer in zip(samples, decoded, strict=True)
+            ]
         return answers
 
     def _text(self, answer: Generation) -> str:
-        """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
+        """What is scored: the answer up to the first EOS, or with --official-text the whole
+        canvas.
+        """
         return (self.settings.official_text and answer.official_text) or answer.text
 
-    def _judge(self, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
-        """The drill-down: fails at the first wrong answer, and shows how it came about and the command that runs it
-        again; skips if the headline score could not be measured."""
+    def _judge(
+        self, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]
+    ) -> None:
+        """The drill-down: fails at the first wrong answer, and shows how it came about and the
+        command that runs it again; skips if the headline score could not be measured.
+        """
         for (sample, seed, answer), result in zip(answers, scored, strict=True):
             if task.headline not in result.scores:
                 why = result.details.get("absent", {}).get(task.headline, "no reason given")
                 pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
             entry = sample_record(sample.index, answer, result)
             forwards = [] if entry.nfe is None else [("nfe", entry.nfe)]
-            self.item.user_properties.extend([("sample", entry.index), *forwards, *entry.scores.items()])
+            self.item.user_properties.extend(
+                [("sample", entry.index), *forwards, *entry.scores.items()]
+            )
             if wrong(task.headline, result.scores[task.headline]):
                 command = rerun(self.item.config, self.item.nodeid, sample.index, seed)
-                pytest.fail("\n".join(story(model, task, sample, answer, result, command)), pytrace=False)
+                pytest.fail(
+                    "\n".join(story(model, task, sample, answer, result, command)), pytrace=False
+                )
 
-    def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
+    def _record(
+        self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any
+    ) -> None:
         config = self.item.config
         samples, seeds, answers = map(list, zip(*decoded.answers, strict=True))
-        peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
+        peak = decoded.peak
+        asked = decoded.asked
+        shared = decoded.shared
         known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
         if shared is not None:
-            known, absent = shared, dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
+            known = shared
+            absent = dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
         under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,
             self.name.model,
             task.name,
             self.name.sampler,
-            replace(under, key=self.key(model, task), peak_memory_is=None if peak is None else peak.kind),
+            replace(
+                under, key=self.key(model, task), peak_memory_is=None if peak is None else peak.kind
+            ),
             length=length_text(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
@@ -247,7 +326,9 @@ def release(config: pytest.Config) -> None:
 def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
-    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows only the end."""
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory
+    knows only the end.
+    """
     alone = str(parse(sampler).alone)
     ceilings = config.stash.setdefault(_CEILINGS, Ceilings())  # those of this process
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]

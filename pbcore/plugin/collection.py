@@ -1,4 +1,6 @@
-"""Cells and, in the drill-down, samples as pytest items: parametrized by name, sorted by model, split into shards."""
+"""Cells and, in the drill-down, samples as pytest items: parametrized by name, sorted by model,
+split into shards.
+"""
 
 import gc
 import os
@@ -20,16 +22,24 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells the scorers, which run in workers too, by the environment. Raises pytest.UsageError if BERTScore's model
-    can't be used, and was chosen by the option, or by the environment for a run that needs it."""
+    """Tells the scorers, which run in workers too, by the environment. Raises pytest.UsageError if
+    BERTScore's model can't be used, and was chosen by the option, or by the environment for a run
+    that needs it.
+    """
     requested = settings(config)
     model = requested.bertscore_model
     if model is not None and Path(model).is_dir():
         model = str(Path(model).resolve())  # workers may start elsewhere
     chosen = {"LANGUAGETOOL_URL": requested.languagetool_url, "BERTSCORE_MODEL": model}
     chosen["NO_DOWNLOAD"] = "1" if requested.no_download else None
-    os.environ.update({f"PBCORE_{name}": value for name, value in chosen.items() if value is not None})
-    if hasattr(config, "workerinput") or not given(config) or not os.environ.get("PBCORE_BERTSCORE_MODEL"):
+    os.environ.update(
+        {f"PBCORE_{name}": value for name, value in chosen.items() if value is not None}
+    )
+    if (
+        hasattr(config, "workerinput")
+        or not given(config)
+        or not os.environ.get("PBCORE_BERTSCORE_MODEL")
+    ):
         return  # the default model may be missing: its score is then absent
     from pbcore.metrics import semantic
     from pbcore.tasks import task_spec
@@ -46,7 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Says what a reader of the log must know before anything runs."""
     trusted = settings(config).trust_remote_code
-    return ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
+    return (
+        ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
+    )
 
 
 def left_out(config: pytest.Config) -> Counter[str]:
@@ -55,18 +67,25 @@ def left_out(config: pytest.Config) -> Counter[str]:
 
 
 def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
-    """A cell per name for a test that is marked with these categories, or with none for the user's own tasks."""
+    """A cell per name for a test that is marked with these categories, or with none for the user's
+    own tasks.
+    """
     from pbcore.tasks import all_task_names
     from pbcore.tasks.naming import category
 
-    node_id, write = metafunc.definition.nodeid, f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
+    node_id = metafunc.definition.nodeid
+    write = f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
     if "cell" not in metafunc.fixturenames:
-        raise pytest.UsageError(f"{node_id} is marked `cells` but does not take the fixture `cell`; write {write}")
+        raise pytest.UsageError(
+            f"{node_id} is marked `cells` but does not take the fixture `cell`; write {write}"
+        )
     the_plan = plan(metafunc.config)  # reads the tasks of --tasks
     known = sorted({category(task) for task in all_task_names()})
     for name in marked:
         if name not in known:
-            raise pytest.UsageError(f"{node_id}: no task has the category {name!r}; there are {', '.join(known)}")
+            raise pytest.UsageError(
+                f"{node_id}: no task has the category {name!r}; there are {', '.join(known)}"
+            )
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items.items() if name.category in categories]
@@ -75,13 +94,18 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """The garbage collector, if it has been off, runs again. In a process of pytest's own, which ends with the run, it
-    skips what is there by now; a program that calls pytest, such as a test, keeps its own objects looked after."""
+    """The garbage collector, if it has been off, runs again. In a process of pytest's own, which
+    ends with the run, it skips what is there by now; a program that calls pytest, such as a test,
+    keeps its own objects looked after.
+    """
     config = session.config
     try:
         return (yield)
     finally:
-        if config.stash.get(COLLECTOR_OFF, False) and list(config.invocation_params.args) == sys.argv[1:]:
+        if (
+            config.stash.get(COLLECTOR_OFF, False)
+            and list(config.invocation_params.args) == sys.argv[1:]
+        ):
             gc.freeze()
         collector_on(config)
 
@@ -94,7 +118,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Puts a model's cells together (it is loaded once), and keeps this shard's part."""
     try:
         names = _collected(items)
@@ -102,15 +128,25 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         items.clear()  # pytest says next that collecting has finished: no run begins
         if not hasattr(config, "workerinput"):
             raise
-        session.shouldfail = str(error)  # a worker's usage error, which the controller would take for a crash
+        session.shouldfail = str(
+            error
+        )  # a worker's usage error, which the controller would take for a crash
         return
-    # Where a file's grid is empty pytest makes one item to be skipped; the summary says what was left out and why.
+    # Where a file's grid is empty pytest makes one item to be skipped; the summary says what was
+    # left out and why.
     items[:] = [item for item in items if item in names or item.get_closest_marker("cells") is None]
     if not names:
         return
     models = list(dict.fromkeys(name.model for name in names.values()))
-    levels = list(dict.fromkeys(name.level for name in names.values()))  # a model is loaded anew for each dtype
-    cells = iter(sorted(names, key=lambda item: (models.index(names[item].model), levels.index(names[item].level))))
+    levels = list(
+        dict.fromkeys(name.level for name in names.values())
+    )  # a model is loaded anew for each dtype
+    cells = iter(
+        sorted(
+            names,
+            key=lambda item: (models.index(names[item].model), levels.index(names[item].level)),
+        )
+    )
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
@@ -121,8 +157,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
-    """The cells among the items. Raises pytest.UsageError where one has other parameters too, or is collected twice:
-    its id would not tell which is meant."""
+    """The cells among the items. Raises pytest.UsageError where one has other parameters too, or is
+    collected twice: its id would not tell which is meant.
+    """
     names: dict[pytest.Item, CellName] = {}
     first: dict[CellName, str] = {}
     for item in items:
@@ -131,11 +168,15 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             if item.get_closest_marker("cells") and isinstance(parameters.get("cell"), str):
                 how = "register a model or a sampler for each variant"
-                raise pytest.UsageError(f"{item.nodeid}: a test of cells has no parameters of its own; {how}")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: a test of cells has no parameters of its own; {how}"
+                )
             continue
         if first.setdefault(name, item.nodeid) != item.nodeid:
             both = f"as {first[name]} and as {item.nodeid}"
-            raise pytest.UsageError(f"the same cell is collected twice, {both}; run one of the two files")
+            raise pytest.UsageError(
+                f"the same cell is collected twice, {both}; run one of the two files"
+            )
         names[item] = name
     return names
 
@@ -143,9 +184,10 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
 def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
     """The cells of shard `number` (1-based) of `shards`.
 
-    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
-    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
-    turns."""
+    While there are models enough, each model goes whole to the shard with the fewest cells so far,
+    biggest model first; with fewer models than shards, every model gets a fair number of shards of
+    its own, which take its cells in turns.
+    """
     by_model: dict[str, list[CellName]] = {}
     for cell in cells:
         by_model.setdefault(cell.model, []).append(cell)

@@ -1,4 +1,6 @@
-"""`--estimate`: the grid's bill instead of the grid. Models are loaded and timed; nothing is measured or recorded."""
+"""`--estimate`: the grid's bill instead of the grid. Models are loaded and timed; nothing is
+measured or recorded.
+"""
 
 from collections.abc import Iterable
 
@@ -16,8 +18,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not requested.estimate:
         return
     if config.getoption("numprocesses", None):
-        raise pytest.UsageError("--estimate times forwards in one process; leave -n out, and divide by the workers")
-    if requested.gated or requested.per_sample or requested.sample or config.getoption("maxfail", 0) == 1:
+        raise pytest.UsageError(
+            "--estimate times forwards in one process; leave -n out, and divide by the workers"
+        )
+    if (
+        requested.gated
+        or requested.per_sample
+        or requested.sample
+        or config.getoption("maxfail", 0) == 1
+    ):
         drop = "leave gates, floors, --sample, --per-sample and -x out"
         raise pytest.UsageError(f"--estimate measures no answers: {drop}")
 
@@ -38,7 +47,10 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     from pbcore.grid.capabilities import served
 
     if served(model):
-        return [f"{model}: {counted(len(cells), 'cell')} behind a server; `--collect-only` says what they can cost"]
+        return [
+            f"{model}: {counted(len(cells), 'cell')} behind a server; `--collect-only` says what"
+            " they can cost"
+        ]
     import torch
 
     from pbcore.decoding.run import default_batch
@@ -55,5 +67,6 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     if isinstance(loaded, OwnDecoder | BatchDecoder):
         unknown = "it decodes by itself, so its forwards are not known beforehand"
         return [f"{model}: {counted(len(cells), 'cell')}; {unknown}"]
-    threads, size = counted(torch.get_num_threads(), "thread"), requested.rows or default_batch(loaded)
+    threads = counted(torch.get_num_threads(), "thread")
+    size = requested.rows or default_batch(loaded)
     return bill(plan(config), loaded, cells, f"{requested.place}, {threads}, batches of {size}")

@@ -1,4 +1,6 @@
-"""The fixtures that a test of cells takes, in any project: `def test_cell(cell, model, task, benchmark)`."""
+"""The fixtures that a test of cells takes, in any project: `def test_cell(cell, model, task,
+benchmark)`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cell(request: pytest.FixtureRequest) -> Cell:
-    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes, scores and records."""
+    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes, scores and
+    records.
+    """
     from pbcore.grid.levels import at
     from pbcore.plugin.cell import Cell
     from pbcore.plugin.state import cell_of, settings
@@ -28,7 +32,10 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     name = cell_of(request.config, request.node.nodeid)
     if name is None:
         mark = "write @pytest.mark.cells('waiting_line') above it"
-        pytest.fail(f"{request.node.nodeid} takes the fixture `cell` but is not marked; {mark}", pytrace=False)
+        pytest.fail(
+            f"{request.node.nodeid} takes the fixture `cell` but is not marked; {mark}",
+            pytrace=False,
+        )
     return Cell(name, request.node, at(settings(request.config), name.level))
 
 
@@ -44,7 +51,10 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
         return whole
     samples = tuple(sample for sample in whole.samples if sample.index in numbers)
     if len(samples) < len(set(numbers)):
-        pytest.fail(f"{whole.name} has samples 0 to {whole.samples[-1].index}, not {max(numbers)}", pytrace=False)
+        pytest.fail(
+            f"{whole.name} has samples 0 to {whole.samples[-1].index}, not {max(numbers)}",
+            pytrace=False,
+        )
     return replace(whole, samples=samples, data_hash="")
 
 
@@ -59,7 +69,9 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     worker = getattr(request.config, "workerinput", None)
     if worker is not None:
         share_cores(worker["workercount"])
-    cache = ModelCache(requested.place, requested.dtype, requested.load_options, partial(release, request.config))
+    cache = ModelCache(
+        requested.place, requested.dtype, requested.load_options, partial(release, request.config)
+    )
     yield cache
     cache.clear()
 

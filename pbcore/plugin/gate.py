@@ -1,4 +1,6 @@
-"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling in JUnit and where CI looks."""
+"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling in JUnit and
+where CI looks.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
     if (requested := " and ".join(verdicts(config))) and plan(config).numbered:
-        raise pytest.UsageError(f"{requested}: single samples can't be judged by a gate; drop one of the two")
+        raise pytest.UsageError(
+            f"{requested}: single samples can't be judged by a gate; drop one of the two"
+        )
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
-    """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per failed cell."""
+    """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per
+    failed cell.
+    """
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:
@@ -63,7 +69,9 @@ def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """A gate's failure counts as failed, but has no place in the row of dots: it comes after the last test."""
+    """A gate's failure counts as failed, but has no place in the row of dots: it comes after the
+    last test.
+    """
     if not report.nodeid.startswith("gate::"):
         return None
     return ("failed", "", "FAILED") if report.failed else ("", "", "")

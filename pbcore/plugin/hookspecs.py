@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 
 class Asked(Protocol):
-    """What is known of a cell whose model answers elsewhere, in place of what clock and loop measure."""
+    """What is known of a cell whose model answers elsewhere, in place of what clock and loop
+    measure.
+    """
 
     def rounds(self) -> list[float]:
         """The cell's seconds; empty if it has none of its own."""
 
     def rates(self) -> dict[str, Any]:
-        """Rates of forwards by the model's own counters, as fields of the record; empty if they aren't known."""
+        """Rates of forwards by the model's own counters, as fields of the record; empty if they
+        aren't known.
+        """
 
     def absent(self) -> dict[str, str]:
         """Why the cell has no time, or its samples no forwards (`seconds`, `tokens_per_step`)."""
@@ -31,12 +35,18 @@ class Asked(Protocol):
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> AbstractContextManager[Asked] | None:
-    """Surrounds the decoding of a cell whose model answers elsewhere; None for a model that isn't the plugin's."""
+def pytest_pbcore_asking(
+    item: pytest.Item, cell_id: str, model: Model
+) -> AbstractContextManager[Asked] | None:
+    """Surrounds the decoding of a cell whose model answers elsewhere; None for a model that isn't
+    the plugin's.
+    """
 
 
 def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
-    """On the controller, before the first cell of these. Raises pytest.UsageError if these cells can't be run."""
+    """On the controller, before the first cell of these. Raises pytest.UsageError if these cells
+    can't be run.
+    """
 
 
 def pytest_pbcore_begin(config: pytest.Config) -> None:

@@ -1,4 +1,6 @@
-"""The options of the group "pbcore", each with an ini/TOML equivalent `pbcore_<name>`, read into one Settings value."""
+"""The options of the group "pbcore", each with an ini/TOML equivalent `pbcore_<name>`, read into
+one Settings value.
+"""
 
 import argparse
 import os
@@ -18,13 +20,20 @@ from pbcore.printable import command_line
 
 STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 _SHORT = pytest.StashKey[frozenset[str]]()
-EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"  # in `--help`
+# in `--help`
+EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
 TOPICS = {  # of `--help-pbcore`, which shows all
-    "What is measured": "model task sampler preset profile factor limit sample per_sample shard tasks",
+    "What is measured": (
+        "model task sampler preset profile factor limit sample per_sample shard tasks"
+    ),
     "Questions": "n shots cot cot_answer max_new_tokens data_seed data_dir",
     "Answers and scores": "seed official_text languagetool_url bertscore_model no_download",
-    "Where and how a model computes": "gpu device dtype batch_size threads share_forwards share_memory rounds",
-    "How weights are loaded": "quantization attn_implementation device_map revision trust_remote_code draft adapter",
+    "Where and how a model computes": (
+        "gpu device dtype batch_size threads share_forwards share_memory rounds"
+    ),
+    "How weights are loaded": (
+        "quantization attn_implementation device_map revision trust_remote_code draft adapter"
+    ),
     "The run": "out resume resume_anyway estimate",
     "Regression gates": "gate gate_level gate_time against floor update_baseline",
 }
@@ -37,27 +46,46 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options under their prefixed names, `--pbcore-model`, which no other plugin has; `--help` hides them."""
+    """The options under their prefixed names, `--pbcore-model`, which no other plugin has; `--help`
+    hides them.
+    """
     group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
-    group.addoption("--help-pbcore", action="store_true", help="show all options of pbcore, by what they are for")
+    group.addoption(
+        "--help-pbcore",
+        action="store_true",
+        help="show all options of pbcore, by what they are for",
+    )
     for option in OPTIONS:
         option.add(group.addoption, f"--pbcore-{option.name}", argparse.SUPPRESS)
-        parser.addini(option.dest, f"as --{option.name} on the command line", type=_ini_type(option), default=None)
+        parser.addini(
+            option.dest,
+            f"as --{option.name} on the command line",
+            type=_ini_type(option),
+            default=None,
+        )
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None, Any, Any]:
-    """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken
-    a name: all of those have added their options by now, so that ours yield."""
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser
+) -> Generator[None, Any, Any]:
+    """The same options under their short names, `--model`, unless another plugin or the project's
+    conftest.py has taken a name: all of those have added their options by now, so that ours yield.
+    """
     outcome = yield
-    free, group = set(), parser.getgroup("pbcore")
+    free = set()
+    group = parser.getgroup("pbcore")
     for option in OPTIONS:
         text = option.help if option.field in EVERYDAY.split() else argparse.SUPPRESS
         try:
             option.add(group.addoption, f"--{option.name}", text)
             free.add(option.name)
         except (ValueError, argparse.ArgumentError):  # taken: --help shows the prefixed name
-            long = next(argument for argument in group.options if f"--pbcore-{option.name}" in argument.names())
+            long = next(
+                argument
+                for argument in group.options
+                if f"--pbcore-{option.name}" in argument.names()
+            )
             long.attrs()["help"] = text
     early_config.stash[_SHORT] = frozenset(free)
     return outcome
@@ -70,8 +98,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     parser = argparse.ArgumentParser(
         add_help=False,
         usage="pytest benches [options]",
-        description="Options of pbcore. Each has an ini equivalent, pbcore_model for --model, and a name that no other "
-        "plugin has, --pbcore-model.",
+        description=(
+            "Options of pbcore. Each has an ini equivalent, pbcore_model for --model, and a name"
+            " that no other plugin has, --pbcore-model."
+        ),
     )
     for title, options in topics():
         group = parser.add_argument_group(title)
@@ -92,8 +122,14 @@ def topics() -> Iterator[tuple[str, list[Option]]]:
 
 
 def flag(config: pytest.Config, option: Option) -> str:
-    """How the option is written on the command line of this run: short, unless that name is another plugin's."""
-    return f"--{option.name}" if option.name in config.stash.get(_SHORT, frozenset()) else f"--pbcore-{option.name}"
+    """How the option is written on the command line of this run: short, unless that name is another
+    plugin's.
+    """
+    return (
+        f"--{option.name}"
+        if option.name in config.stash.get(_SHORT, frozenset())
+        else f"--pbcore-{option.name}"
+    )
 
 
 def _ini_type(option: Option) -> Literal["linelist", "bool", "int", "string"]:
@@ -110,16 +146,27 @@ def given(config: pytest.Config) -> bool:
 
 
 def may_be_given(config: pytest.Config, words: Sequence[str]) -> bool:
-    """Whether an option of the group may be set, before the command line is read: by its name among the words, in a
-    file of arguments, in an ini file, or by xdist for its worker."""
-    flags = {f"--{prefix}{option.name}" for option in OPTIONS for prefix in ("", "pbcore-", "no-", "pbcore-no-")}
+    """Whether an option of the group may be set, before the command line is read: by its name among
+    the words, in a file of arguments, in an ini file, or by xdist for its worker.
+    """
+    flags = {
+        f"--{prefix}{option.name}"
+        for option in OPTIONS
+        for prefix in ("", "pbcore-", "no-", "pbcore-no-")
+    }
     flags.add("--help-pbcore")
-    return any(word.partition("=")[0] in flags or word.startswith("@") for word in words) or given(config)
+    return any(word.partition("=")[0] in flags or word.startswith("@") for word in words) or given(
+        config
+    )
 
 
 def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     """Those of the options that stand on the command line, as written there."""
-    return [flag(config, o) for o in OPTIONS if o.name in names and config.getoption(o.dest, None) is not None]
+    return [
+        flag(config, o)
+        for o in OPTIONS
+        if o.name in names and config.getoption(o.dest, None) is not None
+    ]
 
 
 def read(config: pytest.Config) -> Settings:
@@ -138,7 +185,9 @@ def read(config: pytest.Config) -> Settings:
 
 @contextmanager
 def usage_errors(option: str = "") -> Iterator[None]:
-    """Input that can't be used ends the run as a usage error, after the name of the option that gave it."""
+    """Input that can't be used ends the run as a usage error, after the name of the option that
+    gave it.
+    """
     try:
         yield
     except InputError as error:
@@ -146,8 +195,9 @@ def usage_errors(option: str = "") -> Iterator[None]:
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again from the folder where pytest was started, by `seed` alone if given, with
-    the options that decide the answer."""
+    """The command that runs one sample again from the folder where pytest was started, by `seed`
+    alone if given, with the options that decide the answer.
+    """
     head, _, name = node_id.rstrip("]").partition("[")
     file, _, function = head.partition("::")
     if (config.rootpath / file).exists():  # node ids begin at the project's root

@@ -1,4 +1,6 @@
-"""Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
+"""Progress on a terminal: how many cells are done, how long the rest will take, and which are
+running.
+"""
 
 import time
 from collections.abc import Collection, Iterable
@@ -15,19 +17,26 @@ SHOWN = 8  # running cells in a line; a cluster has more
 
 
 class Progress:
-    """Follows cells by their reports, so that it works on xdist's controller as in a run without workers.
+    """Follows cells by their reports, so that it works on xdist's controller as in a run without
+    workers.
 
-    `rewritten`: one line, in place of pytest's dots; else lines now and then between them, for a log."""
+    `rewritten`: one line, in place of pytest's dots; else lines now and then between them, for a
+    log.
+    """
 
     def __init__(self, config: pytest.Config, terminal: Any, rewritten: bool) -> None:
-        self._config, self._terminal, self._rewritten = config, terminal, rewritten
+        self._config = config
+        self._terminal = terminal
+        self._rewritten = rewritten
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
         self._waiting: set[CellName] = set()
         self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
         self._shown = False
-        self.places: dict[str, str] = {}  # node id → what stands before its name: the worker on a cluster that runs it
+        self.places: dict[
+            str, str
+        ] = {}  # node id → what stands before its name: the worker on a cluster that runs it
 
     def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
         """The cells of the run are known; a run without any does not come here."""
@@ -55,7 +64,9 @@ class Progress:
         if nodeid in self._running:
             cell, began = self._running.pop(nodeid)
             call = self._calls.pop(nodeid, None)
-            if call is not None:  # a cell that failed before its test, or was kept, says nothing of the others
+            if (
+                call is not None
+            ):  # a cell that failed before its test, or was kept, says nothing of the others
                 self._clock.done(cell, time.monotonic() - began, call)
             self._show()
 
@@ -81,7 +92,8 @@ class Progress:
             self._clear()
 
     def _text(self) -> str:
-        now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
+        now = time.monotonic()
+        done = self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
         left = self._clock.left(self._waiting, running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
@@ -106,9 +118,13 @@ class Progress:
 
 def line(done: int, total: int, seconds: float, left: float | None, running: Iterable[str]) -> str:
     """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`."""
-    rest, names = f", about {clock(left)} left" if left is not None else "", list(running)
+    rest = f", about {clock(left)} left" if left is not None else ""
+    names = list(running)
     more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
-    return f"{done}/{total} done, {clock(seconds)}{rest}: {', '.join([*names[:SHOWN], *more])}".removesuffix(": ")
+    text = f"{done}/{total} done, {clock(seconds)}{rest}"
+    if not names:
+        return text
+    return f"{text}: {', '.join([*names[:SHOWN], *more])}"
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,6 @@
-"""The end of a run: results.json, samples.jsonl and report.md in its directory, trade-off tables on the screen."""
+"""The end of a run: results.json, samples.jsonl and report.md in its directory, trade-off tables on
+the screen.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ NAME = "pbcore-outcome"
 
 
 class Outcome:
-    """What the controller learns of the run's cells: which were planned, which came back, what is said at the end."""
+    """What the controller learns of the run's cells: which were planned, which came back, what is
+    said at the end.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -58,17 +62,28 @@ class Outcome:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         name = self.planned.get(report.nodeid)
         if name is not None and report.keywords and "cells" not in report.keywords:
-            del self.planned[report.nodeid]  # another test, whose parameters read like a cell of this run
+            del self.planned[
+                report.nodeid
+            ]  # another test, whose parameters read like a cell of this run
         elif name is not None:
             self._take(report, name.cell_id)
         yield
         if report.nodeid in self._crashed and report.when != "teardown":
-            # The teardown that a dead worker owes, since JUnit takes a test's properties from there.
+            # The teardown that a dead worker owes, since JUnit takes a test's properties from
+            # there.
             properties = self._crashed.pop(report.nodeid)
             teardown = pytest.TestReport(
-                report.nodeid, report.location, {"cells": 1}, "passed", None, "teardown", user_properties=properties
+                report.nodeid,
+                report.location,
+                {"cells": 1},
+                "passed",
+                None,
+                "teardown",
+                user_properties=properties,
             )
-            vars(teardown)["node"] = vars(report)["node"]  # xdist's worker, by which JUnit tells tests apart
+            vars(teardown)["node"] = vars(report)[
+                "node"
+            ]  # xdist's worker, by which JUnit tells tests apart
             self._config.hook.pytest_runtest_logreport(report=teardown)
 
     def _take(self, report: pytest.TestReport, cell_id: str) -> None:
@@ -88,7 +103,9 @@ class Outcome:
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """A worker that died takes its cell with it: leave a record that says so."""
-        self.crashed(crashitem, "the worker process died while running this cell (killed, or out of memory)")
+        self.crashed(
+            crashitem, "the worker process died while running this cell (killed, or out of memory)"
+        )
 
     def crashed(self, node_id: str, cause: str) -> None:
         """Records the cause of a cell whose worker died; the failed report is to follow."""
@@ -98,12 +115,18 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are judged."""
+        """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are
+        judged.
+        """
         if not self._measured:
-            if settings(self._config).gated and not (self.planned or self._config.getoption("collectonly", False)):
+            if settings(self._config).gated and not (
+                self.planned or self._config.getoption("collectonly", False)
+            ):
                 from pbcore.gates.run_verdict import nothing_to_judge
 
-                self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
+                self._close(
+                    session, nothing_to_judge(verdicts(self._config), self._config.inipath), None
+                )
             return
         from pbcore.report.markdown import write_report
         from pbcore.report.page.write import read, write_page
@@ -114,7 +137,9 @@ class Outcome:
                 assembled = run.assemble(self.notes.append)
                 found = read(run.path)
                 report, *plots = write_report(run.path, found)
-                self.written = [path.name for path in (*assembled, report, write_page(run.path, found), *plots)]
+                self.written = [
+                    path.name for path in (*assembled, report, write_page(run.path, found), *plots)
+                ]
             except OSError as error:
                 how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
                 command = resume_command(self._config)
@@ -125,7 +150,11 @@ class Outcome:
 
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
-            self._close(session, rule(plan(self._config), run, not self._unfinished(), self._rerun, say), run)
+            self._close(
+                session,
+                rule(plan(self._config), run, not self._unfinished(), self._rerun, say),
+                run,
+            )
 
     def _close(self, session: pytest.Session, ruling: Ruling, run: RunDir | None) -> None:
         """Publishes the ruling; a failure in it fails the run."""
@@ -148,7 +177,10 @@ class Outcome:
         if drilled(self._config):
             for cell, samples in self.judged.items():
                 write(f"{cell}: {self.right[cell]} of {samples} samples right")
-            write("drill-down: single answers were judged; nothing was written, and there are no tables")
+            write(
+                "drill-down: single answers were judged; nothing was written, and there are no"
+                " tables"
+            )
             return
         from pbcore.report.summary import summary
 
@@ -159,7 +191,11 @@ class Outcome:
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
-        told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
+        told = [
+            line
+            for lines in self._config.hook.pytest_pbcore_summary(config=self._config)
+            for line in lines
+        ]
         if missing := self._unfinished():
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
@@ -170,17 +206,29 @@ class Outcome:
             write(f"{run.path}: {', '.join(self.written)}")
 
     def _summary_without_cells(self, terminalreporter: Any, exitstatus: int) -> None:
-        lines, option = self._left_out(), self._config.getoption
+        lines = self._left_out()
+        option = self._config.getoption
         if self._deselected:
             words = option("keyword", "") or option("markexpr", "") or "the selection"
-            lines.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
+            lines.append(
+                f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists"
+                " them"
+            )
         lines = [*(["no cell is left to measure"] if lines else []), *lines, *self.verdict]
-        collected = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if not lines and collected and (named := on_command_line(self._config, "model", "sampler", "task")):
+        collected = exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        )
+        if (
+            not lines
+            and collected
+            and (named := on_command_line(self._config, "model", "sampler", "task"))
+        ):
             lines = [
-                f"{' and '.join(named)}: no collected test takes cells of "
-                f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
-                "stock cells: pytest --pyargs pbcore.benches"
+                f"{' and '.join(named)}: no collected test takes cells of"
+                f" {', '.join(sorted(plan(self._config).categories))}; mark one with"
+                " pytest.mark.cells, or run the stock cells: pytest --pyargs pbcore.benches"
             ]
         if lines:
             terminalreporter.write_sep("=", "pbcore")
@@ -189,12 +237,18 @@ class Outcome:
     def _begin(self, node_ids: Sequence[str]) -> None:
         if self.planned:
             return
-        self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
+        self.planned = {
+            node_id: name
+            for node_id in node_ids
+            if (name := cell_of(self._config, node_id)) is not None
+        }
         if self.planned:
             spell_signs(sys.stdout)
             self._check_benchmark()
             try:
-                self._config.hook.pytest_pbcore_check(config=self._config, cells=list(self.planned.values()))
+                self._config.hook.pytest_pbcore_check(
+                    config=self._config, cells=list(self.planned.values())
+                )
             except pytest.UsageError:
                 self._refused = True
                 raise
@@ -207,35 +261,58 @@ class Outcome:
     def _check_benchmark(self) -> None:
         """Raises pytest.UsageError if cells can't be timed."""
         option = self._config.getoption
-        wrong = [f"--benchmark-{word}" for word in ("disable", "skip") if option(f"benchmark_{word}", False)]
+        wrong = [
+            f"--benchmark-{word}"
+            for word in ("disable", "skip")
+            if option(f"benchmark_{word}", False)
+        ]
         if not self._config.pluginmanager.hasplugin("benchmark"):
             wrong.insert(0, "-p no:benchmark")
         if wrong:
-            raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
+            raise pytest.UsageError(
+                f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option"
+            )
 
     def _rerun(self, cell_id: str, sample: int) -> str:
-        """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
+        """The command that reruns one sample; a cell that this run lacks is looked for by its
+        parts.
+        """
         from pbcore.gates.judge import rerun_command
 
-        node_id = next((node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None)
-        return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)
+        node_id = next(
+            (node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None
+        )
+        return (
+            rerun_command(cell_id, sample)
+            if node_id is None
+            else rerun(self._config, node_id, sample)
+        )
 
     @property
     def _measured(self) -> bool:
         return bool(self.planned) and not self._refused and measures(self._config)
 
     def _unfinished(self) -> list[str]:
-        """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last reports."""
-        left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+        """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last
+        reports.
+        """
+        left = [
+            name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished
+        ]
         if not left:
             return []
-        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
+        recorded = {
+            entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)
+        }
         return [cell_id for cell_id in left if cell_id not in recorded]
 
     def _left_out(self) -> list[str]:
         """The combinations that models can't run."""
         counts = left_out(self._config)
-        return [f"left out: {counted(count, 'cell')}, {reason}" for reason, count in sorted(counts.items())]
+        return [
+            f"left out: {counted(count, 'cell')}, {reason}"
+            for reason, count in sorted(counts.items())
+        ]
 
 
 def _fail(session: pytest.Session) -> None:
@@ -245,8 +322,13 @@ def _fail(session: pytest.Session) -> None:
 
 
 def listen_to_interrupts() -> None:
-    """Takes interrupts where the process ignores them, as a script's background jobs do, so that a run reports."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    """Takes interrupts where the process ignores them, as a script's background jobs do, so that a
+    run reports.
+    """
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        and threading.current_thread() is threading.main_thread()
+    ):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -256,7 +338,8 @@ def pytest_configure(config: pytest.Config) -> None:
     outcome = Outcome(config)
     config.pluginmanager.register(outcome, NAME)
     if settings(config).resume is not None:
-        # Done once and before there are workers: two processes can't both set the same broken file aside.
+        # Done once and before there are workers: two processes can't both set the same broken file
+        # aside.
         with usage_errors("--resume"):
             run_dir(config).read_run()
             run_dir(config).read_cells(outcome.notes.append, set_aside=True)

@@ -1,5 +1,7 @@
-"""The run directory of a session, one path for the controller and all workers, and what is written to it: run.json,
-records of cells, the errors of those that failed. Resumed cells are reported from it."""
+"""The run directory of a session, one path for the controller and all workers, and what is written
+to it: run.json, records of cells, the errors of those that failed. Resumed cells are reported from
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def run_dir(config: pytest.Config) -> RunDir:
-    """This session's run directory; nothing is created here. Raises pytest.UsageError if it can't be used."""
+    """This session's run directory; nothing is created here. Raises pytest.UsageError if it can't
+    be used.
+    """
     from pbcore.results.rundir import RunDir
 
     if _PATH not in config.stash:
@@ -62,7 +66,9 @@ def run_dir(config: pytest.Config) -> RunDir:
 
 
 def lock(config: pytest.Config) -> None:
-    """Makes this session the one writer of its run directory. Raises pytest.UsageError if it can't be."""
+    """Makes this session the one writer of its run directory. Raises pytest.UsageError if it can't
+    be.
+    """
     from pbcore.results.lock import lock_run
 
     if _LOCK in config.stash:
@@ -95,7 +101,9 @@ def _path(config: pytest.Config) -> Path:
 
 
 def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
-    """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen to its cells."""
+    """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen
+    to its cells.
+    """
     from pbcore.results.check import plain
     from pbcore.results.resume import differences, finished
 
@@ -104,17 +112,21 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
         stored = set(finished(run.path))
         again = stored & {name.cell_id for name in plan(config).items.values()}
         raise pytest.UsageError(
-            f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
-            f"{counted(len(stored), 'finished cell')} up to {len(again)} would be measured again and overwritten, "
-            f"{len(stored) - len(again)} are not in this run and would stay. Give the same options"
-            f"{_command_of(earlier)}, another --out, or --resume-anyway"
+            f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its"
+            f" {counted(len(stored), 'finished cell')} up to {len(again)} would be measured again"
+            f" and overwritten, {len(stored) - len(again)} are not in this run and would stay. Give"
+            f" the same options{_command_of(earlier)}, another --out, or --resume-anyway"
         )
 
 
 def _command_of(facts: dict[str, Any]) -> str:
     """A run's command as run.json has it, in brackets; nothing if it isn't known."""
     command = facts.get("command")
-    return f" ({printable(command_line(map(str, command)), 400)})" if isinstance(command, list) and command else ""
+    return (
+        f" ({printable(command_line(map(str, command)), 400)})"
+        if isinstance(command, list) and command
+        else ""
+    )
 
 
 def resume_command(config: pytest.Config) -> str:
@@ -133,10 +145,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def write_facts(config: pytest.Config) -> None:
-    """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones as `history`."""
+    """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones
+    as `history`.
+    """
     from pbcore.results.resume import machine, versions
 
-    requested, run = settings(config), run_dir(config)
+    requested = settings(config)
+    run = run_dir(config)
     earlier = run.read_run() if requested.resume is not None else {}
     history = [*earlier.pop("history", []), *([earlier] if earlier else [])]
     run.write_run(
@@ -159,11 +174,15 @@ def write_facts(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Copies the JUnit file, if one was written, to the run it belongs to, and frees the run directory."""
-    path, junit = config.stash.get(_PATH, None), config.getoption("xmlpath", None)
+    """Copies the JUnit file, if one was written, to the run it belongs to, and frees the run
+    directory.
+    """
+    path = config.stash.get(_PATH, None)
+    junit = config.getoption("xmlpath", None)
     try:
         if path is not None and junit and not hasattr(config, "workerinput") and path.is_dir():
-            source, copy = Path(os.path.expandvars(junit)).expanduser(), path / "junit.xml"
+            source = Path(os.path.expandvars(junit)).expanduser()
+            copy = path / "junit.xml"
             if source.is_file() and source.resolve() != copy.resolve():
                 shutil.copyfile(source, copy)
     finally:
@@ -173,8 +192,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """--resume: a cell that is on disk under the same key is reported as it is, and its test is not run. Scores that
-    lacked a tool are measured if it is here now."""
+    """--resume: a cell that is on disk under the same key is reported as it is, and its test is not
+    run. Scores that lacked a tool are measured if it is here now.
+    """
     if settings(pyfuncitem.config).resume is None or cell_name(pyfuncitem) is None:
         return None
     built: dict[str, Any] = pyfuncitem.funcargs
@@ -190,7 +210,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def show(item: pytest.Item, cell: CellRecord) -> list[tuple[str, Any]]:
-    """Puts a cell's figures on its report: as properties, which are returned, and as a line of output."""
+    """Puts a cell's figures on its report: as properties, which are returned, and as a line of
+    output.
+    """
     from pbcore.report.junit import figures_line
     from pbcore.results.table_row import properties
 
@@ -210,7 +232,9 @@ def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:
 
 
 def remember(config: pytest.Config, stored: StoredCell) -> None:
-    """Adds a cell to what the resumed run had finished, where its run directory is on another machine."""
+    """Adds a cell to what the resumed run had finished, where its run directory is on another
+    machine.
+    """
     _finished(config)[stored.cell.id] = stored.cell.conditions.key or "", stored
 
 
@@ -218,7 +242,9 @@ def remember(config: pytest.Config, stored: StoredCell) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Yields[None, pytest.TestReport, pytest.TestReport]:
-    """A cell that could not be run leaves a record of its error, so that the report shows what is missing and why."""
+    """A cell that could not be run leaves a record of its error, so that the report shows what is
+    missing and why.
+    """
     report = yield
     name = cell_name(item)
     if name is None or not report.failed or item.stash.get(RECORDED, False) or drilled(item.config):
@@ -226,7 +252,9 @@ def pytest_runtest_makereport(
     assert call.excinfo is not None
     error = f"{call.excinfo.typename}: {call.excinfo.value}"
     first = item.config.stash.setdefault(_ERRORS, {}).setdefault(error, item.nodeid)
-    if isinstance(call.excinfo.value, PbcoreError | OSError) and not item.config.getoption("fulltrace", False):
+    if isinstance(call.excinfo.value, PbcoreError | OSError) and not item.config.getoption(
+        "fulltrace", False
+    ):
         report.longrepr = error  # the user's to mend; a traceback is for bugs
     elif first != item.nodeid:
         # A model that can't be loaded fails all its cells; one traceback says it.
@@ -240,10 +268,15 @@ def pytest_runtest_makereport(
 
 
 def record_error(
-    config: pytest.Config, name: CellName, error: str, model: Model | None = None, task: Task | None = None
+    config: pytest.Config,
+    name: CellName,
+    error: str,
+    model: Model | None = None,
+    task: Task | None = None,
 ) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed, with the `model` and `task` it had by then, and returns it as report
-    properties; a full disk must not hide the first error."""
+    """Writes the record of a cell that failed, with the `model` and `task` it had by then, and
+    returns it as report properties; a full disk must not hide the first error.
+    """
     from pbcore.results.build import error_cell
     from pbcore.results.record import CellRecord
     from pbcore.results.table_row import properties
@@ -251,7 +284,9 @@ def record_error(
     under = conditions(config, name, model, task)
     cell = error_cell(CellRecord(name.cell_id, name.model, name.task, name.sampler, under), error)
     pairs = properties(cell)
-    if settings(config).resume is not None and name.cell_id in _finished(config):  # an error replaces no good record
+    if settings(config).resume is not None and name.cell_id in _finished(
+        config
+    ):  # an error replaces no good record
         return [*pairs, ("pbcore_kept", "its record of an earlier run was kept")]
     try:
         run_dir(config).write_cell(cell, ())

@@ -1,5 +1,7 @@
-"""Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle
-(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others."""
+"""Which worker runs which cell: models spread over workers, and a model's cells are shared with
+workers that would idle (decision 12). Where cells share forwards, each of a model's tasks stays
+with one worker while there are others.
+"""
 
 import os
 from collections import defaultdict, deque
@@ -17,13 +19,15 @@ MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that
 
 
 class ModelScheduling:
-    """xdist's scheduler protocol. Items wait in one queue per group, (model, task) or (model, "") for all its tasks; a
-    worker keeps to its group while that has items left.
+    """xdist's scheduler protocol. Items wait in one queue per group, (model, task) or (model, "")
+    for all its tasks; a worker keeps to its group while that has items left.
 
-    Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
-    else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
-    are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
-    A worker holds up to `ahead` items, the one that it runs included."""
+    Then it takes a task of its model that nobody has begun, else a model that nobody has begun,
+    else any such task, else it helps the group with the most items left. `group_of` reads the group
+    from a node id (("", "") for tests that are no cells). Models that are `alone` stay with one
+    worker: a server's limit of requests at once holds per process. A worker holds up to `ahead`
+    items, the one that it runs included.
+    """
 
     def __init__(
         self,
@@ -33,8 +37,11 @@ class ModelScheduling:
         alone: Callable[[str], bool] = lambda model: False,
         ahead: int = MIN_PENDING,
     ) -> None:
-        self._expected, self._alone, self._ahead = workers, alone, ahead
-        self._group_of, self._complain = group_of, complain
+        self._expected = workers
+        self._alone = alone
+        self._ahead = ahead
+        self._group_of = group_of
+        self._complain = complain
         self._collections: dict[Any, list[str]] = {}
         self._pending: dict[Any, list[int]] = {}
         self._group: dict[Any, Group] = {}
@@ -69,7 +76,10 @@ class ModelScheduling:
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         if self._collection and list(collection) != self._collection:
-            self._complain(f"{node.gateway.id} collected other tests than the workers before it and gets no work")
+            self._complain(
+                f"{node.gateway.id} collected other tests than the workers before it and gets no"
+                " work"
+            )
             return
         self._collections[node] = list(collection)
 
@@ -81,7 +91,9 @@ class ModelScheduling:
         self._give_back([self._collection.index(item)])
 
     def remove_node(self, node: Any) -> str | None:
-        """Forgets a worker; returns the test it crashed in, and gives the tests it had not begun to others."""
+        """Forgets a worker; returns the test it crashed in, and gives the tests it had not begun to
+        others.
+        """
         pending = self._pending.pop(node)
         self._group.pop(node, None)
         if not pending:
@@ -123,13 +135,18 @@ class ModelScheduling:
 
     def _send(self, node: Any) -> bool:
         """Sends the worker one more item; False where it needs none or none is left."""
-        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= self._ahead:
+        if (
+            node.shutting_down
+            or node not in self._collections
+            or len(self._pending[node]) >= self._ahead
+        ):
             return False
         group = self._choose(node)
         if group is None:
             return False
         self._group[node] = group
-        # Who helps where forwards are shared takes the last cells, whose samplers differ most from the present ones.
+        # Who helps where forwards are shared takes the last cells, whose samplers differ most from
+        # the present ones.
         helps = bool(group[1]) and self._begun.setdefault(group, node) is not node
         index = self._queues[group].pop() if helps else self._queues[group].popleft()
         self._pending[node].append(index)
@@ -143,15 +160,23 @@ class ModelScheduling:
             return own
         begun = set(self._group.values())
         models = {model for model, _ in begun}
-        left = {group: count for group, count in left.items() if group[0] not in models or not self._alone(group[0])}
+        left = {
+            group: count
+            for group, count in left.items()
+            if group[0] not in models or not self._alone(group[0])
+        }
         free = [group for group in left if group not in begun]
         mine = [group for group in free if own is not None and group[0] == own[0]]
         new = [group for group in free if group[0] not in models]
-        return next(iter([*mine, *new, *free]), None) or max(left, key=lambda group: left[group], default=None)
+        return next(iter([*mine, *new, *free]), None) or max(
+            left, key=lambda group: left[group], default=None
+        )
 
 
 def group_of(config: pytest.Config, node_id: str) -> Group:
-    """The model of the cell that a node id names, and its task if cells share forwards; empty for other tests."""
+    """The model of the cell that a node id names, and its task if cells share forwards; empty for
+    other tests.
+    """
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
@@ -165,10 +190,16 @@ def _served(model: str) -> bool:
 
 
 class CellsOrOthers:
-    """xdist's own scheduling until the first collection shows that the run has cells; then `ours`."""
+    """xdist's own scheduling until the first collection shows that the run has cells; then
+    `ours`.
+    """
 
-    def __init__(self, others: Any, ours: ModelScheduling, has_cells: Callable[[Sequence[str]], bool]) -> None:
-        self._inner, self._ours, self._has_cells = others, ours, has_cells
+    def __init__(
+        self, others: Any, ours: ModelScheduling, has_cells: Callable[[Sequence[str]], bool]
+    ) -> None:
+        self._inner = others
+        self._ours = ours
+        self._has_cells = has_cells
         self._decided = False
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
@@ -193,13 +224,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log
-    ours = ModelScheduling(len(parse_tx_spec_config(config)), partial(group_of, config), complain, _served)
-    return CellsOrOthers(LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, one) for one in ids))
+    ours = ModelScheduling(
+        len(parse_tx_spec_config(config)), partial(group_of, config), complain, _served
+    )
+    return CellsOrOthers(
+        LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, one) for one in ids)
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits its spec."""
+    """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits
+    its spec.
+    """
     for spec, gpu in zip(specs, cycle(visible_gpus(config)), strict=False):
         spec.env["CUDA_VISIBLE_DEVICES"] = gpu
 
@@ -207,7 +244,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tells the worker whether others compute on its device, which makes its timings inexact."""
-    workers, devices = node.workerinput["workercount"], len(visible_gpus(node.config)) or 1
+    workers = node.workerinput["workercount"]
+    devices = len(visible_gpus(node.config)) or 1
     node.workerinput["pbcore_shared"] = workers > devices
 
 

@@ -1,5 +1,7 @@
-"""What every hook needs to know of a run: settings and plan, made once, in pytest's stash; which nodes are cells, and
-which arguments, as in `pytest ideal/shuffle/confidence-k2`; the conditions of a cell."""
+"""What every hook needs to know of a run: settings and plan, made once, in pytest's stash; which
+nodes are cells, and which arguments, as in `pytest ideal/shuffle/confidence-k2`; the conditions of
+a cell.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,33 @@ if TYPE_CHECKING:
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey["Plan"]()
 UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it has no time
-HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
+HANDS_OUT = pytest.StashKey[
+    bool
+]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the plan before anything is collected, so that a typo is a usage error and not a failed test."""
-    os.environ.setdefault("PBCORE_GRAMMAR_RUN", uuid.uuid4().hex)  # all processes of the run inherit it
+    """Makes the plan before anything is collected, so that a typo is a usage error and not a failed
+    test.
+    """
+    os.environ.setdefault(
+        "PBCORE_GRAMMAR_RUN", uuid.uuid4().hex
+    )  # all processes of the run inherit it
     if options.given(config):
         plan(config)
 
 
 @pytest.hookimpl(specname="pytest_configure", tryfirst=True)
 def pytest_configure_names(config: pytest.Config) -> None:
-    """Puts node ids in the place of cells' names, before anything reads the arguments, xdist's for workers included.
+    """Puts node ids in the place of cells' names, before anything reads the arguments, xdist's for
+    workers included.
 
-    A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells are; it is not run
-    itself. Raises pytest.UsageError for a model or sampler that can't be meant."""
+    A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells
+    are; it is not run itself. Raises pytest.UsageError for a model or sampler that can't be meant.
+    """
     given = config.invocation_params
-    start, known = given.dir, {text: read_name(text) for text in config.args if may_name_cell(text, given.dir)}
+    start = given.dir
+    known = {text: read_name(text) for text in config.args if may_name_cell(text, given.dir)}
     names = {text: name for text, name in known.items() if name is not None}
     if not names:
         return
@@ -50,13 +61,20 @@ def pytest_configure_names(config: pytest.Config) -> None:
     folders = [text for text in config.args if (start / text).is_dir()]
     instead = {}  # a node id for a name, nothing for a folder that has its cells
     for text, name in names.items():
-        place = next((folder for folder in folders if (start / folder / cell_file(name.task)).is_file()), None)
+        place = next(
+            (folder for folder in folders if (start / folder / cell_file(name.task)).is_file()),
+            None,
+        )
         instead[text] = f"{path_of_cells(name.task, start, place or 'benches')}::test_cell[{text}]"
         if place is not None:
             instead[place] = ""
     config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
-    words = tuple(instead.get(str(word), word) for word in given.args if instead.get(str(word)) != "")
-    config.invocation_params = pytest.Config.InvocationParams(args=words, plugins=given.plugins, dir=start)
+    words = tuple(
+        instead.get(str(word), word) for word in given.args if instead.get(str(word)) != ""
+    )
+    config.invocation_params = pytest.Config.InvocationParams(
+        args=words, plugins=given.plugins, dir=start
+    )
     plan(config)
 
 
@@ -68,14 +86,20 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def plan(config: pytest.Config) -> Plan:
-    """The plan of this run; without options it is made with the first test of cells. Raises pytest.UsageError."""
+    """The plan of this run; without options it is made with the first test of cells. Raises
+    pytest.UsageError.
+    """
     if _PLAN not in config.stash:
         from pbcore.grid.plan import make_plan
 
         choose_waiting(config)  # before the run imports torch
         with options.usage_errors():
-            made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
-            _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
+            made = make_plan(
+                settings(config), config.args, bool(config.getoption("maxfail", 0) == 1)
+            )
+            _ = (
+                made.items
+            )  # a task that can't be loaded is reported here, not as an error of every file
         config.stash[_PLAN] = made
     return config.stash[_PLAN]
 
@@ -86,13 +110,19 @@ def drilled(config: pytest.Config) -> bool:
 
 
 def measures(config: pytest.Config) -> bool:
-    """Whether this run measures its cells whole, rather than collecting only, judging samples or estimating."""
-    return not (config.getoption("collectonly", False) or drilled(config) or settings(config).estimate)
+    """Whether this run measures its cells whole, rather than collecting only, judging samples or
+    estimating.
+    """
+    return not (
+        config.getoption("collectonly", False) or drilled(config) or settings(config).estimate
+    )
 
 
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
-    """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in
-    every process: xdist's controller, which collects nothing, knows node ids alone."""
+    """The cell or sample of this run that a node id names, None for any other test. All hooks tell
+    cells by this, in every process: xdist's controller, which collects nothing, knows node ids
+    alone.
+    """
     text = bracketed(node_id)
     if text is None or (_PLAN not in config.stash and read_name(text) is None):
         return None  # a run without options needs no plan
@@ -116,11 +146,17 @@ def say(config: pytest.Config, *lines: str) -> None:
 
 def cell_name(item: pytest.Item) -> CellName | None:
     """The cell or sample that an item measures; None for other tests."""
-    return cell_of(item.config, item.nodeid) if item.get_closest_marker("cells") is not None else None
+    return (
+        cell_of(item.config, item.nodeid) if item.get_closest_marker("cells") is not None else None
+    )
 
 
-def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
-    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+def conditions(
+    config: pytest.Config, name: CellName, model: Model | None, task: Task | None
+) -> Conditions:
+    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its
+    task.
+    """
     from pbcore.names import parse as parse_sampler
     from pbcore.results.check import plain
     from pbcore.results.record import Conditions
@@ -135,11 +171,18 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "at_once": parse_sampler(name.sampler).at_once or None,
     }
     worker = getattr(config, "workerinput", {})
-    if worker or not (config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)):
-        known["worker"], known["shared_device"] = worker.get("workerid", ""), worker.get("pbcore_shared", False)
+    if worker or not (
+        config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
+    ):
+        known["worker"], known["shared_device"] = (
+            worker.get("workerid", ""),
+            worker.get("pbcore_shared", False),
+        )
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
-    if model is not None and getattr(model, "served", False):  # its device, dtype and batches are the server's
+    if model is not None and getattr(
+        model, "served", False
+    ):  # its device, dtype and batches are the server's
         known |= {"dummy": False, "shared_device": False}
     elif model is not None:
         import torch

@@ -1,1 +1,3 @@
-"""Reports: terminal summary, report.md, report.html, figures, JUnit. Each module is imported by who needs it."""
+"""Reports: terminal summary, report.md, report.html, figures, JUnit. Each module is imported by who
+needs it.
+"""

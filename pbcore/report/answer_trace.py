@@ -1,4 +1,6 @@
-"""One wrong answer on a screen: prompt, answer, label, why it is wrong, and the step and confidence of every token."""
+"""One wrong answer on a screen: prompt, answer, label, why it is wrong, and the step and confidence
+of every token.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,12 @@ def wrong(headline: str, score: float) -> bool:
     return score == 0 if headline in GRADED else score < 1
 
 
-def story(model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str) -> Iterator[str]:
-    """The screen for one wrong answer; its first line stands alone in pytest's short summary. `command` runs the sample
-    again."""
+def story(
+    model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str
+) -> Iterator[str]:
+    """The screen for one wrong answer; its first line stands alone in pytest's short summary.
+    `command` runs the sample again.
+    """
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):
@@ -37,7 +42,9 @@ def story(model: Model, task: Task, sample: Sample, answer: Generation, result: 
     yield from _block("prompt", sample.prompt)
     yield from _block("answer", answer.text or "(empty)")
     yield from _block("label", label)
-    yield from _block("scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items()))
+    yield from _block(
+        "scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items())
+    )
     yield from _block("trajectory", "\n".join(trajectory(model, answer)))
     yield f"rerun this sample:  {command}"
 
@@ -55,36 +62,47 @@ def _block(title: str, text: str) -> Iterator[str]:
 
 
 def trajectory(model: Model, answer: Generation) -> Iterator[str]:
-    """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are
-    named."""
+    """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens
+    masked again are named.
+    """
     if answer.trajectory is None and answer.steps and answer.token_ids:
         for step in sorted(set(answer.steps)):
             places = [i for i, at in enumerate(answer.steps) if at == step]
-            yield f"step {step:>2}  " + "   ".join(_revealed(model, answer, answer.token_ids, places, step))
+            yield f"step {step:>2}  " + "   ".join(
+                _revealed(model, answer, answer.token_ids, places, step)
+            )
         return
     if answer.trajectory is None:
         forwards = "" if answer.nfe is None else f"; {counted(answer.nfe, 'forward')}"
         yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)
-    canvases = [canvas[: len(answer.steps) or None] for canvas in answer.trajectory]  # a block model's are longer
+    canvases = [
+        canvas[: len(answer.steps) or None] for canvas in answer.trajectory
+    ]  # a block model's are longer
     for step, (before, after) in enumerate(pairwise(canvases)):
         changed = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
         hidden = [str(i) for i in changed if after[i] == mask]
-        parts = list(_revealed(model, answer, after, [i for i in changed if after[i] != mask], step))
+        parts = list(
+            _revealed(model, answer, after, [i for i in changed if after[i] != mask], step)
+        )
         parts += [f"masked again: {', '.join(hidden)}"] if hidden else []
         yield f"step {step:>2}  " + "   ".join(parts)
 
 
-def _revealed(model: Model, answer: Generation, canvas: Sequence[int], places: list[int], step: int) -> Iterator[str]:
-    """`4 ' Garcia' .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least confidence. A confidence
-    stands where this step revealed the token for good."""
+def _revealed(
+    model: Model, answer: Generation, canvas: Sequence[int], places: list[int], step: int
+) -> Iterator[str]:
+    """`4 ' Garcia' .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least
+    confidence. A confidence stands where this step revealed the token for good.
+    """
 
     def sure(some: list[int]) -> str:
         known = answer.confidences and all(answer.steps[i] == step for i in some)
         return f" {min(answer.confidences[i] for i in some):.2f}" if known else ""
 
-    text, eos = getattr(model, "text", lambda ids: ""), getattr(model, "eos_id", None)
+    text = getattr(model, "text", lambda ids: "")
+    eos = getattr(model, "eos_id", None)
     ends = [i for i in places if canvas[i] == eos]
     for i in places:
         if canvas[i] != eos:

@@ -1,5 +1,6 @@
-"""Scores beside other figures, as text for the terminal and as sections of report.md: their ceilings, with the bits
-that parallel decoding lost, and published scores."""
+"""Scores beside other figures, as text for the terminal and as sections of report.md: their
+ceilings, with the bits that parallel decoding lost, and published scores.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -22,14 +23,14 @@ from pbcore.tasks.naming import category
 from pbcore.text import NAME, code, md, name
 
 NOTE = (
-    "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
-    "samples under the same sampler: what it lacks to 100 is lost by parallel decoding, and the gap is the model's "
-    "own. ~: by decoding the ideal model, with sampling error; others are exact. Rows without a ceiling below 100 are "
-    "left out."
+    "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected"
+    " accuracy on the same samples under the same sampler: what it lacks to 100 is lost by parallel"
+    " decoding, and the gap is the model's own. ~: by decoding the ideal model, with sampling"
+    " error; others are exact. Rows without a ceiling below 100 are left out."
 )
 BITS = (
-    "L_T of the partition that each decoding took, in bits (ParallelBench, Theorem 1), a mean over answers; then "
-    "tokens per step. Rows that lost nothing are left out."
+    "L_T of the partition that each decoding took, in bits (ParallelBench, Theorem 1), a mean over"
+    " answers; then tokens per step. Rows that lost nothing are left out."
 )
 HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
 TITLE = "Beside published figures"
@@ -37,13 +38,19 @@ TITLE = "Beside published figures"
 
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
-    parts = [f"## {md(title)}\n\n{_grid(rows, md, 'github')}\n\n{note}\n" for title, note, rows in _tables(cells)]
+    parts = [
+        f"## {md(title)}\n\n{_grid(rows, md, 'github')}\n\n{note}\n"
+        for title, note, rows in _tables(cells)
+    ]
     return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
 
 
 def ceiling_text(cells: pd.DataFrame) -> str:
     """The same for a terminal."""
-    parts = [f"{name(title)}\n{_grid(rows, printable, 'simple')}\n  {note}" for title, note, rows in _tables(cells)]
+    parts = [
+        f"{name(title)}\n{_grid(rows, printable, 'simple')}\n  {note}"
+        for title, note, rows in _tables(cells)
+    ]
     return "\n\n".join(parts + [line for line in _within(cells) if parts])
 
 
@@ -53,35 +60,55 @@ def _grid(rows: list[list[str]], clean: Callable[[str, int], str], form: str) ->
 
 
 def _within(cells: pd.DataFrame) -> list[str]:
-    """How many cells of `ideal` have their ceiling within their interval; empty without such cells."""
-    known = cells[(cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()]
+    """How many cells of `ideal` have their ceiling within their interval; empty without such
+    cells.
+    """
+    known = cells[
+        (cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()
+    ]
     if known.empty:
         return []
-    inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
+    inside = (known["score_low"] <= known["ceiling_high"]) & (
+        known["ceiling_low"] <= known["score_high"]
+    )
     return [
-        f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within the 95 % interval "
-        "of their score; about one in twenty of those below 100 should not."
+        f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within"
+        " the 95 % interval of their score; about one in twenty of those below 100 should not."
     ]
 
 
 def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with the ceilings that their records lack, for generated samples: these are drawn again, and used if
-    they are those of the record."""
-    from pbcore.ceilings.ceiling import Ceilings  # imports torch: only for runs that lack their ceilings
+    """The cells with the ceilings that their records lack, for generated samples: these are drawn
+    again, and used if they are those of the record.
+    """
+    from pbcore.ceilings.ceiling import (
+        Ceilings,
+    )  # imports torch: only for runs that lack their ceilings
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}
     columns: dict[str, Any] = {
-        name: list(cells[name]) if name in cells else [None] * len(cells) for name in (*THEORY, "ceiling_kind")
+        name: list(cells[name]) if name in cells else [None] * len(cells)
+        for name in (*THEORY, "ceiling_kind")
     }
     for i, row in enumerate(cells.to_dict("records")):
-        if row["status"] != "ok" or row.get("headline") != "accuracy" or not pd.isna(columns["ceiling"][i]):
+        if (
+            row["status"] != "ok"
+            or row.get("headline") != "accuracy"
+            or not pd.isna(columns["ceiling"][i])
+        ):
             continue
         key = row["task"], row["n"], row["length"], row["data_hash"]
-        info, options = (row[name] if isinstance(row.get(name), dict) else {} for name in ("model_info", "options"))
+        info, options = (
+            row[name] if isinstance(row.get(name), dict) else {}
+            for name in ("model_info", "options")
+        )
         if key not in tasks:
-            tasks[key] = redrawn(row["task"], str(row["length"]), int(row["n"]), options, row["data_hash"])
-        task, block = tasks[key], info.get("block")
+            tasks[key] = redrawn(
+                row["task"], str(row["length"]), int(row["n"]), options, row["data_hash"]
+            )
+        task = tasks[key]
+        block = info.get("block")
         known = None if task is None else ceilings.of(task, row["sampler"], block)
         if known is not None:
             values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
@@ -91,8 +118,9 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
-    """(title, note, head and rows) per category that has something to show: a row per model and sampler, a column per
-    task."""
+    """(title, note, head and rows) per category that has something to show: a row per model and
+    sampler, a column per task.
+    """
     ran = real(cells[cells["status"] == "ok"])
     models = list(dict.fromkeys(ran["model"]))
     found = []
@@ -104,8 +132,12 @@ def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
         ):
             if lossy.empty:
                 continue
-            tasks, pairs = sorted_tasks(lossy["task"]), set(zip(lossy["model"], lossy["sampler"], strict=True))
-            texts = {(row["model"], row["sampler"], row["task"]): entry(row) for row in group.to_dict("records")}
+            tasks = sorted_tasks(lossy["task"])
+            pairs = set(zip(lossy["model"], lossy["sampler"], strict=True))
+            texts = {
+                (row["model"], row["sampler"], row["task"]): entry(row)
+                for row in group.to_dict("records")
+            }
             order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
             rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
             found.append((title, note, [["model", "sampler", *map(short, tasks)], *rows]))
@@ -116,7 +148,10 @@ def _against(row: dict[Any, Any]) -> str:
     if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
         return NONE
     sign = "~" if row.get("ceiling_kind") == "sampled" else ""
-    return f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])}, {fixed(100 * row['gap'], 0)}"
+    return (
+        f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])},"
+        f" {fixed(100 * row['gap'], 0)}"
+    )
 
 
 def _bits(row: dict[Any, Any]) -> str:
@@ -128,15 +163,20 @@ def _bits(row: dict[Any, Any]) -> str:
 def beside_published(
     cells: pd.DataFrame, files: Sequence[Path] = (), same: Mapping[str, str] | None = None
 ) -> tuple[list[Beside], str]:
-    """The rows beside the package's figures, or those of `files` (paths that `results.published.read` knows), and a
-    text for the case that none matches, with the names on both sides. Raises LoadError for a file of another kind."""
+    """The rows beside the package's figures, or those of `files` (paths that
+    `results.published.read` knows), and a text for the case that none matches, with the names on
+    both sides. Raises LoadError for a file of another kind.
+    """
     from pbcore.models.registry import sources
 
     tables = []
     for file in files:
         table = read(file)
         if table is None:
-            raise LoadError(f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run folder")
+            raise LoadError(
+                f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run"
+                " folder"
+            )
         tables.append(table)
     published = pd.concat(tables, ignore_index=True) if tables else figures()
     if rows := against(cells, published, sources(), same):
@@ -147,23 +187,31 @@ def beside_published(
             names = [name(one) for one in dict.fromkeys(table[what])]
             lines.append(f"  {whose}, {what}s: {some(names, 12)}")
     lines.append(
-        "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
+        "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2,"
+        " ar, or server"
     )
     return rows, "\n".join(lines)
 
 
 def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
-    """A table per source, model and sampler; then, per source, what differs and in how many rows."""
+    """A table per source, model and sampler; then, per source, what differs and in how many
+    rows.
+    """
     if not rows:
         return f"{TITLE}: {unmatched}"
     parts = []
     for source, of in groupby(rows, key=lambda row: row.source):
-        parts.append(f"{TITLE}: {printable(source)} (scores in %, our 95 % interval; * published figure outside it)")
+        parts.append(
+            f"{TITLE}: {printable(source)} (scores in %, our 95 % interval; * published figure"
+            " outside it)"
+        )
         for (model, theirs, sampler), lines in groupby(
             of, key=lambda row: (row.model, row.published_model, row.sampler)
         ):
             parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
-            parts.append(tabulate(map(_cells, lines), HEADERS, tablefmt="plain", disable_numparse=True))
+            parts.append(
+                tabulate(map(_cells, lines), HEADERS, tablefmt="plain", disable_numparse=True)
+            )
         parts += [f"  {note}" for note in _notes(rows, source)]
     return "\n".join(parts)
 
@@ -179,7 +227,10 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
         for row in of:
             names = [md(row.model, NAME), code(row.sampler, NAME, cell=True)]
             parts.append(f"| {' | '.join([*names, *map(md, _cells(row))])} |")
-        note = "Scores in %; the interval is ours alone; \\* the published figure lies outside it. Differences:"
+        note = (
+            "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
+            " Differences:"
+        )
         parts += ["", note, "", *(f"- {md(note)}" for note in _notes(rows, source)), ""]
     return "\n".join(parts)
 

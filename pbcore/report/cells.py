@@ -1,5 +1,7 @@
-"""What report.md, the page and the terminal say of a frame of cells: what was measured and found, the facts of its run,
-what could not be run or measured, models that answered elsewhere (a record's `served`), and rows beside calls."""
+"""What report.md, the page and the terminal say of a frame of cells: what was measured and found,
+the facts of its run, what could not be run or measured, models that answered elsewhere (a record's
+`served`), and rows beside calls.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +22,15 @@ from pbcore.text import listed, name
 NONE = "–"  # not measured
 MODELS = 3  # that have a sentence of their own
 ROWS_NOTE = (
-    "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence: at batch 1 on a GPU "
-    "calls are time, on a CPU or in large batches rows are"
+    "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
+    " at batch 1 on a GPU calls are time, on a CPU or in large batches rows are"
 )
 
 
 class Section(Protocol):
-    """A section of a report that an integration adds: its title, its lines, and a sentence under them."""
+    """A section of a report that an integration adds: its title, its lines, and a sentence under
+    them.
+    """
 
     title: str
     note: str
@@ -66,8 +70,12 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def rows_differ(cells: pd.DataFrame) -> bool:
-    """Whether a cell forwarded more rows than its calls, or fewer: samplers may ask about what-if rows."""
-    return bool((cells["rows"].notna() & cells["nfe"].notna() & (cells["rows"] != cells["nfe"])).any())
+    """Whether a cell forwarded more rows than its calls, or fewer: samplers may ask about what-if
+    rows.
+    """
+    return bool(
+        (cells["rows"].notna() & cells["nfe"].notna() & (cells["rows"] != cells["nfe"])).any()
+    )
 
 
 def real(cells: pd.DataFrame) -> pd.DataFrame:
@@ -78,24 +86,36 @@ def real(cells: pd.DataFrame) -> pd.DataFrame:
 def samples_a_cell(cells: pd.DataFrame) -> str:
     """`16–40 samples a cell`; empty where no cell has them, as in published tables."""
     counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
-    return f"{'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples a cell" if counts else ""
+    return (
+        f"{'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples a cell"
+        if counts
+        else ""
+    )
 
 
 def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
     command = run.get("command")
     rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
-    rows |= {key: str(run[key]) for key in ("started", "profile", "shard") if run.get(key) is not None}
+    rows |= {
+        key: str(run[key]) for key in ("started", "profile", "shard") if run.get(key) is not None
+    }
     for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
         rows[key.replace("_", " ")] = joined(cells[key].dropna().map(str)) if key in cells else ""
     for key in ("machine", "versions"):
         if isinstance(run.get(key), Mapping):
-            rows[key] = ", ".join(f"{part} {value}" for part, value in run[key].items() if value not in (None, "", []))
+            rows[key] = ", ".join(
+                f"{part} {value}" for part, value in run[key].items() if value not in (None, "", [])
+            )
     if "model_info" in cells:
         told = zip(cells["model"], cells["model_info"], strict=True)
-        remote = (model for model, info in told if isinstance(info, Mapping) and info.get("remote_code"))
+        remote = (
+            model for model, info in told if isinstance(info, Mapping) and info.get("remote_code")
+        )
         rows["ran code that came with the checkpoint"] = joined(remote)
-    rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
+    rows["cells"] = (
+        f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
+    )
     return {key: value for key, value in rows.items() if value}
 
 
@@ -113,38 +133,64 @@ def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
 
 def not_measured(cells: pd.DataFrame) -> list[str]:
     """Absent metrics with their reasons, and models with random weights, a line each."""
-    reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
-    lines = [f"{metrics}: {why} ({counted(count, 'cell')})" for (metrics, why), count in sorted(reasons.items())]
+    reasons = Counter(
+        item for one in cells.get("absent", ()) for item in absent_reasons(one).items()
+    )
+    lines = [
+        f"{metrics}: {why} ({counted(count, 'cell')})"
+        for (metrics, why), count in sorted(reasons.items())
+    ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    return lines + [f"{model}: random weights, so its scores are left out of the tables" for model in dummies]
+    return lines + [
+        f"{model}: random weights, so its scores are left out of the tables" for model in dummies
+    ]
 
 
 def prompts_note(cells: pd.DataFrame) -> list[str]:
-    """The note under a table with scores for the prompts of the 2026 rewrite; empty without such scores."""
+    """The note under a table with scores for the prompts of the 2026 rewrite; empty without such
+    scores.
+    """
     theirs = cells["prompts"] == REWRITE
     if not theirs.any():
         return []
     if theirs.all():
-        return ["prompts: those of the benchmark's 2026 rewrite, many of them other questions than the paper's (v1)"]
+        return [
+            "prompts: those of the benchmark's 2026 rewrite, many of them other questions than the"
+            " paper's (v1)"
+        ]
     models = ", ".join(name(model) for model in dict.fromkeys(cells[theirs]["model"]))
-    return [f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions than v1's"]
+    return [
+        f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions"
+        " than v1's"
+    ]
 
 
 def gaps(cells: pd.DataFrame) -> list[str]:
-    """What is not in the page's tables, and notes on prompts and servers. Empty if there is nothing to say."""
+    """What is not in the page's tables, and notes on prompts and servers. Empty if there is nothing
+    to say.
+    """
     lines = [f"{cell} could not be run: {cause}" for cell, cause in failed(cells)]
     lines += [*not_measured(cells), *prompts_note(cells)]
     lines += [line for _, told in served_sections(cells) for line in told]
-    return lines + ["timings are inexact: workers shared a device"] * int(cells["shared_device"].isin([True]).any())
+    return lines + ["timings are inexact: workers shared a device"] * int(
+        cells["shared_device"].isin([True]).any()
+    )
 
 
 def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
-    """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of `results.load`; `facts`: those of
-    run.json."""
+    """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of
+    `results.load`; `facts`: those of run.json.
+    """
     ran = real(cells)
     if ran.empty:
-        return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
-    *first, last = (one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5))
+        return (
+            f"{counted(len(cells), 'cell')} of models with random weights"
+            if len(cells)
+            else "nothing"
+        )
+    *first, last = (
+        one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5)
+    )
     models = f"{', '.join(first)} and {last.removeprefix('… and ')}" if first else last
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
     samples = samples_a_cell(ran)
@@ -165,8 +211,10 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 
 
 def findings(cells: pd.DataFrame) -> list[str]:
-    """A sentence per model on its means over the tasks that have scores: the fastest sampler that is not clearly below
-    the slowest, best one, and the slowest that is. Clearly: their 95 % intervals don't overlap."""
+    """A sentence per model on its means over the tasks that have scores: the fastest sampler that
+    is not clearly below the slowest, best one, and the slowest that is. Clearly: their 95 %
+    intervals don't overlap.
+    """
     by_model = curves(cells).groupby("model", sort=False)
     told = [_finding(str(model), own.to_dict("records")) for model, own in by_model]
     more = len(told) - MODELS
@@ -179,10 +227,19 @@ def _finding(model: str, rows: Sequence[Mapping[Any, Any]]) -> str:
         return f"{fixed(row['score'])} %{ends} at {fixed(row['tokens_per_step'], 2)}"
 
     slowest = min(row["tokens_per_step"] for row in rows)
-    base = max((row for row in rows if row["tokens_per_step"] <= 1.001 * slowest), key=lambda row: row["score"])
-    level = [row for row in rows if row is base or not row["high"] < base["low"]]  # without intervals nothing is clear
+    base = max(
+        (row for row in rows if row["tokens_per_step"] <= 1.001 * slowest),
+        key=lambda row: row["score"],
+    )
+    level = [
+        row for row in rows if row is base or not row["high"] < base["low"]
+    ]  # without intervals nothing is clear
     fast = max(level, key=lambda row: (row["tokens_per_step"], row["score"]))
-    below = [row for row in rows if row["high"] < base["low"] and row["tokens_per_step"] < fast["tokens_per_step"]]
+    below = [
+        row
+        for row in rows
+        if row["high"] < base["low"] and row["tokens_per_step"] < fast["tokens_per_step"]
+    ]
     text = f"{name(model)} scores {at(fast)} tokens per step with {name(fast['sampler'])}"
     if fast is not base:
         text += f", not clearly below {at(base)} with {name(base['sampler'])}"

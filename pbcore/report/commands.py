@@ -19,7 +19,13 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.gates.judge import gate_text, judge
 from pbcore.printable import counted, printable
-from pbcore.report.beside import against_markdown, against_text, beside_published, ceiling_text, with_ceilings
+from pbcore.report.beside import (
+    against_markdown,
+    against_text,
+    beside_published,
+    ceiling_text,
+    with_ceilings,
+)
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
@@ -35,7 +41,11 @@ from pbcore.results.load import load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
 
-OPTIONS = ("seed", "batch-size", "concurrency")  # factors that the benchmark takes as lists of their own
+OPTIONS = (
+    "seed",
+    "batch-size",
+    "concurrency",
+)  # factors that the benchmark takes as lists of their own
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
 
@@ -47,34 +57,64 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("paths", nargs="+", type=Path, metavar="PATH", help=about)
     about = "folder for report.md, report.html and curves (default: tables on the terminal only)"
     add("-o", "--out", type=Path, metavar="DIR", help=about)
-    about = "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
+    about = (
+        "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
+    )
     add("--ceilings", action="store_true", help=about)
-    add("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
-    about = "also show published figures of the same cells: the paper's Tables 5-7 and the 2026 rewrite's runs"
+    add(
+        "--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)"
+    )
+    about = (
+        "also show published figures of the same cells: the paper's Tables 5-7 and the 2026"
+        " rewrite's runs"
+    )
     add("--against-published", action="store_true", help=about)
-    about = "with --against-published: other figures than the package's, as CSV or run folder (repeatable)"
+    about = (
+        "with --against-published: other figures than the package's, as CSV or run folder"
+        " (repeatable)"
+    )
     add("--published", type=Path, action="append", default=[], metavar="FILE", help=about)
     about = "with --against-published: the published name of one of these models (repeatable)"
     add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
     parser.set_defaults(run=run_report)
     parser = subparsers.add_parser(
         "vary",
-        help="run cells at the levels of factors (batch size, dtype, threads, seed) and show which answers change",
-        description="Runs cells at every level of the factors and shows, by task and sampler, how many answers and "
-        "scores each factor changes. All other options are those of the benchmark: --model, --task, --sampler, --limit "
-        "… (`pytest --pyargs pbcore.benches -h`).",
-        epilog="example: pbcore vary --factor batch-size=1,8,32 --factor seed=0-4 --model tiny --task shuffle",
+        help=(
+            "run cells at the levels of factors (batch size, dtype, threads, seed) and show which"
+            " answers change"
+        ),
+        description=(
+            "Runs cells at every level of the factors and shows, by task and sampler, how many"
+            " answers and scores each factor changes. All other options are those of the benchmark:"
+            " --model, --task, --sampler, --limit … (`pytest --pyargs pbcore.benches -h`)."
+        ),
+        epilog=(
+            "example: pbcore vary --factor batch-size=1,8,32 --factor seed=0-4 --model tiny --task"
+            " shuffle"
+        ),
         allow_abbrev=False,
     )
-    about = "batch-size=1,8,32, dtype=float32,bfloat16, threads=1,2 or seed=0-4 (repeatable: all combinations)"
+    about = (
+        "batch-size=1,8,32, dtype=float32,bfloat16, threads=1,2 or seed=0-4 (repeatable: all"
+        " combinations)"
+    )
     parser.add_argument("--factor", action="append", default=[], metavar="NAME=LEVELS", help=about)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="run directory to write (default: reports/<date-time>)")
-    parser.add_argument("--of", type=Path, metavar="RUN", help="report a finished run with factors; run nothing")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="run directory to write (default: reports/<date-time>)",
+    )
+    parser.add_argument(
+        "--of", type=Path, metavar="RUN", help="report a finished run with factors; run nothing"
+    )
     parser.set_defaults(run=run_vary, more=[])
     about = "merge run directories, e.g. of shards, into one with its own report and JUnit file"
     parser = subparsers.add_parser("merge", help=about)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
-    parser.add_argument("-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory")
+    parser.add_argument(
+        "-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory"
+    )
     about = "merge although shards of a divided run are missing"
     parser.add_argument("--allow-missing-shards", action="store_true", help=about)
     parser.set_defaults(run=run_merge)
@@ -84,10 +124,18 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("head", type=Path, metavar="A", help="run directory to judge")
     add("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
     for kind, example in EXAMPLES.items():
-        about = f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B "
+        about = (
+            f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these"
+            " (repeatable; A and B "
+        )
         about += f"may be the same run): {example}"
         add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
-    add("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
+    add(
+        "--level",
+        type=float,
+        default=0.05,
+        help="probability of a false alarm per run (default 0.05)",
+    )
     about = "also write the comparison for a pull request; - for the terminal"
     add("--markdown", type=Path, metavar="FILE", help=about)
     about = "also write a page with the flipped answers of both side by side"
@@ -97,7 +145,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for unusable input."""
+    """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for
+    unusable input.
+    """
     with _damage_told():
         cells, answers = read_all(args.paths, with_answers=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
@@ -132,7 +182,9 @@ def _damage_told() -> Iterator[None]:
 
 
 def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:
-    """The rows beside published figures, if they are asked for. Raises InputError for `--as` without `=`."""
+    """The rows beside published figures, if they are asked for. Raises InputError for `--as`
+    without `=`.
+    """
     if not args.against_published:
         if args.published or args.same:
             raise InputError("--published and --as go with --against-published; add it")
@@ -145,12 +197,16 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
 
 
 def run_vary(args: argparse.Namespace) -> int:
-    """Runs the cells, unless `--of` names a run that has them, and prints the table. Exit status: pytest's, if it is
-    not 0."""
-    path, status = args.of, 0
+    """Runs the cells, unless `--of` names a run that has them, and prints the table. Exit status:
+    pytest's, if it is not 0.
+    """
+    path = args.of
+    status = 0
     if path is None:
         if not args.factor:
-            raise InputError("--factor: name what is varied, e.g. --factor batch-size=1,8,32 --factor seed=0-4")
+            raise InputError(
+                "--factor: name what is varied, e.g. --factor batch-size=1,8,32 --factor seed=0-4"
+            )
         path = args.out or Path("reports") / new_name()
         command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
         for factor in args.factor:
@@ -161,7 +217,9 @@ def run_vary(args: argparse.Namespace) -> int:
             return status
     section = factor_section(factor_changes(load_stored(path))).markdown()
     if not section:
-        raise InputError(f"{path} has no cell that ran at several levels of a factor, or with several seeds")
+        raise InputError(
+            f"{path} has no cell that ran at several levels of a factor, or with several seeds"
+        )
     print(section)
     return status
 
@@ -173,7 +231,10 @@ def run_merge(args: argparse.Namespace) -> int:
     write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
     write_report(merged.path)
     write_page(merged.path)
-    print(f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}: {merged.path / 'report.md'}")
+    print(
+        f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}:"
+        f" {merged.path / 'report.md'}"
+    )
     return 0
 
 
@@ -181,12 +242,16 @@ def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     head = load_stored(args.head, refuse)
     base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
-    if args.base != args.head:  # a run's own records have rates that the rows of a baseline file lack
+    if (
+        args.base != args.head
+    ):  # a run's own records have rates that the rows of a baseline file lack
         base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
     judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
     sides = [entry.cell for entry in head], judged_by.values()
     models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
-    samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
+    samplers = joined_names(
+        "sampler", args.sampler, *({cell.sampler for cell in side} for side in sides)
+    )
     verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
     comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     if args.html:
@@ -209,17 +274,25 @@ def run_compare(args: argparse.Namespace) -> int:
     return 0 if verdict.ok else 1
 
 
-def joined_names(kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]) -> dict[str, str]:
-    """NEW → OLD of the values of `--model` or `--sampler` (`kind`). A name may hold `=`, as in `step=1000`: of all ways
-    to divide a value the first that gives a name of each run is taken. Raises InputError for a value without `=`, and
-    for a NEW with two OLDs."""
+def joined_names(
+    kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]
+) -> dict[str, str]:
+    """NEW → OLD of the values of `--model` or `--sampler` (`kind`). A name may hold `=`, as in
+    `step=1000`: of all ways to divide a value the first that gives a name of each run is taken.
+    Raises InputError for a value without `=`, and for a NEW with two OLDs.
+    """
     names: dict[str, str] = {}
     for text in texts:
         ways = [(text[:i], text[i + 1 :]) for i in range(1, len(text) - 1) if text[i] == "="]
         if not ways:
-            raise InputError(f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}")
+            raise InputError(
+                f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}"
+            )
         new, old = next((way for way in ways if way[0] in news and way[1] in olds), ways[0])
         if names.get(new, old) != old:
-            raise InputError(f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for each NEW")
+            raise InputError(
+                f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for"
+                " each NEW"
+            )
         names[new] = old
     return names

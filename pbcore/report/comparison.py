@@ -23,15 +23,23 @@ RATES = {  # column of a comparison → its head, its head and decimals on the p
 }
 
 
-def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
-    """The comparison for a terminal: a headline, the cells that could not be compared by their reason, then a row per
-    cell in which something changed, worst first; cells without any change are counted. Where names and columns don't
-    fit into `width`, samples/s is left out, then names stand on lines of their own, then the last rates are left out.
+def comparison_text(
+    comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES
+) -> str:
+    """The comparison for a terminal: a headline, the cells that could not be compared by their
+    reason, then a row per cell in which something changed, worst first; cells without any change
+    are counted. Where names and columns don't fit into `width`, samples/s is left out, then names
+    stand on lines of their own, then the last rates are left out.
     """
     header, rows, more = _table(comparison, limit)
-    widths = [2 + max(map(len, column)) for column in zip(header, *(columns for _, columns, _ in rows), strict=True)]
+    widths = [
+        2 + max(map(len, column))
+        for column in zip(header, *(columns for _, columns, _ in rows), strict=True)
+    ]
     table = [("cell", header, list[str]())]
-    table += [(printable(cell.pair.name, 2 * NAME), columns, notes) for cell, columns, notes in rows]
+    table += [
+        (printable(cell.pair.name, 2 * NAME), columns, notes) for cell, columns, notes in rows
+    ]
     first = max(len(name) for name, _, _ in table)
     if first + sum(widths) > width:
         widths.pop()
@@ -51,9 +59,10 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
 def comparison_markdown(
     comparison: Comparison, head: str, base: str, verdict: Verdict | None = None, limit: int = ROWS
 ) -> str:
-    """The comparison as a comment on a pull request: headline, the cells that could not be compared by their reason, a
-    table of those that changed, worst first (at most `limit`), and their flipped answers, folded. `verdict`: the
-    gate's, whose sentence then comes first."""
+    """The comparison as a comment on a pull request: headline, the cells that could not be compared
+    by their reason, a table of those that changed, worst first (at most `limit`), and their flipped
+    answers, folded. `verdict`: the gate's, whose sentence then comes first.
+    """
     header, rows, more = _table(comparison, limit)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
@@ -62,28 +71,54 @@ def comparison_markdown(
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
     if rows:
         lines += ["", f"| cell | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
-    own, flipped = [], []
+    own = []
+    flipped = []
     for cell, columns, notes in rows:
-        mark = f"**{verdict_of}** " if (verdict_of := comparison.verdict(cell)) in ("worse", "better") else ""
+        mark = (
+            f"**{verdict_of}** "
+            if (verdict_of := comparison.verdict(cell)) in ("worse", "better")
+            else ""
+        )
         lines.append(f"| {mark}{code(cell.pair.name, 120, cell=True)} | {' | '.join(columns)} |")
         own += [f"{code(cell.pair.name, 120)}: {md('; '.join(notes), 400)}  "] if notes else []
-        flipped += [f"- {code(cell.pair.name, 120)}: {_flips(cell)}"] if cell.worse or cell.better else []
+        flipped += (
+            [f"- {code(cell.pair.name, 120)}: {_flips(cell)}"] if cell.worse or cell.better else []
+        )
     lines += [f"\n{more}."] if more else []
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison)), *own]
     if flipped:
-        lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
+        lines += [
+            "",
+            "<details><summary>Flipped answers, by sample</summary>",
+            "",
+            *flipped,
+            "",
+            "</details>",
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[Line], str]:
-    """The header; for at most `limit` of the compared cells in which something changed, worst first, the entries under
-    it and the conditions that differ there alone; and how many more such cells there are."""
-    changed = [cell for cell in comparison.worst_first() if cell.status == "compared" and not cell.unchanged]
-    rates, common = rates_shown(comparison), _common(comparison)
-    rows = [
-        (cell, _columns(cell, rates), [note for note in cell.differs if note not in common]) for cell in changed[:limit]
+    """The header; for at most `limit` of the compared cells in which something changed, worst
+    first, the entries under it and the conditions that differ there alone; and how many more such
+    cells there are.
+    """
+    changed = [
+        cell
+        for cell in comparison.worst_first()
+        if cell.status == "compared" and not cell.unchanged
     ]
-    more = f"… and {counted(len(changed) - limit, 'more cell')} that changed" if len(changed) > limit else ""
+    rates = rates_shown(comparison)
+    common = _common(comparison)
+    rows = [
+        (cell, _columns(cell, rates), [note for note in cell.differs if note not in common])
+        for cell in changed[:limit]
+    ]
+    more = (
+        f"… and {counted(len(changed) - limit, 'more cell')} that changed"
+        if len(changed) > limit
+        else ""
+    )
     return (*SCORES, *(RATES[name][0] for name in rates)), rows, more
 
 
@@ -100,56 +135,88 @@ def _gate(verdict: Verdict, by_scores: bool) -> str:
     """The gate's verdict in a sentence or two: what failed, and which drop it can detect."""
     failed = [cell for cell in verdict.judgements if not cell.ok]
     first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
-    word = f"{'**passed**' if verdict.ok else '**failed**'}{', by scores alone' if by_scores else ''}"
+    word = (
+        f"{'**passed**' if verdict.ok else '**failed**'}{', by scores alone' if by_scores else ''}"
+    )
     return f"Gate {word}: {counts_text(verdict)}{first}; {md(power_text(verdict), 900)}."
 
 
 def _common(comparison: Comparison) -> list[str]:
     """The conditions that differ in every compared cell, which are stated once."""
     compared = comparison.of("compared")
-    return [note for note in compared[0].differs if all(note in cell.differs for cell in compared)] if compared else []
+    return (
+        [note for note in compared[0].differs if all(note in cell.differs for cell in compared)]
+        if compared
+        else []
+    )
 
 
 def headline(comparison: Comparison, head: str, base: str) -> str:
-    """How many cells were compared, how many changed significantly either way, and how many answers flipped."""
-    compared, others = comparison.of("compared"), Counter(cell.status for cell in comparison.cells)
+    """How many cells were compared, how many changed significantly either way, and how many answers
+    flipped.
+    """
+    compared = comparison.of("compared")
+    others = Counter(cell.status for cell in comparison.cells)
     verdicts = Counter(map(comparison.verdict, compared))
     flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
     runs = (f"A = {printable(head, NAME)}", f"B = {printable(base, NAME)}", joined(comparison))
     text = (
-        f"{', '.join(filter(None, runs))}: {counted(len(compared), 'cell')} compared, {verdicts['worse']} worse, "
-        f"{verdicts['better']} better; {counted(flips[0], 'answer')} worse, {flips[1]:,} better"
+        f"{', '.join(filter(None, runs))}: {counted(len(compared), 'cell')} compared,"
+        f" {verdicts['worse']} worse, {verdicts['better']} better; {counted(flips[0], 'answer')}"
+        f" worse, {flips[1]:,} better"
     )
-    told = [f"{others[status]} {status}" for status in ("refused", "error", "missing", "new") if others[status]]
+    told = [
+        f"{others[status]} {status}"
+        for status in ("refused", "error", "missing", "new")
+        if others[status]
+    ]
     return ", ".join([text, *told])
 
 
 def joined(comparison: Comparison) -> str:
-    """The names that were given, A's first: `sampler random-k2 against confidence-k2`; empty without any."""
+    """The names that were given, A's first: `sampler random-k2 against confidence-k2`; empty
+    without any.
+    """
     parts = []
     for kind, names in (("model", comparison.models), ("sampler", comparison.samplers)):
         pairs = [new if new == old else f"{new} against {old}" for new, old in names.items()]
-        parts += [f"{kind} {some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
+        parts += (
+            [f"{kind} {some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
+        )
     return ", ".join(parts)
 
 
 def rates_shown(comparison: Comparison) -> list[str]:
-    """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its calls."""
+    """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its
+    calls.
+    """
     pairs = [(cell.rates.get("nfe"), cell.rates.get("rows")) for cell in comparison.of("compared")]
     differ = any(rows is not None and rows != calls for calls, rows in pairs)
     return [name for name in RATES if differ or name not in ("rows", "tokens_per_row")]
 
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
-    """A cell's entries under the header; rates as `16 → 8.5`, or the one value where both are the same."""
-    interval = "" if cell.low is None or cell.high is None else f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
+    """A cell's entries under the header; rates as `16 → 8.5`, or the one value where both are the
+    same.
+    """
+    interval = (
+        ""
+        if cell.low is None or cell.high is None
+        else f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
+    )
     pairs = ([_number(value) for value in cell.rates.get(name, (None, None))] for name in rates)
     return (
         "–" if cell.base is None else fixed(100 * cell.base),
         "–" if cell.head is None else fixed(100 * cell.head),
         "" if cell.change is None else signed(100 * cell.change),
         interval,
-        "" if cell.p_adjusted is None else "<0.001" if cell.p_adjusted < 0.001 else f"{cell.p_adjusted:.3f}",
+        (
+            ""
+            if cell.p_adjusted is None
+            else "<0.001"
+            if cell.p_adjusted < 0.001
+            else f"{cell.p_adjusted:.3f}"
+        ),
         str(len(cell.worse)),
         str(len(cell.better)),
         *(before if before == after else f"{before} → {after}" for before, after in pairs),
@@ -163,19 +230,26 @@ def _number(value: float | None) -> str:
 def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
-    unchanged, others = sum(cell.unchanged for cell in compared), comparison.left_out
+    unchanged = sum(cell.unchanged for cell in compared)
+    others = comparison.left_out
     notes = mean_text(comparison)
     notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
     notes += [f"left out, without any change: {counted(unchanged, 'cell')}"] if unchanged else []
     if any(others):
-        notes.append(f"not compared, under other names: {counted(others[0], 'cell')} of A, {others[1]} of B")
+        notes.append(
+            f"not compared, under other names: {counted(others[0], 'cell')} of A, {others[1]} of B"
+        )
     if comparison.lacking:
-        notes.append(f"not compared, as A never had them: {some([printable(name) for name in comparison.lacking], 4)}")
+        notes.append(
+            "not compared, as A never had them:"
+            f" {some([printable(name) for name in comparison.lacking], 4)}"
+        )
     if unchanged < len(compared):
         names = "; names in cells: B→A" if any(cell.pair.renamed for cell in compared) else ""
         notes.append(
-            f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
-            "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers" + names
+            "scores in %, differences A − B in points; p: two-sided, adjusted for"
+            f" {counted(len(compared), 'cell')} (Holm), while a gate's is one-sided; intervals are"
+            " not adjusted; worse, better: flipped answers" + names
         )
         notes += [ROWS_NOTE] if "rows" in rates_shown(comparison) else []
     return notes
@@ -187,8 +261,9 @@ def mean_text(comparison: Comparison) -> list[str]:
     if mean.cells < 2:
         return []
     return [
-        f"mean of {counted(mean.cells, 'cell')}: B {fixed(100 * mean.base)}, A {fixed(100 * mean.head)}, difference "
-        f"{signed(100 * mean.change)}, 95 % interval {signed(100 * mean.low)} to {signed(100 * mean.high)}"
+        f"mean of {counted(mean.cells, 'cell')}: B {fixed(100 * mean.base)}, A"
+        f" {fixed(100 * mean.head)}, difference {signed(100 * mean.change)}, 95 % interval"
+        f" {signed(100 * mean.low)} to {signed(100 * mean.high)}"
     ]
 
 
@@ -196,6 +271,8 @@ def _flips(cell: CellComparison) -> str:
     """`worse 3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
     parts = []
     for kind, flips in (("worse", cell.worse), ("better", cell.better)):
-        names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips]
+        names = [
+            f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips
+        ]
         parts += [f"{kind} {some(names, FLIPS)}"] if names else []
     return "; ".join(parts)

@@ -1,4 +1,6 @@
-"""One colour and one marker per policy, in every plot of every run; lines of the same policy differ in their dashes."""
+"""One colour and one marker per policy, in every plot of every run; lines of the same policy differ
+in their dashes.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,28 +11,74 @@ from zlib import crc32
 
 from pbcore.analysis.order import natural
 
-# Contrast of at least 4.5:1 on white and on the page's dark ground; colour-blind readers have markers besides.
+# Contrast of at least 4.5:1 on white and on the page's dark ground; colour-blind readers have
+# markers besides.
 COLOURS = ("#0072B2", "#C04A00", "#007A5A", "#A8508B", "#8A6100", "#4B5FBF", "#333333", "#7A4A1E")
 DARK = ("#56B4E9", "#FF8C42", "#2FC99A", "#E79FC9", "#F0B93A", "#A9B6FF", "#E0E0E0", "#D7A574")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
-# The place decides the look, so that names are only ever added at the end. The first eight differ in colour and marker.
+# The place decides the look, so that names are only ever added at the end. The first eight differ
+# in colour and marker.
 POLICIES = (
-    *("confidence", "random", "threshold", "entropy", "factor", "margin", "left_to_right", "eb"),
-    *("ar", "spec", "lopa", "saber", "klass", "wino", "slowfast", "credit", "dus", "pc", "localleap", "fast_dllm_v2"),
-    *("bisection", "joint", "clad", "freedave", "hierarchy", "meanfield", "frechet", "punt", "origin", "t2m"),
-    *("recheck", "recheck_shadow", "dapd_clad", "dapd_direct", "dapd_staged", "dawn", "entropy_threshold", "llada2"),
-    *("sdar_dynamic", "sdar_sequential", "sdar_static", "stable_diffcoder", "stable_diffcoder_threshold"),
-    *("axon", "less", "s2d2"),
+    "confidence",
+    "random",
+    "threshold",
+    "entropy",
+    "factor",
+    "margin",
+    "left_to_right",
+    "eb",
+    "ar",
+    "spec",
+    "lopa",
+    "saber",
+    "klass",
+    "wino",
+    "slowfast",
+    "credit",
+    "dus",
+    "pc",
+    "localleap",
+    "fast_dllm_v2",
+    "bisection",
+    "joint",
+    "clad",
+    "freedave",
+    "hierarchy",
+    "meanfield",
+    "frechet",
+    "punt",
+    "origin",
+    "t2m",
+    "recheck",
+    "recheck_shadow",
+    "dapd_clad",
+    "dapd_direct",
+    "dapd_staged",
+    "dawn",
+    "entropy_threshold",
+    "llada2",
+    "sdar_dynamic",
+    "sdar_sequential",
+    "sdar_static",
+    "stable_diffcoder",
+    "stable_diffcoder_threshold",
+    "axon",
+    "less",
+    "s2d2",
 )
 _ALL = len(COLOURS) * len(MARKERS)
-FULL = 99.95  # a ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out
+FULL = (
+    99.95  # a ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Numbers of a colour, a marker and a pattern of dashes; `hollow` markers tell modifiers apart."""
+    """Numbers of a colour, a marker and a pattern of dashes; `hollow` markers tell modifiers
+    apart.
+    """
 
     colour: int
     marker: int
@@ -44,19 +92,30 @@ def policy(family: str) -> str:
 
 
 def place(name: str) -> int:
-    """A policy's number below 64, whatever else a run holds; that of an unknown name is drawn from it."""
+    """A policy's number below 64, whatever else a run holds; that of an unknown name is drawn from
+    it.
+    """
     free = _ALL - len(POLICIES)
-    return POLICIES.index(name) if name in POLICIES else len(POLICIES) + crc32(name.encode("utf-8", "replace")) % free
+    return (
+        POLICIES.index(name)
+        if name in POLICIES
+        else len(POLICIES) + crc32(name.encode("utf-8", "replace")) % free
+    )
 
 
 def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """(model, policy family) → its look among these: models differ in dashes, a policy's families in filled and hollow
-    markers; families of a single model in dashes, too."""
+    """(model, policy family) → its look among these: models differ in dashes, a policy's families
+    in filled and hollow markers; families of a single model in dashes, too.
+    """
     names = list(dict.fromkeys(lines))
     models = list(dict.fromkeys(model for model, _ in names))
-    ordered = sorted(names, key=lambda name: (models.index(name[0]), place(policy(name[1])), natural(name[1])))
+    ordered = sorted(
+        names, key=lambda name: (models.index(name[0]), place(policy(name[1])), natural(name[1]))
+    )
     found = {}
-    for (model, number), group in groupby(ordered, key=lambda name: (name[0], place(policy(name[1])))):
+    for (model, number), group in groupby(
+        ordered, key=lambda name: (name[0], place(policy(name[1])))
+    ):
         for rank, name in enumerate(group):
             dash = models.index(model) if len(models) > 1 else rank
             hollow = (rank if len(models) > 1 else rank // len(DASHES)) % 2 == 1
@@ -75,8 +134,9 @@ def numbered(number: int) -> dict[str, Any]:
 
 
 def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """(model, sampler) → matplotlib's options of its colour and marker, where lines have another meaning; those of one
-    policy differ in how their markers are filled."""
+    """(model, sampler) → matplotlib's options of its colour and marker, where lines have another
+    meaning; those of one policy differ in how their markers are filled.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     seen: Counter[str] = Counter()
     for name in dict.fromkeys(names):

@@ -37,22 +37,34 @@ from pbcore.results.rundir import write_atomic
 from pbcore.text import NAME, code, md
 
 
-def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
+def write_report(
+    run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None
+) -> list[Path]:
+    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths,
+    report.md first.
 
-    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
-    `results.load`."""
+    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises
+    the errors of `results.load`.
+    """
     path = Path(run_dir)
     return write_markdown(*(found or read(path)), [path], path)
 
 
 def write_markdown(
-    cells: pd.DataFrame, answers: Sequence[Answers], sources: Sequence[Path], out: Path, more: str = ""
+    cells: pd.DataFrame,
+    answers: Sequence[Answers],
+    sources: Sequence[Path],
+    out: Path,
+    more: str = "",
 ) -> list[Path]:
-    """Writes report.md of these sources' cells, `more` at its end, and the curves into a folder; report.md first."""
+    """Writes report.md of these sources' cells, `more` at its end, and the curves into a folder;
+    report.md first.
+    """
     plots = write_plots(cells, out)
     name, facts = name_and_facts(sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers), factor_changes(answers))
+    page = report_text(
+        cells, name, facts, [plot.name for plot in plots], rooms(answers), factor_changes(answers)
+    )
     return [write_atomic(out / "report.md", f"{page}\n{more}" if more else page), *plots]
 
 
@@ -64,12 +76,17 @@ def report_text(
     gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
 ) -> str:
-    """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
-    category, further curves, what factors change (`changes`), order and variety of answers, ceilings, the frontier
-    (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts."""
+    """The page for a frame of `results.load`: what was measured and found, the plot and table of
+    means, a table per category, further curves, what factors change (`changes`), order and variety
+    of answers, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent scores,
+    facts.
+    """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
-    titles = ((md(table.title.replace(" [95 % interval]", "")), table) for table in trade_off_tables(cells))
+    titles = (
+        (md(table.title.replace(" [95 % interval]", "")), table)
+        for table in trade_off_tables(cells)
+    )
     curves = _images(plot for plot in plots if plot != MEANS)
     parts = [
         f"# {md(name)}\n",
@@ -91,7 +108,10 @@ def report_text(
             for section, lines in served_sections(cells)
         ),
         _section("Wrong answers by kind", _items(_failures(cells))),
-        _section("Cells that could not be run", _items(f"{code(cell)}: {md(why)}" for cell, why in failed(cells))),
+        _section(
+            "Cells that could not be run",
+            _items(f"{code(cell)}: {md(why)}" for cell, why in failed(cells)),
+        ),
         _section("Not measured", _items(md(line, 600) for line in not_measured(cells))),
         _facts(cells, facts),
     ]
@@ -108,8 +128,9 @@ def _items(lines: Iterable[str]) -> str:
 
 
 def _table(table: pd.DataFrame, significant: int | None = None) -> str:
-    """A frame's rows without the index; `–` for what is missing. Fractions have two decimals, or so many `significant`
-    digits; whole numbers and texts stay as they are."""
+    """A frame's rows without the index; `–` for what is missing. Fractions have two decimals, or so
+    many `significant` digits; whole numbers and texts stay as they are.
+    """
 
     def entry(value: Any) -> Any:
         if isinstance(value, str):
@@ -123,14 +144,19 @@ def _table(table: pd.DataFrame, significant: int | None = None) -> str:
         [[entry(value) for value in row] for row in shown.to_numpy().tolist()],
         list(map(str, table.columns)),
         tablefmt="github",
-        colalign=["left" if shown[name].map(lambda one: isinstance(one, str)).any() else "right" for name in shown],
+        colalign=[
+            "left" if shown[name].map(lambda one: isinstance(one, str)).any() else "right"
+            for name in shown
+        ],
         missingval="–",
         disable_numparse=True,
     )
 
 
 def _images(plots: Iterable[str]) -> str:
-    return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix("\n")
+    return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix(
+        "\n"
+    )
 
 
 def _rows_note(cells: pd.DataFrame) -> list[str]:
@@ -149,7 +175,9 @@ def _means(cells: pd.DataFrame) -> str:
             "model": row["model"],
             "sampler": row["sampler"],
             "mean score %": number(row["score"], 1),
-            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
+            "95 % interval": (
+                None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}"
+            ),
             "tokens/step": number(row["tokens_per_step"], 2),
             "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],
@@ -157,7 +185,9 @@ def _means(cells: pd.DataFrame) -> str:
         for row in overview(scopes(cells)[0])
     ]
     table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
-    return _section("Means over each model's own tasks", table, "–: a task has no score; its reason is below.")
+    return _section(
+        "Means over each model's own tasks", table, "–: a task has no score; its reason is below."
+    )
 
 
 def _pbx(cells: pd.DataFrame) -> str:
@@ -182,13 +212,21 @@ def _by_sampler(cells: pd.DataFrame, sums: Callable[[pd.DataFrame], dict[str, An
 
 
 def _speed(cells: pd.DataFrame) -> str:
-    ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()] if "seconds" in cells else cells[:0]
+    ran = (
+        cells[(cells["status"] == "ok") & cells["seconds"].notna()]
+        if "seconds" in cells
+        else cells[:0]
+    )
     told = _rows_note(ran)
 
     def sums(group: pd.DataFrame) -> dict[str, Any]:
-        seconds, samples = group["seconds"].sum(), group["n"].sum()
+        seconds = group["seconds"].sum()
+        samples = group["n"].sum()
         forwards = {"NFE": "nfe"} | ({"rows": "rows"} if told else {})
-        counts = {head: (group[kind] * group["n"]).sum(min_count=len(group)) for head, kind in forwards.items()}
+        counts = {
+            head: (group[kind] * group["n"]).sum(min_count=len(group))
+            for head, kind in forwards.items()
+        }
         mark = "*" if group["shared_device"].any() else ""
         speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
         if seconds:
@@ -209,9 +247,10 @@ def _under_load(cells: pd.DataFrame) -> str:
     if table.empty:
         return ""
     note = (
-        "At once: rows decoded together, or requests sent together (`+x4`). First token and percentiles are means "
-        "over tasks of each cell's. Where an answer takes A / B + C seconds at B at a time (least squares), rates "
-        "stay about below the lines B / A and 1 / C of the roofline, which meet at B = A / C."
+        "At once: rows decoded together, or requests sent together (`+x4`). First token and"
+        " percentiles are means over tasks of each cell's. Where an answer takes A / B + C seconds"
+        " at B at a time (least squares), rates stay about below the lines B / A and 1 / C of the"
+        " roofline, which meet at B = A / C."
     )
     found = _items(md(line, 300) for line in bends(table))
     shown = _table(table.dropna(axis="columns", how="all"), significant=4)
@@ -230,8 +269,8 @@ def _shared_forwards(cells: pd.DataFrame) -> str:
         }
 
     note = (
-        "These cells shared forwards (`--share-forwards`) and have no time of their own. Estimated: all their forwards "
-        "× seconds per forward of the model on the task."
+        "These cells shared forwards (`--share-forwards`) and have no time of their own. Estimated:"
+        " all their forwards × seconds per forward of the model on the task."
     )
     return _section("Shared forwards", _by_sampler(ran, sums), note)
 
@@ -240,7 +279,9 @@ def _failures(cells: pd.DataFrame) -> list[str]:
     counts: dict[str, Counter[str]] = {}
     for record in real(cells).to_dict("records"):
         if isinstance(record.get("failures"), dict):
-            counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
+            counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(
+                record["failures"]
+            )
     return [
         f"{md(name)}: " + ", ".join(f"{md(kind)} {count}" for kind, count in kinds.most_common(20))
         for name, kinds in counts.items()
@@ -250,5 +291,11 @@ def _failures(cells: pd.DataFrame) -> list[str]:
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     rows = run_facts(cells, facts)
-    shown = {key: code(text, 2000, cell=True) if key == "command" else md(text, 2000) for key, text in rows.items()}
-    return _section("The run", "| | |\n|---|---|\n" + "\n".join(f"| {key} | {text} |" for key, text in shown.items()))
+    shown = {
+        key: code(text, 2000, cell=True) if key == "command" else md(text, 2000)
+        for key, text in rows.items()
+    }
+    return _section(
+        "The run",
+        "| | |\n|---|---|\n" + "\n".join(f"| {key} | {text} |" for key, text in shown.items()),
+    )

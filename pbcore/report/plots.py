@@ -1,5 +1,7 @@
-"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per category or task; and
-score over answers per second, the one axis on which models behind servers stand beside those that run here."""
+"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per
+category or task; and score over answers per second, the one axis on which models behind servers
+stand beside those that run here.
+"""
 
 import hashlib
 import re
@@ -14,7 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pbcore.analysis.order import family, natural, sorted_tasks
-from pbcore.analysis.tradeoff import ScoreInterval, beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.analysis.tradeoff import (
+    ScoreInterval,
+    beside_ceilings,
+    curves,
+    leading,
+    level_lines,
+    pareto,
+)
 from pbcore.report import style
 from pbcore.report.cells import elsewhere, real, silent
 from pbcore.report.looks import COLOURS, DASHES, FULL, looks, numbered
@@ -30,10 +39,12 @@ Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
 
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
-    """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per model, a column per
-    category) and `curves_<category>_<model>.png` (a panel per task), the latter two as far as `MOST_PANELS` panels go;
-    `speed.png`, a panel per category, if a model elsewhere was timed; `under_load.png` with cells at several numbers at
-    a time. Nothing and no folder without a cell to draw; dummies are left out."""
+    """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per
+    model, a column per category) and `curves_<category>_<model>.png` (a panel per task), the latter
+    two as far as `MOST_PANELS` panels go; `speed.png`, a panel per category, if a model elsewhere
+    was timed; `under_load.png` with cells at several numbers at a time. Nothing and no folder
+    without a cell to draw; dummies are left out.
+    """
     scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
     drawn = trade_off_figures(scored)
     timed = scored[scored[RATE] > 0]
@@ -49,8 +60,11 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
-    """File name → figure of score over tokens per step of scored cells; none unless one has tokens per step."""
-    any_speed, scored = silent(cells), cells[cells["tokens_per_step"] > 0]
+    """File name → figure of score over tokens per step of scored cells; none unless one has tokens
+    per step.
+    """
+    any_speed = silent(cells)
+    scored = cells[cells["tokens_per_step"] > 0]
     if scored.empty:
         return {}
 
@@ -69,28 +83,46 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
     _, whole = panel("", scored)
     drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
-        grid = [[panel(f"{model} · {kind}", parts[kind, model]) for kind in categories] for model in models]
+        grid = [
+            [panel(f"{model} · {kind}", parts[kind, model]) for kind in categories]
+            for model in models
+        ]
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
-        each = [panel(task.split("/", 1)[-1], part[part["task"] == task]) for task in sorted_tasks(part["task"])]
+        each = [
+            panel(task.split("/", 1)[-1], part[part["task"] == task])
+            for task in sorted_tasks(part["task"])
+        ]
         if len(each) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
-            drawn[name] = figure(_rows(each), "score (%)", style.label(f"{model}: {kind}"), families)
+            drawn[name] = figure(
+                _rows(each), "score (%)", style.label(f"{model}: {kind}"), families
+            )
     return drawn
 
 
 def mean_figure(cells: pd.DataFrame) -> Figure:
-    """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading curves of all models
-    with their intervals and ceilings, and each model's Pareto front as a broad band."""
+    """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading
+    curves of all models with their intervals and ceilings, and each model's Pareto front as a broad
+    band.
+    """
     table = beside_ceilings(curves(cells), cells)
     known = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
     leaders = leading(table, MOST_CURVES)
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
     for _, own in table.groupby("model", sort=False):
-        _front(axis, own, "tokens_per_step", color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
+        _front(
+            axis,
+            own,
+            "tokens_per_step",
+            color="#999999",
+            alpha=0.35,
+            linewidth=7,
+            solid_capstyle="round",
+        )
     curved = lines(table)
     for model, kind, line in curved:
         if (model, kind) in leaders:
@@ -98,48 +130,83 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
             look = style.drawn_as(known[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
             _curve(axis, line, label=style.label(name), **look)
     for name, ends in level_lines(cells).items():
-        _level(axis, ends, color="#777777", linestyle="--", label=style.label(f"{name} (any speed)"))
+        _level(
+            axis, ends, color="#777777", linestyle="--", label=style.label(f"{name} (any speed)")
+        )
     tasks = "–".join(map(str, sorted(set(table["tasks"]))))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, table["tokens_per_step"].max(), title)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
     notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < FULL).any() else []
-    notes += [f"{len(curved) - len(leaders)} more curves in the table"] if len(curved) > len(leaders) else []
+    notes += (
+        [f"{len(curved) - len(leaders)} more curves in the table"]
+        if len(curved) > len(leaders)
+        else []
+    )
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
     return drawn
 
 
-def figure(grid: Sequence[Sequence[Panel]], measure: str, title: str = "", families: Collection[str] = ()) -> Figure:
-    """A figure with one panel per (title, cells of a model), shared axes, and one legend below. `families` are
-    those of all figures of a run, in which each then has one look.
+def figure(
+    grid: Sequence[Sequence[Panel]], measure: str, title: str = "", families: Collection[str] = ()
+) -> Figure:
+    """A figure with one panel per (title, cells of a model), shared axes, and one legend below.
+    `families` are those of all figures of a run, in which each then has one look.
 
-    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed."""
+    Models that report no tokens per step are horizontal lines with their interval: their quality,
+    at any speed.
+    """
     flat = [one for row in grid for one in row]
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES
-    by_family = [{kind: line for _, kind, line in lines(_best(table) if best else table)} for table in tables]
+    by_family = [
+        {kind: line for _, kind, line in lines(_best(table) if best else table)} for table in tables
+    ]
     levels = [level_lines(cells) for _, cells in flat]
     here = sorted({kind for one in by_family for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
-    looked = {kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here}
+    looked = {
+        kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here
+    }
     for i, name in enumerate(dict.fromkeys(name for one in levels for name in one)):
-        looked[name] = {"color": COLOURS[-1 - i % 8], "linestyle": DASHES[1 + i % 3], "linewidth": 1.1}
+        looked[name] = {
+            "color": COLOURS[-1 - i % 8],
+            "linestyle": DASHES[1 + i % 3],
+            "linewidth": 1.1,
+        }
     shape = [len(row) for row in grid]
     keys = max(1, -(-len(looked) // (2 * max(shape))))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
-    x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < FULL).any() for table in tables) else ""
+    x += (
+        " · dotted: ceiling, the ideal model"
+        if any((table["ceiling"] < FULL).any() for table in tables)
+        else ""
+    )
     drawn, axes = style.panels(shape, keys, x, measure, title)
     top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
     for axis, (name, cells), one, level in zip(axes, flat, by_family, levels, strict=True):
         weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
         for weight, (kind, line) in zip(weights, one.items(), strict=True):
-            _curve(axis, line, alpha=0.95, **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight})
+            _curve(
+                axis,
+                line,
+                alpha=0.95,
+                **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight},
+            )
         _scales(axis, top, name)
         if cells.empty:
-            axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
+            axis.text(
+                0.5,
+                0.5,
+                "not measured",
+                transform=axis.transAxes,
+                ha="center",
+                fontsize=8,
+                color="#777",
+            )
         for key, ends in level.items():
             _level(axis, ends, **looked[key])
     style.legend(drawn, -(-len(looked) // keys), looks=looked)
@@ -147,24 +214,41 @@ def figure(grid: Sequence[Sequence[Panel]], measure: str, title: str = "", famil
 
 
 def speed_figure(cells: pd.DataFrame) -> Figure:
-    """Score over answers per second: a point per model and sampler, with its interval; a line along each model's Pareto
-    front. Hollow: a server's wall time, with several requests at once."""
+    """Score over answers per second: a point per model and sampler, with its interval; a line along
+    each model's Pareto front. Hollow: a server's wall time, with several requests at once.
+    """
     kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
-    models, behind = list(dict.fromkeys(cells["model"])), set(cells[elsewhere(cells)]["model"])
-    keys, x, y = -(-len(models) // 4), "answers per second", "mean score (%)"
+    models = list(dict.fromkeys(cells["model"]))
+    behind = set(cells[elsewhere(cells)]["model"])
+    keys = -(-len(models) // 4)
+    x = "answers per second"
+    y = "mean score (%)"
     drawn, axes = style.panels([len(kinds)], keys, x, y, sharex=False)
-    looked = {model: numbered(number % len(COLOURS)) | {"markersize": 4} for number, model in enumerate(models)}
+    looked = {
+        model: numbered(number % len(COLOURS)) | {"markersize": 4}
+        for number, model in enumerate(models)
+    }
     looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model, own in sorted(table.groupby("model"), key=lambda group: models.index(group[0])):
-            style.points(axis, own[RATE], own["score"], own["low"], own["high"], **looked[model], linestyle="")
+            style.points(
+                axis,
+                own[RATE],
+                own["score"],
+                own["low"],
+                own["high"],
+                **looked[model],
+                linestyle="",
+            )
             _front(axis, own, RATE, color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    named = {f"{model} (server)" if model in behind else model: look for model, look in looked.items()}
+    named = {
+        f"{model} (server)" if model in behind else model: look for model, look in looked.items()
+    }
     style.legend(drawn, min(4, len(models)), looks=named)
     return drawn
 
@@ -173,7 +257,9 @@ def _curve(axis: Axes, line: pd.DataFrame, **look: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
     rates = line["tokens_per_step"]
     style.points(axis, rates, line["score"], line["low"], line["high"], **look)
-    axis.plot(rates, line["ceiling"], ":", color=look["color"], marker="_", markersize=6, linewidth=0.9)
+    axis.plot(
+        rates, line["ceiling"], ":", color=look["color"], marker="_", markersize=6, linewidth=0.9
+    )
 
 
 def _front(axis: Axes, table: pd.DataFrame, rate: str, **look: Any) -> None:
@@ -199,10 +285,16 @@ def _scales(axis: Axes, top: float, title: str) -> None:
 
 
 def _best(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of a grid with many families: each policy's Pareto front, under the policy's name."""
+    """The table of a grid with many families: each policy's Pareto front, under the policy's
+    name.
+    """
     by_policy = table.assign(family=table["family"].str.split("+").str[0])
-    fastest_first = by_policy.sort_values(["tokens_per_step", "score"], ascending=False, kind="stable")
-    others = fastest_first.groupby("family")["score"].transform(lambda scores: scores.cummax().shift(fill_value=-1))
+    fastest_first = by_policy.sort_values(
+        ["tokens_per_step", "score"], ascending=False, kind="stable"
+    )
+    others = fastest_first.groupby("family")["score"].transform(
+        lambda scores: scores.cummax().shift(fill_value=-1)
+    )
     return fastest_first[fastest_first["score"] > others][::-1].sort_values("family", kind="stable")
 
 

@@ -1,4 +1,6 @@
-"""Commands that decode one sample of a finished run again: its cell by node id, under the run's own settings."""
+"""Commands that decode one sample of a finished run again: its cell by node id, under the run's own
+settings.
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -9,14 +11,20 @@ from pbcore.gates.judge import Rerun
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 
-STOCK = {"waiting_line": "waiting_line", "text_writing": "text_writing", "puzzle": "puzzles", "list_ops": "list_ops"}
+STOCK = {
+    "waiting_line": "waiting_line",
+    "text_writing": "text_writing",
+    "puzzle": "puzzles",
+    "list_ops": "list_ops",
+}
 _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 
 
 def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) -> Rerun:
-    """The command for a sample of one of these cells. `facts` are those of run.json; without settings there, the
-    options that the records keep. Cells are those in `benches/` of `folder`, where pytest is to be started, or else the
-    package's own."""
+    """The command for a sample of one of these cells. `facts` are those of run.json; without
+    settings there, the options that the records keep. Cells are those in `benches/` of `folder`,
+    where pytest is to be started, or else the package's own.
+    """
     cells = {entry.cell.id: entry.cell for entry in run}
 
     def command(cell_id: str, sample: int) -> str:
@@ -30,23 +38,32 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
 
 
 def cell_file(task: str) -> str:
-    """The name of the file with a task's cells, given the task's full name; categories without their own share one."""
+    """The name of the file with a task's cells, given the task's full name; categories without
+    their own share one.
+    """
     return f"test_{STOCK.get(task.split('/', 1)[0], 'own_tasks')}.py"
 
 
 def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
-    """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the package's own."""
+    """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the
+    package's own.
+    """
     here = Path(place) / cell_file(task)
-    return here if (folder / here).is_file() else Path(str(files("pbcore.benches") / cell_file(task)))
+    return (
+        here if (folder / here).is_file() else Path(str(files("pbcore.benches") / cell_file(task)))
+    )
 
 
 def _options(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as a command line has them: `--shots 0`, `--cot`, `--n 3,4,5`, `--tasks a.yaml --tasks b.yaml`."""
+    """Settings as a command line has them: `--shots 0`, `--cot`, `--n 3,4,5`, `--tasks a.yaml
+    --tasks b.yaml`.
+    """
     words: list[str] = []
     for name, value in settings.items():
         if name in _NO_OPTIONS or value is None or value is False or value == []:
             continue
-        flag, several = f"--{name.replace('_', '-')}", value if isinstance(value, list) else [value]
+        flag = f"--{name.replace('_', '-')}"
+        several = value if isinstance(value, list) else [value]
         if all(isinstance(one, int) for one in several):
             several = [",".join(map(str, several))]
         words += [flag] if value is True else [word for one in several for word in (flag, str(one))]

@@ -1,5 +1,6 @@
-"""The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and intervals; and
-figures with their data, a CSV beside each PNG."""
+"""The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and
+intervals; and figures with their data, a CSV beside each PNG.
+"""
 
 import csv
 import io
@@ -27,26 +28,36 @@ Row = dict[str, Any]  # a line of a CSV
 
 
 def label(text: str) -> str:
-    """Text for a figure: short, without control characters, and `$` as itself instead of a formula's beginning."""
+    """Text for a figure: short, without control characters, and `$` as itself instead of a
+    formula's beginning.
+    """
     return printable(text, 60).replace("$", r"\$")
 
 
 def panels(
     shape: Sequence[int], keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels in each row, and these panels, row by row: with shared axes, one label for all
-    x-axes and one for all y-axes, and room for a legend of `keys` rows below. Above a gap are tick labels."""
-    rows, columns = len(shape), max(shape)
-    head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * keys
-    width, height = PANEL[0] * columns + 0.4, PANEL[1] * rows + head + foot
+    """A figure with so many panels in each row, and these panels, row by row: with shared axes, one
+    label for all x-axes and one for all y-axes, and room for a legend of `keys` rows below. Above a
+    gap are tick labels.
+    """
+    rows = len(shape)
+    columns = max(shape)
+    head = 0.36 if title else 0.05
+    foot = 0.42 + 0.2 * keys
+    width = PANEL[0] * columns + 0.4
+    height = PANEL[1] * rows + head + foot
     figure = Figure(figsize=(width, height), dpi=150)
     axes = figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False)
     figure.supylabel(y, fontsize=9, x=0.01)
     figure.text(0.5, (foot - 0.3) / height, x, ha="center", fontsize=9)
     if title:
         figure.suptitle(title, fontsize=11, y=1 - 0.12 / height)
-    top, bottom = 1 - (head + 0.28) / height, (foot + 0.12) / height
-    figure.subplots_adjust(left=0.62 / width, right=0.985, top=top, bottom=bottom, wspace=0.08, hspace=0.24)
+    top = 1 - (head + 0.28) / height
+    bottom = (foot + 0.12) / height
+    figure.subplots_adjust(
+        left=0.62 / width, right=0.985, top=top, bottom=bottom, wspace=0.08, hspace=0.24
+    )
     for row, size in enumerate(shape):
         for column in range(size, columns):
             axes[row, column].set_visible(False)
@@ -54,24 +65,41 @@ def panels(
     return figure, [axis for row, size in zip(axes, shape, strict=True) for axis in row[:size]]
 
 
-def legend(figure: Figure, columns: int, size: float = 8, looks: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """One legend below of these names as lines with their looks, or else of what has a label in the figure's panels;
-    each name once."""
-    lines: list[tuple[Artist, str]] = [(Line2D([], [], **look), name) for name, look in (looks or {}).items()]
-    labelled = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
+def legend(
+    figure: Figure,
+    columns: int,
+    size: float = 8,
+    looks: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """One legend below of these names as lines with their looks, or else of what has a label in the
+    figure's panels; each name once.
+    """
+    lines: list[tuple[Artist, str]] = [
+        (Line2D([], [], **look), name) for name, look in (looks or {}).items()
+    ]
+    labelled = [
+        pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)
+    ]
     found: dict[str, Artist] = {}
     for handle, name in lines or labelled:
         found.setdefault(label(name), handle)
     if found:
         keys = list(found.values()), list(found)
-        figure.legend(*keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False)
+        figure.legend(
+            *keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False
+        )
 
 
 def drawn_as(look: Look) -> dict[str, Any]:
     """A look as matplotlib's keywords."""
     colour = COLOURS[look.colour]
     fill = "white" if look.hollow else colour
-    return {"color": colour, "marker": MARKERS[look.marker], "linestyle": DASHES[look.dash], "mfc": fill}
+    return {
+        "color": colour,
+        "marker": MARKERS[look.marker],
+        "linestyle": DASHES[look.dash],
+        "mfc": fill,
+    }
 
 
 def finish(axis: Axes, title: str) -> None:
@@ -96,11 +124,18 @@ def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def points(axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any) -> ErrorbarContainer:
+def points(
+    axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any
+) -> ErrorbarContainer:
     """Points with their intervals; an interval that isn't known has no bar."""
     middle, below, above = (np.asarray(values, dtype=float) for values in (y, low, high))
     spread = np.nan_to_num(np.clip(np.vstack([middle - below, above - middle]), 0, None))
-    return axis.errorbar(np.asarray(x, dtype=float), middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})
+    return axis.errorbar(
+        np.asarray(x, dtype=float),
+        middle,
+        yerr=spread,
+        **{"elinewidth": 0.8, "capsize": 1.8, **look},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +156,16 @@ class Drawing:
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> Path:
-    """Rows as CSV, the columns in order of appearance; floats with six digits, None empty. Makes the folder."""
+    """Rows as CSV, the columns in order of appearance; floats with six digits, None empty. Makes
+    the folder.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
-    table = csv.DictWriter(text, list(dict.fromkeys(column for row in rows for column in row)), lineterminator="\n")
+    table = csv.DictWriter(
+        text, list(dict.fromkeys(column for row in rows for column in row)), lineterminator="\n"
+    )
     table.writeheader()
-    table.writerows({key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+    table.writerows(
+        {key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows
+    )
     return write_atomic(path, text.getvalue())

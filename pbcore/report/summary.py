@@ -1,4 +1,6 @@
-"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind, errors."""
+"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind,
+errors.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,9 +18,12 @@ from pbcore.results.table_row import frame
 from pbcore.text import listed, name
 
 
-def summary(records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None) -> str:
-    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at the end what was
-    measured and found. Empty for no cells. `run`: the facts of run.json."""
+def summary(
+    records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None
+) -> str:
+    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at
+    the end what was measured and found. Empty for no cells. `run`: the facts of run.json.
+    """
     cells = list(records)
     if not cells:
         return ""
@@ -46,35 +51,45 @@ def _means(cells: pd.DataFrame) -> list[str]:
         for row in overview(whole)
     ]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["means over each model's own tasks: score in % [95 % interval], then tokens per step"] + [
-        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}}  {rate:>{wide[3]}}"
+    return [
+        "means over each model's own tasks: score in % [95 % interval], then tokens per step"
+    ] + [
+        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}} "
+        f" {rate:>{wide[3]}}"
         for model, sampler, score, rate, ends in rows
     ]
 
 
 def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
-    times, samples = [cell.seconds for cell in ran if cell.seconds is not None], sum(cell.n_samples for cell in ran)
-    untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
+    times = [cell.seconds for cell in ran if cell.seconds is not None]
+    samples = sum(cell.n_samples for cell in ran)
+    untimed = (
+        f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
+    )
     data = joined(cell.conditions.data_source or "unknown" for cell in cells)
     lines = [
-        f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of decoding{untimed}; "
-        f"data: {data}"
+        f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of"
+        f" decoding{untimed}; data: {data}"
     ]
     if asked := sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in ran):
         computed = sum(cell.forwards_computed or 0 for cell in ran)
         seconds = sum(cell.seconds_estimated or 0 for cell in ran)
         lines.append(
-            f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without sharing about "
-            f"{seconds:,.0f} s (estimated: forwards × seconds per forward)"
+            f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without"
+            f" sharing about {seconds:,.0f} s (estimated: forwards × seconds per forward)"
         )
     if dummies := {cell.model for cell in cells if cell.conditions.dummy}:
         lines.append(f"left out of the tables (random weights, for timing only): {joined(dummies)}")
-    if remote := {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}:
+    if remote := {
+        cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")
+    }:
         lines.append(f"code that came with the checkpoint was run: {joined(remote)}")
     if late := sum(cell.text_after_eos or 0 for cell in ran):
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
-        scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
+        scored = (
+            "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
+        )
         lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
     lines += [line for _, told in served_sections(table[table["status"] == "ok"]) for line in told]
     if any(cell.conditions.shared_device for cell in ran):
@@ -83,7 +98,9 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
 
 
 def _failures(cells: list[CellRecord]) -> list[str]:
-    counts = sum((Counter(cell.failures) for cell in cells if not cell.conditions.dummy), Counter[str]())
+    counts = sum(
+        (Counter(cell.failures) for cell in cells if not cell.conditions.dummy), Counter[str]()
+    )
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))
     return [f"wrong answers by kind: {kinds}"] if kinds else []
 
@@ -93,8 +110,13 @@ def _errors(cells: list[CellRecord]) -> list[str]:
     failed = [cell for cell in cells if cell.status != "ok"]
     alike: dict[str, list[str]] = {}
     for cell in failed:
-        alike.setdefault(first_line(cell.error or "no cause recorded", 320), []).append(printable(cell.id))
+        alike.setdefault(first_line(cell.error or "no cause recorded", 320), []).append(
+            printable(cell.id)
+        )
     causes = [
-        f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}" for cause, ids in alike.items()
+        f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}"
+        for cause, ids in alike.items()
     ]
-    return [f"{counted(len(failed), 'cell')} could not be run:", *listed(causes, 10)] if failed else []
+    return (
+        [f"{counted(len(failed), 'cell')} could not be run:", *listed(causes, 10)] if failed else []
+    )

@@ -1,5 +1,6 @@
-"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens
-per step."""
+"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score,
+interval and tokens per step.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,16 @@ import pandas as pd
 
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import NONE, ROWS_NOTE, elsewhere, interval, or_dash, prompts_note, rows_differ, samples_a_cell
+from pbcore.report.cells import (
+    NONE,
+    ROWS_NOTE,
+    elsewhere,
+    interval,
+    or_dash,
+    prompts_note,
+    rows_differ,
+    samples_a_cell,
+)
 from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
 from pbcore.text import NAME, code, md, name
 
@@ -19,8 +29,10 @@ HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sampler of one model: a row of its scope per task (scores and interval in %; status `absent` where it was not
-    run), and the plain means over all tasks (None unless every task has a value)."""
+    """One sampler of one model: a row of its scope per task (scores and interval in %; status
+    `absent` where it was not run), and the plain means over all tasks (None unless every task has a
+    value).
+    """
 
     model: str
     sampler: str
@@ -40,8 +52,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes that explain its marks. `rates`: those of HEADS that it shows,
-    per row only where some cell forwarded more rows than its calls."""
+    """One category's trade-off table with the footnotes that explain its marks. `rates`: those of
+    HEADS that it shows, per row only where some cell forwarded more rows than its calls.
+    """
 
     title: str
     tasks: tuple[str, ...]
@@ -63,18 +76,23 @@ def with_interval(cell: Row, places: int = 0) -> str:
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
-    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left
-    out."""
+    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed
+    only) are left out.
+    """
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
 def terminal(table: Table, width: int = 100) -> str:
-    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
+    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue
+    in another part.
 
-    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
-    forwards what-if rows, a third its tokens per row."""
+    A sampler's line has its scores. If its tokens per step differ between tasks, a second line
+    shows them; where it forwards what-if rows, a third its tokens per row.
+    """
     header = [*(name(short(task)) for task in table.tasks), "mean", *table.rates.values()]
-    rows = [(line, label, texts) for line in table.lines for label, texts in _text_rows(line, table)]
+    rows = [
+        (line, label, texts) for line in table.lines for label, texts in _text_rows(line, table)
+    ]
     first = max((len(label) for _, label, _ in rows), default=0)
     columns = [_column(title, [texts[i] for _, _, texts in rows]) for i, title in enumerate(header)]
     out = [table.title]
@@ -85,12 +103,16 @@ def terminal(table: Table, width: int = 100) -> str:
             if line.model != previous:
                 out.append(name(line.model))
                 previous = line.model
-            out.append(f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip())
+            out.append(
+                f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip()
+            )
     return "\n".join([*out, *(f"  {printable(note, 400)}" for note in table.notes)])
 
 
 def _column(title: str, texts: list[str]) -> list[str]:
-    """A column of one width, its title first: scores end in the same place, and their intervals follow."""
+    """A column of one width, its title first: scores end in the same place, and their intervals
+    follow.
+    """
     pairs = [text.partition(" ") for text in texts]
     if not any(space for _, space, _ in pairs):
         width = max(map(len, (title, *texts)))
@@ -102,7 +124,9 @@ def _column(title: str, texts: list[str]) -> list[str]:
 
 
 def parts_within(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
+    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by
+    itself.
+    """
     parts: list[list[int]] = [[]]
     used = 0
     for column, width in enumerate(widths):
@@ -112,13 +136,17 @@ def parts_within(widths: list[int], room: int) -> list[list[int]]:
         parts[-1].append(column)
         used += width + 1
     size = -(-len(widths) // len(parts))
-    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
+    even = [
+        list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)
+    ]
     fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
     return even if fits else parts
 
 
 def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
-    """A line's label and texts for the terminal, and further rows with the rates of tasks where they differ."""
+    """A line's label and texts for the terminal, and further rows with the rates of tasks where
+    they differ.
+    """
     scores = [*map(with_interval, line.cells), mark(line.mean, 1)]
     rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.rates)])]
     shown: list[list[float | None]] = []
@@ -132,16 +160,29 @@ def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one. If every row has
-    one rate for all its tasks, the rate gets its own column; else entries are `100 at 4.4`."""
+    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one.
+    If every row has one rate for all its tasks, the rate gets its own column; else entries are `100
+    at 4.4`.
+    """
     tasks = [md(short(task), NAME) for task in table.tasks]
     heads = [*tasks, "mean"]
     rows = [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
     if all(line.uniform for line in table.lines):
         heads += table.rates.values()
-        rows = [[*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.rates)] for line in table.lines]
-    bounds = [[interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines]
-    intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, tasks, bounds), "", "</details>"]
+        rows = [
+            [*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.rates)]
+            for line in table.lines
+        ]
+    bounds = [
+        [interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines
+    ]
+    intervals = [
+        "<details><summary>95 % intervals</summary>",
+        "",
+        *_markdown(table, tasks, bounds),
+        "",
+        "</details>",
+    ]
     notes = [f"{md(note, 400)}  " for note in table.notes]
     return "\n".join([*_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
 
@@ -159,13 +200,17 @@ def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str
     """A header and rows beside the names of models and samplers."""
     lines = ["| model | sampler | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(heads)]
     return lines + [
-        f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | " + " | ".join(row) + " |"
+        f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | "
+        + " | ".join(row)
+        + " |"
         for line, row in zip(table.lines, rows, strict=True)
     ]
 
 
 def _table(scope: Scope) -> Table:
-    cells, tasks, lines = scope.cells, scope.tasks, []
+    cells = scope.cells
+    tasks = scope.tasks
+    lines = []
     for model, sampler, group in by_sampler(scope.records):
         row = tuple(by_task(group, tasks).values())
         means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
@@ -173,7 +218,9 @@ def _table(scope: Scope) -> Table:
     rates = HEADS if rows_differ(cells) else {"tokens_per_step": HEADS["tokens_per_step"]}
     told = f"tokens per step{' / per row' if len(rates) > 1 else ''}"
     samples = samples_a_cell(cells)
-    title = f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
+    title = (
+        f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
+    )
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
 
 
@@ -190,8 +237,15 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if NOT_RUN in marks:
-        notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
-    silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
+        notes.append(
+            f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a"
+            " score"
+        )
+    silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")][
+        "model"
+    ]
     if len(silent):
-        notes.append(f"{NONE} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
+        notes.append(
+            f"{NONE} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}"
+        )
     return [*notes, *[ROWS_NOTE] * rows_differ(cells), *prompts_note(cells)]

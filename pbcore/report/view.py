@@ -18,11 +18,14 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.printable import counted
 
-# What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is there at once.
+# What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
+# there at once.
 
 FILE = "report.html"
 HOST = "127.0.0.1"
-Cell = Callable[[int], str | None]  # number of a cell on the page → its answers as JSON; None for no such cell
+Cell = Callable[
+    [int], str | None
+]  # number of a cell on the page → its answers as JSON; None for no such cell
 _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
 _DATA = re.compile(r'<script type="application/json" id="page">(.*?)</script>', re.DOTALL)
 _PART = re.compile(r'<script type="application/json" id="s\d+">.*?</script>\n?', re.DOTALL)
@@ -30,12 +33,18 @@ _SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command; it sets `run` to a function of the parsed arguments that returns the exit status."""
+    """Adds the command; it sets `run` to a function of the parsed arguments that returns the exit
+    status.
+    """
     view = subparsers.add_parser("view", help="open the page of a run in a browser")
     about = "run directories; several stand side by side (default: the latest in reports/)"
     view.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
-    view.add_argument("--port", type=int, default=0, help="port of the local server (default: a free one)")
-    view.add_argument("--no-open", action="store_true", help="print the address, don't start a browser")
+    view.add_argument(
+        "--port", type=int, default=0, help="port of the local server (default: a free one)"
+    )
+    view.add_argument(
+        "--no-open", action="store_true", help="print the address, don't start a browser"
+    )
     view.set_defaults(run=run_view)
 
 
@@ -83,26 +92,41 @@ def _tell_size(runs: Sequence[Path]) -> None:
 
 
 def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
-    """A server of one page for these runs, on this machine alone; the page asks it for the answers of a cell. A run's
-    own report.html is served as it is, if it names all cells of the run. Raises the errors of `results.load`, and
-    InputError for a port that can't be had."""
+    """A server of one page for these runs, on this machine alone; the page asks it for the answers
+    of a cell. A run's own report.html is served as it is, if it names all cells of the run. Raises
+    the errors of `results.load`, and InputError for a port that can't be had.
+    """
     page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
     try:
         server = ThreadingHTTPServer((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
-        raise InputError(f"--port {port} can't be used ({error}); leave it out for a free one") from error
-    threading.Thread(target=cell, args=(0,), daemon=True).start()  # imports what the first question needs
+        raise InputError(
+            f"--port {port} can't be used ({error}); leave it out for a free one"
+        ) from error
+    threading.Thread(
+        target=cell, args=(0,), daemon=True
+    ).start()  # imports what the first question needs
     return server
 
 
 def _kept(run: Path) -> tuple[str, Cell] | None:
-    """The run's report.html without its answers, and what reads a cell's file when it is asked for. None if the page is
-    missing or names other cells than the run has."""
-    file, folder = run / FILE, run / "cells"
-    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() and folder.is_dir() else ""
+    """The run's report.html without its answers, and what reads a cell's file when it is asked for.
+    None if the page is missing or names other cells than the run has.
+    """
+    file = run / FILE
+    folder = run / "cells"
+    text = (
+        file.read_text(encoding="utf-8", errors="replace")
+        if file.exists() and folder.is_dir()
+        else ""
+    )
     try:
         data = _DATA.search(text)
-        named = [(str(one["id"]), str(one["model"])) for one in json.loads(data[1])["cells"]] if data else []
+        named = (
+            [(str(one["id"]), str(one["model"])) for one in json.loads(data[1])["cells"]]
+            if data
+            else []
+        )
     except (ValueError, KeyError, TypeError):
         return None
     if not named or len(named) != len(list(folder.glob("*.json"))):
@@ -148,7 +172,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers for the page and its cells, to requests that name this machine as their host."""
 
     def __init__(self, page: str, cell: Cell, *args: object) -> None:
-        self._page, self._cell = page, cell
+        self._page = page
+        self._cell = cell
         super().__init__(*args)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
@@ -156,7 +181,11 @@ class Handler(BaseHTTPRequestHandler):
         port = self.server.server_port
         cell = _SAMPLES.fullmatch(self.path)
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-            self._reply(403, "text/plain", "asked for under another name; another site's page may have asked")
+            self._reply(
+                403,
+                "text/plain",
+                "asked for under another name; another site's page may have asked",
+            )
         elif self.path == "/":
             self._reply(200, "text/html", self._page)
         elif cell and (answers := self._cell(int(cell[1]))) is not None:

@@ -7,9 +7,11 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
     …
     }}
 
-Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as
-numbers with four decimals, forwards (summed over seeds) and rows, where they aren't the forwards, run-length encoded
-(`16x100 15x8`: sixteen a hundred times, then fifteen eight times)."""
+Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and
+means over seeds as numbers with four decimals, forwards (summed over seeds) and rows, where they
+aren't the forwards, run-length encoded (`16x100 15x8`: sixteen a hundred times, then fifteen eight
+times).
+"""
 
 import json
 import re
@@ -32,7 +34,9 @@ from pbcore.results.rundir import StoredCell, write_atomic
 from pbcore.theory.accuracy import Share
 
 SCHEMA = 1  # of baseline files; records have their own
-MOST = 1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
+MOST = (
+    1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
+)
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "adapter")
@@ -40,9 +44,10 @@ IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and `rows`: forwards and
-    canvases forwarded per index, summed over seeds. `official_text`: the scores include text after the first EOS;
-    `whole_cot`: they are of answers with their steps."""
+    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and
+    `rows`: forwards and canvases forwarded per index, summed over seeds. `official_text`: the
+    scores include text after the first EOS; `whole_cot`: they are of answers with their steps.
+    """
 
     id: str
     model: str
@@ -60,8 +65,12 @@ class BaselineCell:
     tokens_per_step: float | None
     official_text: bool = False
     whole_cot: bool = False
-    rows: tuple[int, ...] = ()  # empty where all are the forwards, and in files from before rows were counted
-    stored: StoredCell | None = field(default=None, compare=False, repr=False)  # the cell, if it comes from a run
+    rows: tuple[
+        int, ...
+    ] = ()  # empty where all are the forwards, and in files from before rows were counted
+    stored: StoredCell | None = field(
+        default=None, compare=False, repr=False
+    )  # the cell, if it comes from a run
 
     @property
     def forwarded(self) -> tuple[int, ...]:
@@ -82,22 +91,35 @@ class BaselineCell:
 
 def baseline_cell(stored: StoredCell) -> BaselineCell:
     """A finished cell as a baseline row. Scores missing in any sample are left out."""
-    cell, answers = stored.cell, by_index(stored.samples)
-    conditions, info = cell.conditions, cell.conditions.model_info or {}
-    names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
+    cell = stored.cell
+    answers = by_index(stored.samples)
+    conditions = cell.conditions
+    info = cell.conditions.model_info or {}
+    names = [
+        name
+        for name in sorted(cell.scores)
+        if all(name in sample.scores for sample in stored.samples)
+    ]
     counted = [[one for one in same if one.nfe is not None] for same in answers.values()]
-    told = counted if all(counted) else []  # a sample without a count: the model doesn't report its forwards
+    told = (
+        counted if all(counted) else []
+    )  # a sample without a count: the model doesn't report its forwards
     nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
     rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
     return BaselineCell(
-        **{name: getattr(cell, name) for name in ("id", "model", "task", "sampler", "length", "headline")},
+        **{
+            name: getattr(cell, name)
+            for name in ("id", "model", "task", "sampler", "length", "headline")
+        },
         seeds=tuple(conditions.seeds),
         dtype=conditions.dtype or "",
         data_hash=conditions.data_hash or "",
         model_identity={name: str(info[name]) for name in IDENTITY if info.get(name) is not None},
         indices=tuple(answers),
         scores={
-            name: tuple(round(fmean(one.scores[name] for one in same), 4) for same in answers.values())
+            name: tuple(
+                round(fmean(one.scores[name] for one in same), 4) for same in answers.values()
+            )
             for name in names
         },
         nfe=nfe,
@@ -109,30 +131,49 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     )
 
 
-def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapping[str, BaselineCell]:
+def rows_by_id(
+    cells: Sequence[StoredCell] | Mapping[str, BaselineCell],
+) -> Mapping[str, BaselineCell]:
     """id → row of cells, failed ones too; rows as they are."""
-    return cells if isinstance(cells, Mapping) else {entry.cell.id: baseline_cell(entry) for entry in cells}
+    return (
+        cells
+        if isinstance(cells, Mapping)
+        else {entry.cell.id: baseline_cell(entry) for entry in cells}
+    )
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells that the baseline
-    lacks would pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells
+    that the baseline lacks would pass in later runs without being judged.
+    """
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
-        raise InputError(f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}")
-    lines = [f"{json.dumps(e.cell.id)}: {dump_json(dict(sorted(_packed(baseline_cell(e)).items())))}" for e in entries]
-    return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
+        raise InputError(
+            "no baseline written:"
+            f" {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
+        )
+    lines = [
+        f"{json.dumps(e.cell.id)}: {dump_json(dict(sorted(_packed(baseline_cell(e)).items())))}"
+        for e in entries
+    ]
+    return write_atomic(
+        Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n"
+    )
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, if it is missing,
-    empty, damaged or of another schema, and for a run without a finished cell; the errors of `load_stored`."""
+    """id → row, from a baseline file or a run directory. Raises LoadError, which names the file, if
+    it is missing, empty, damaged or of another schema, and for a run without a finished cell; the
+    errors of `load_stored`.
+    """
     source = Path(path)
     if source.is_dir():
         return run_rows(load_stored(source, refuse), source)
     if not source.exists():
-        raise LoadError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
+        raise LoadError(
+            f"no baseline at {source}; give a run directory or a file written by --update-baseline"
+        )
     try:
         data = read_json(source)
     except LoadError as error:
@@ -142,28 +183,47 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
         told = f"has schema {shown(data['schema'])}, this version reads {SCHEMA}"
     elif not isinstance(data["cells"], dict) or not data["cells"]:
-        told = f"has {shown(data['cells'])} as cells, which should be a mapping from ids to rows, at least one"
+        told = (
+            f"has {shown(data['cells'])} as cells, which should be a mapping from ids to rows, at"
+            " least one"
+        )
     else:
         rows = data["cells"].items()
-        return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows}
+        return {
+            name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows
+        }
     raise LoadError(f"{source} {told}; give one written by --update-baseline")
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
     cell = BaselineCell(id=name, **_row(row, where))
-    columns = {**cell.scores, **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column}}
-    differing = [printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)]
+    columns = {
+        **cell.scores,
+        **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column},
+    }
+    differing = [
+        printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)
+    ]
     if differing:
-        raise LoadError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")
+        raise LoadError(
+            f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}"
+        )
     return cell
 
 
 def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
-    """id → row of the finished cells of a run that was read from `source`. Raises LoadError if it has none."""
-    cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok" and entry.samples}
+    """id → row of the finished cells of a run that was read from `source`. Raises LoadError if it
+    has none.
+    """
+    cells = {
+        entry.cell.id: baseline_cell(entry)
+        for entry in stored
+        if entry.cell.status == "ok" and entry.samples
+    }
     if not cells:
         raise LoadError(
-            f"{source} has no finished cell with samples; give a finished run (results.json alone has no samples)"
+            f"{source} has no finished cell with samples; give a finished run (results.json alone"
+            " has no samples)"
         )
     return cells
 
@@ -175,7 +235,9 @@ def pack_runs(values: Sequence[int]) -> str:
 
 
 def unpack_runs(text: str) -> tuple[int, ...]:
-    """The inverse of `pack_runs`. Raises ValueError for other text, and for more than `MOST` values."""
+    """The inverse of `pack_runs`. Raises ValueError for other text, and for more than `MOST`
+    values.
+    """
     values: list[int] = []
     for part in text.split(" ") if text else []:
         run = _RUN.fullmatch(part)
@@ -201,7 +263,11 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
             for name, values in cell.scores.items()
         },
     }
-    return {name: row[name] for name in row if row[name] or name not in ("official_text", "whole_cot", "rows")}
+    return {
+        name: row[name]
+        for name in row
+        if row[name] or name not in ("official_text", "whole_cot", "rows")
+    }
 
 
 def _row_type() -> Any:
@@ -232,7 +298,11 @@ def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:
         if match is None or int(match[1]) >= MOST:
             raise ValueError(f"it should be a range such as 0-99, below {MOST:,}")
         return tuple(range(int(match[1]) + 1))
-    if not packed or len(packed) > MOST or any(first >= second for first, second in pairwise(packed)):
+    if (
+        not packed
+        or len(packed) > MOST
+        or any(first >= second for first, second in pairwise(packed))
+    ):
         raise ValueError(f"it should be 1 to {MOST:,} ascending numbers")
     return tuple(packed)
 

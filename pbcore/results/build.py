@@ -1,4 +1,6 @@
-"""From decoded answers and their scores to a cell's record, and the check that a record's aggregates are theirs."""
+"""From decoded answers and their scores to a cell's record, and the check that a record's
+aggregates are theirs.
+"""
 
 from __future__ import annotations
 
@@ -40,24 +42,29 @@ def build_cell(
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
-    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
-    are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`); `indices` the
-    samples' numbers (default 0, 1, …); `seeds` the seed of each answer (default 0), with each sample at most once per
-    seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
-    are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
-    missing without a reason."""
+    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline,
+    conditions). `rounds` are the seconds of each timed decoding of all samples (none if `absent`
+    says why under `seconds`); `indices` the samples' numbers (default 0, 1, …); `seeds` the seed of
+    each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were
+    not measured at all to the reason; `pieces` gives a token's text, if tokens are to be recorded.
+    Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
+    missing without a reason.
+    """
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)
     if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
         raise ValueError(
-            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices, {len(draws)} "
-            "seeds; give one each, at least one"
+            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)}"
+            f" indices, {len(draws)} seeds; give one each, at least one"
         )
     if not rounds and "seconds" not in (absent or {}):
         raise ValueError(
-            f"cell {facts.id}: no round was timed; give the seconds of at least one, or why there are none"
+            f"cell {facts.id}: no round was timed; give the seconds of at least one, or why there"
+            " are none"
         )
-    samples = [sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)]
+    samples = [
+        sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)
+    ]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
     counted = forward_rates(facts.id, samples)
@@ -65,7 +72,9 @@ def build_cell(
         missing.setdefault("nfe", "the model does not report its number of forwards")
     late = [answer.official_text is not None or answer.text_after_eos for answer in answers]
     if None in late:
-        missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
+        missing.setdefault(
+            "text_after_eos", "the model does not tell what follows an answer's first EOS"
+        )
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
@@ -83,12 +92,16 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
-    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
+    """A cell's record and samples with the scores of a later scoring of the same answers, in their
+    order. Raises ValueError if the lengths differ, or a score of a sample is missing without a
+    reason.
+    """
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
-    missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
+    missing = {
+        name: why for name, why in cell.absent.items() if name not in before
+    } | absent_metrics(scored)
     scores = _scores(cell.id, again, missing)
     return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
 
@@ -100,10 +113,15 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 
 
 def sample_record(
-    index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
+    index: int,
+    answer: Generation,
+    scored: Scored,
+    seed: int = 0,
+    pieces: Callable[[int], str] | None = None,
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
-    as neither canvas nor answer tokens, as they were not decoded."""
+    """One sample's record; with its tokens if `pieces` gives their texts. Given positions
+    (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
+    """
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
     unknown = told or (answer.answer_tokens is None and not answer.token_ids)
@@ -113,8 +131,18 @@ def sample_record(
         text=answer.text,
         nfe=nfe,
         rows=None if nfe is None else answer.rows or nfe,
-        canvas_tokens=None if unknown else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
-        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
+        canvas_tokens=(
+            None
+            if unknown
+            else sum(step >= 0 for step in steps)
+            if steps
+            else len(answer.token_ids)
+        ),
+        answer_tokens=(
+            sum(step >= 0 for step in steps[: answer.answer_tokens])
+            if steps
+            else answer.answer_tokens
+        ),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
@@ -147,14 +175,17 @@ def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dic
 
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
-    """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves (`stop`) or at their
-    limit (`length`), how many had which `max_new_tokens`, and the mean forwards of the model that drafted; empty for
-    other models."""
+    """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves
+    (`stop`) or at their limit (`length`), how many had which `max_new_tokens`, and the mean
+    forwards of the model that drafted; empty for other models.
+    """
     told = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
     counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
     found: dict[str, Any] = {
-        key: {str(value): number for value, number in sorted(of.items())} for key, of in counts.items() if of
+        key: {str(value): number for value, number in sorted(of.items())}
+        for key, of in counts.items()
+        if of
     }
     drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
     return found | ({"draft_forwards": sum(drafted) / len(told)} if drafted else {})
@@ -163,13 +194,16 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
     (place, count), *_ = Counter(sample.place for sample in samples).most_common(1)
     if count > 1:
-        raise ValueError(f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each")
+        raise ValueError(
+            f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each"
+        )
     seeds_of = {index: [one.seed for one in same] for index, same in by_index(samples).items()}
     first, expected = next(iter(seeds_of.items()))
     for index, seeds in seeds_of.items():
         if seeds != expected:
             raise ValueError(
-                f"cell {cell_id}: sample {first} has seeds {expected}, sample {index} {seeds}; give all the same"
+                f"cell {cell_id}: sample {first} has seeds {expected}, sample {index} {seeds}; give"
+                " all the same"
             )
 
 
@@ -183,7 +217,9 @@ def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
 
 
 def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
-    """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
+    """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list
+    of kinds.
+    """
     counts: Counter[str] = Counter()
     for result in scored:
         kinds: Any = result.details.get("failure") or []
@@ -192,27 +228,45 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
 
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and tokens per forward (both
-    summed over samples first); empty if the model doesn't report its forwards."""
+    """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and
+    tokens per forward (both summed over samples first); empty if the model doesn't report its
+    forwards.
+    """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
         return {}
     if len(forwards) < len(samples):
         index = next(sample.index for sample in samples if sample.nfe is None)
-        raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
-    rows = [nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)]
-    known = {name: _of_all(samples, name) for name in ("canvas_tokens", "answer_tokens", "prefill", "store")}
-    canvases, tokens = known["canvas_tokens"], known["answer_tokens"]
+        raise ValueError(
+            f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one"
+            " forward"
+        )
+    rows = [
+        nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)
+    ]
+    known = {
+        name: _of_all(samples, name)
+        for name in ("canvas_tokens", "answer_tokens", "prefill", "store")
+    }
+    canvases = known["canvas_tokens"]
+    tokens = known["answer_tokens"]
 
     def mean_rate(counts: Sequence[int]) -> float | None:
-        rates = [canvas / count for canvas, count in zip(canvases, counts, strict=True)] if canvases else []
+        rates = (
+            [canvas / count for canvas, count in zip(canvases, counts, strict=True)]
+            if canvases
+            else []
+        )
         return sum(rates) / len(rates) if rates else None
 
     return {
         "nfe_mean": sum(forwards) / len(forwards),
         "nfe_median": float(median(forwards)),
         "nfe_max": max(forwards),
-        **{f"{name}_mean": fmean(known[name]) if known[name] else None for name in ("prefill", "store")},
+        **{
+            f"{name}_mean": fmean(known[name]) if known[name] else None
+            for name in ("prefill", "store")
+        },
         "rows_mean": sum(rows) / len(rows),
         "tokens_per_step": mean_rate(forwards),
         "tokens_per_row": mean_rate(rows),
@@ -229,7 +283,8 @@ def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:
 def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
     if not rounds:
         return {}
-    seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
+    seconds = float(median(rounds))
+    tokens = _of_all(samples, "answer_tokens")
     times: dict[str, Any] = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
     if seconds > 0:
         times["samples_per_second"] = len(samples) / seconds
@@ -237,14 +292,19 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     return times
 
 
-def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
+def _scores(
+    cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]
+) -> dict[str, Score]:
+    """Every score's mean over samples: answers of several seeds are averaged first, not counted as
+    more samples.
+    """
     scores: dict[str, Score] = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.scores):
         missing = sum(name not in sample.scores for sample in samples)
         if missing and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {missing} of {len(samples)} samples and no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {missing} of {len(samples)} samples and"
+                " no reason is given"
             )
         scores[name] = score_of(name, _means(name, samples))
     return scores
@@ -257,29 +317,41 @@ def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
-    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
-    from what its samples give. Intervals are not computed again."""
+    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an
+    evaluated cell differs from what its samples give. Intervals are not computed again.
+    """
     try:
         aggregates = list(_aggregates(cell, samples))
     except (ValueError, TypeError, ZeroDivisionError) as error:
-        raise LoadError(f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})") from error
+        raise LoadError(
+            f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})"
+        ) from error
     for name, told, computed in aggregates:
         numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
-        if told != computed and not (numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)):
-            values = [f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120) for one in (told, computed)]
+        if told != computed and not (
+            numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        ):
+            values = [
+                f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120)
+                for one in (told, computed)
+            ]
             raise LoadError(
-                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give {values[1]}: "
-                "edited or damaged"
+                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give"
+                f" {values[1]}: edited or damaged"
             )
 
 
-def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
+def _aggregates(
+    cell: CellRecord, samples: Sequence[SampleRecord]
+) -> Iterator[tuple[str, Any, Any]]:
     """(field, what the record says, what the samples give)."""
     for name, score in cell.scores.items():
         means = _means(name, samples)
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     for name, value in forward_rates(cell.id, samples).items():
-        if (told := getattr(cell, name)) is not None:  # records written before there was such a field have none
+        if (
+            told := getattr(cell, name)
+        ) is not None:  # records written before there was such a field have none
             yield name, told, value
     yield "failures", cell.failures, failure_counts(samples)

@@ -1,5 +1,6 @@
-"""JSON of results: values that are written as exact builtin types, and strict validation of what may be edited, cut or
-damaged, whose one-line errors name the place and what is allowed."""
+"""JSON of results: values that are written as exact builtin types, and strict validation of what
+may be edited, cut or damaged, whose one-line errors name the place and what is allowed.
+"""
 
 import json
 import math
@@ -25,15 +26,21 @@ class LoadError(InputError):
 
 
 class NewerSchemaError(LoadError):
-    """Results of a schema that this version doesn't know. They are whole: nothing sets them aside."""
+    """Results of a schema that this version doesn't know. They are whole: nothing sets them
+    aside.
+    """
 
 
 def read_utf8(path: Path) -> str:
-    """A file's text with its own line ends. Raises LoadError unless it is UTF-8, OSError if it can't be read."""
+    """A file's text with its own line ends. Raises LoadError unless it is UTF-8, OSError if it
+    can't be read.
+    """
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise LoadError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
 
 
 def read_json(path: Path) -> Any:
@@ -42,18 +49,28 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
-    numbers and without keys that are there twice."""
+    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid
+    JSON with finite numbers and without keys that are there twice.
+    """
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            twice.append((found, next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)))
+            twice.append(
+                (
+                    found,
+                    next(
+                        key for key, count in Counter(key for key, _ in pairs).items() if count > 1
+                    ),
+                )
+            )
         return found
 
     try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=once)
+        value = json.loads(
+            text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=once
+        )
     except RecursionError as error:
         raise LoadError(f"{where} can't be read: its lists or mappings nest too deeply") from error
     except ValueError as error:
@@ -61,7 +78,8 @@ def parse_json(text: str, where: str) -> Any:
     if twice:
         mapping, key = twice[-1]  # the last that ended: nothing around it replaced it
         raise LoadError(
-            f"{where}: {_place(value, mapping, key)} is there twice, as a merge can leave it; delete one of the two"
+            f"{where}: {_place(value, mapping, key)} is there twice, as a merge can leave it;"
+            " delete one of the two"
         )
     return value
 
@@ -80,8 +98,17 @@ def _place(value: Any, wanted: dict[str, Any], key: str) -> str:
                 return f"cell {printable(key)}"
             field = f"field {printable('.'.join((*path, key)), 120)}"
             return f"cell {printable(cell)}: {field}" if cell else field
-        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-        todo += [(one, name, ()) if _is_cell(name := str(at)) else (one, cell, (*path, name)) for at, one in items]
+        items = (
+            part.items()
+            if isinstance(part, dict)
+            else enumerate(part)
+            if isinstance(part, list)
+            else ()
+        )
+        todo += [
+            (one, name, ()) if _is_cell(name := str(at)) else (one, cell, (*path, name))
+            for at, one in items
+        ]
     raise AssertionError("the mapping is not in the value")
 
 
@@ -90,7 +117,9 @@ def _is_cell(key: str) -> bool:
 
 
 def json_lines(path: Path) -> list[tuple[str, Any]]:
-    """(place, value) of every line that isn't blank. They end at `\\n` only: JSON texts may hold U+2028 and U+0085."""
+    """(place, value) of every line that isn't blank. They end at `\\n` only: JSON texts may hold
+    U+2028 and U+0085.
+    """
     lines = enumerate(read_utf8(path).split("\n"), 1)
     places = [(f"{path}, line {number}", line) for number, line in lines if line.strip()]
     return [(place, parse_json(line, place)) for place, line in places]
@@ -101,7 +130,9 @@ def _field(problem: Any) -> str:
 
 
 def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
-    """`data` if it is a mapping of the known schema. Raises LoadError, NewerSchemaError for a later schema."""
+    """`data` if it is a mapping of the known schema. Raises LoadError, NewerSchemaError for a later
+    schema.
+    """
     if not isinstance(data, dict):
         raise LoadError(f"{where} holds {shown(data)}; it should be a mapping with a field schema")
     schema = data.get("schema")
@@ -113,19 +144,32 @@ def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
     return data
 
 
-def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built: bool = True, **types: Any) -> Any:
-    """A strict type of the fields of a dataclass, as JSON has them: no conversions, no NaN, no unknown fields (unless
-    `extra`). What it validates becomes the dataclass, and so do dataclasses in its fields; not `built`, it stays a
-    mapping. `types` gives other types for fields; None leaves one out."""
+def shape(
+    cls: type[Any],
+    *,
+    extra: Literal["forbid", "allow"] = "forbid",
+    built: bool = True,
+    **types: Any,
+) -> Any:
+    """A strict type of the fields of a dataclass, as JSON has them: no conversions, no NaN, no
+    unknown fields (unless `extra`). What it validates becomes the dataclass, and so do dataclasses
+    in its fields; not `built`, it stays a mapping. `types` gives other types for fields; None
+    leaves one out.
+    """
     import typing_extensions
     from pydantic import AfterValidator, ConfigDict
 
     hints = get_type_hints(cls, include_extras=True)
     hints = {name: types[name] if name in types else _shaped(hint) for name, hint in hints.items()}
-    optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
+    optional = {
+        f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING
+    }
     typed_dict: Any = typing_extensions.TypedDict
     known = [(f.name, hints[f.name]) for f in fields(cls) if hints[f.name] is not None]
-    typed = typed_dict(cls.__name__, {name: NotRequired[hint] if name in optional else hint for name, hint in known})
+    typed = typed_dict(
+        cls.__name__,
+        {name: NotRequired[hint] if name in optional else hint for name, hint in known},
+    )
     typed.__pydantic_config__ = ConfigDict(strict=True, extra=extra, allow_inf_nan=False)
     return Annotated[typed, AfterValidator(lambda values: cls(**values))] if built else typed
 
@@ -141,9 +185,10 @@ def _shaped(hint: Any) -> Any:
 
 
 def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
-    """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
-    Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
-    for an unknown field."""
+    """`data` as the type that `make` gives, which is built at its first use: writing records needs
+    no validation. Raises LoadError, which begins with `where`, with the field, what was there and
+    what is allowed; NewerSchemaError for an unknown field.
+    """
     from pydantic import ValidationError
 
     try:
@@ -153,8 +198,11 @@ def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
     unknown = [_field(one) for one in problems if one["type"] == "extra_forbidden"]
     if unknown:
         names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
-        raise NewerSchemaError(f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged")
-    first, field = problems[0], _field(problems[0])
+        raise NewerSchemaError(
+            f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged"
+        )
+    first = problems[0]
+    field = _field(problems[0])
     more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
     if first["type"] == "missing":
         raise LoadError(f"{where}: field {field} is missing{more}")
@@ -171,7 +219,9 @@ def _adapter(make: Callable[[], Any]) -> Any:
 
 
 def refuse(message: str) -> None:
-    """A `say` for `RunDir.read_cells` where a cell that can't be read would change the outcome. Raises LoadError."""
+    """A `say` for `RunDir.read_cells` where a cell that can't be read would change the outcome.
+    Raises LoadError.
+    """
     raise LoadError(message)
 
 
@@ -183,9 +233,10 @@ def _finite(text: str) -> float:
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """`value` as exact builtins, which pytest-xdist's reports need: converts numpy scalars, enums, tuples, sets,
-    mappings and paths. Raises TypeError for other types, ValueError for a number that is not finite; both name the
-    place (`where`)."""
+    """`value` as exact builtins, which pytest-xdist's reports need: converts numpy scalars, enums,
+    tuples, sets, mappings and paths. Raises TypeError for other types, ValueError for a number that
+    is not finite; both name the place (`where`).
+    """
     if value is None or type(value) in (bool, int):
         return value
     if isinstance(value, Enum):
@@ -193,7 +244,10 @@ def plain(value: Any, where: str = "value") -> Any:
     if isinstance(value, str):
         return _joined(str.__str__(value))
     if isinstance(value, Mapping):
-        return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {
+            str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]")
+            for key, item in value.items()
+        }
     if isinstance(value, PurePath):
         return _joined(str(value))
     if isinstance(value, bytes):
@@ -208,27 +262,37 @@ def plain(value: Any, where: str = "value") -> Any:
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out values not measured")
+            raise ValueError(
+                f"{where} is {value}: records hold finite numbers only; leave out values not"
+                " measured"
+            )
         return float(value)
     raise TypeError(
-        f"{where} has the type {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
+        f"{where} has the type {type(value).__name__}, which a record can't hold; give numbers,"
+        " text, lists or mappings"
     )
 
 
 def dump_json(data: Any, indent: int | None = None) -> str:
-    """JSON that can be written as UTF-8: lone surrogates in texts are escaped. Raises ValueError for NaN."""
+    """JSON that can be written as UTF-8: lone surrogates in texts are escaped. Raises ValueError
+    for NaN.
+    """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def encodable(value: Any) -> Any:
-    """A text with lone surrogates, which UTF-8 can't hold, as `\\udc80`; other values as they are."""
+    """A text with lone surrogates, which UTF-8 can't hold, as `\\udc80`; other values as they
+    are.
+    """
     odd = isinstance(value, str) and _SURROGATES.search(value)
     return value.encode("utf-8", "backslashreplace").decode() if odd else value
 
 
 def _joined(text: str) -> str:
-    """`text` with surrogate pairs as the characters they stand for, which JSON can't tell apart; lone ones stay."""
+    """`text` with surrogate pairs as the characters they stand for, which JSON can't tell apart;
+    lone ones stay.
+    """
     if _SURROGATES.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
-    seconds … (all columns: `table_row.row`).
+    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`,
+    nfe, tokens_per_step, seconds … (all columns: `table_row.row`).
 
-    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
-    our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
-    formats."""
+    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or
+    pytest-benchmark JSON written by our plugin, a run folder of the 2026 rewrite, or its table as
+    CSV. Raises LoadError naming the path and the readable formats.
+    """
     source = Path(path)
     rows = published.read(source)
     if rows is None:
         return frame(load_cells(source))
-    return rows.reindex(columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *CONDITIONS])))
+    return rows.reindex(
+        columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *CONDITIONS]))
+    )
 
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
@@ -46,39 +49,51 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or
-    they can't be read."""
+    """The cell records of a run directory or of one of our files. Raises LoadError if there are
+    none or they can't be read.
+    """
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)
     if not source.exists():
         raise LoadError(
-            f"{source} does not exist; give a run directory, results.json, junit.xml or pytest-benchmark JSON"
+            f"{source} does not exist; give a run directory, results.json, junit.xml or"
+            " pytest-benchmark JSON"
         )
     readers = {".xml": _junit_records, ".json": _json_records}
     if source.suffix not in readers:
         raise LoadError(
-            f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml file"
+            f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json"
+            " or an .xml file"
         )
     return sorted(_once(source, readers[source.suffix](source)), key=lambda cell: id_order(cell.id))
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed. Raises
-    LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples)."""
+    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by
+    index and seed. Raises LoadError if there are none (results.json, junit.xml and benchmark JSON
+    alone hold no samples).
+    """
     source = Path(run_dir)
     stored = load_stored(source) if source.is_dir() else []
     if not stored or not ((source / "samples.jsonl").exists() or any(source.glob("cells/*.json"))):
-        raise LoadError(f"{source} holds no samples; give a run directory (with cells/ or samples.jsonl)")
-    return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.place) for entry in stored}
+        raise LoadError(
+            f"{source} holds no samples; give a run directory (with cells/ or samples.jsonl)"
+        )
+    return {
+        entry.cell.id: sorted(entry.samples, key=lambda sample: sample.place) for entry in stored
+    }
 
 
 def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -> list[StoredCell]:
-    """The cells of a run directory with their samples: from cells/ (`say` as in `RunDir.read_cells`), else from
-    results.json and samples.jsonl; without that file, cells have no samples. Raises RunDirError, LoadError."""
+    """The cells of a run directory with their samples: from cells/ (`say` as in
+    `RunDir.read_cells`), else from results.json and samples.jsonl; without that file, cells have no
+    samples. Raises RunDirError, LoadError.
+    """
     run = open_run(run_dir)
     stored = run.read_cells(say)
-    results, lines = run.path / "results.json", run.path / "samples.jsonl"
+    results = run.path / "results.json"
+    lines = run.path / "samples.jsonl"
     if stored or not results.exists():
         return stored
     cells = load_cells(results)
@@ -87,10 +102,14 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
     samples: dict[str, list[SampleRecord]] = {cell.id: [] for cell in cells}
     for where, data in json_lines(lines):
         if not isinstance(data, dict) or not isinstance(data.get("cell"), str):
-            raise LoadError(f"{where} is {shown(data)}; it should be a sample with a field cell, the cell's id")
+            raise LoadError(
+                f"{where} is {shown(data)}; it should be a sample with a field cell, the cell's id"
+            )
         cell_id = data.pop("cell")
         if cell_id not in samples:
-            raise LoadError(f"{lines} has samples of cell {printable(cell_id)}, which {results.name} lacks")
+            raise LoadError(
+                f"{lines} has samples of cell {printable(cell_id)}, which {results.name} lacks"
+            )
         samples[cell_id].append(SampleRecord.from_json(data, where))
     return [with_samples(cell, samples[cell.id], str(lines)) for cell in cells]
 
@@ -111,10 +130,13 @@ def _from_directory(source: Path) -> list[CellRecord]:
 
 def _json_records(source: Path) -> list[CellRecord]:
     data = read_json(source)
-    kind = next((kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None)
+    kind = next(
+        (kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None
+    )
     if kind is None:
         raise LoadError(
-            f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')"
+            f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has"
+            " 'benchmarks')"
         )
     if kind == "cells":
         check_schema(data, SCHEMA, str(source))
@@ -122,11 +144,15 @@ def _json_records(source: Path) -> list[CellRecord]:
     if not isinstance(entries, list):
         raise LoadError(f"{source}: field {kind} is {shown(entries)}; it should be a list")
     if kind == "cells":
-        return [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(entries)]
+        return [
+            CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(entries)
+        ]
     tests = [(f"{source}: benchmarks[{i}]", entry) for i, entry in enumerate(entries)]
     for where, entry in tests:
         if not isinstance(entry, dict) or not isinstance(entry.get("extra_info", {}), dict):
-            raise LoadError(f"{where} is {shown(entry)}; it should be a mapping with one in extra_info")
+            raise LoadError(
+                f"{where} is {shown(entry)}; it should be a mapping with one in extra_info"
+            )
     return _of_properties(source, [(where, entry.get("extra_info", {})) for where, entry in tests])
 
 
@@ -137,29 +163,45 @@ def _junit_records(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
-    cases = [{item.get("name"): item.get("value") for item in case.iter("property")} for case in root.iter("testcase")]
-    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in enumerate(cases, 1)])
+    cases = [
+        {item.get("name"): item.get("value") for item in case.iter("property")}
+        for case in root.iter("testcase")
+    ]
+    return _of_properties(
+        source, [(f"{source}: testcase {number}", each) for number, each in enumerate(cases, 1)]
+    )
 
 
-def _of_properties(source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[CellRecord]:
-    """The records that tests (place, properties) carry as JSON text. Raises LoadError if there is none."""
+def _of_properties(
+    source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]
+) -> list[CellRecord]:
+    """The records that tests (place, properties) carry as JSON text. Raises LoadError if there is
+    none.
+    """
     cells = []
     for where, properties in tests:
         if RECORD_PROPERTY in properties:
             text = properties[RECORD_PROPERTY]
             if not isinstance(text, str):
-                raise LoadError(f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON text")
-            cells.append(CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where))
+                raise LoadError(
+                    f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON"
+                    " text"
+                )
+            cells.append(
+                CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where)
+            )
     if not cells:
         raise LoadError(
-            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin "
-            "wrote"
+            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that"
+            " pbcore's pytest plugin wrote"
         )
     return cells
 
 
 def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    """Each record once: a test's reports are in the file several times, and an error may follow its record."""
+    """Each record once: a test's reports are in the file several times, and an error may follow its
+    record.
+    """
     chosen: dict[str, CellRecord] = {}
     for cell in cells:
         known = chosen.setdefault(cell.id, cell)
@@ -167,11 +209,14 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
             continue
         if known.status != "error":
             raise LoadError(
-                f"{source} holds two different records of cell {printable(cell.id)}; load the run's directory instead"
+                f"{source} holds two different records of cell {printable(cell.id)}; load the run's"
+                " directory instead"
             )
         chosen[cell.id] = cell
     names = Counter((cell.model_at, cell.task, cell.sampler) for cell in chosen.values())
     twice = next((" × ".join(name) for name, count in names.items() if count > 1), None)
     if twice is not None:
-        raise LoadError(f"{source} holds two cells of {printable(twice)}; load the run's directory instead")
+        raise LoadError(
+            f"{source} holds two cells of {printable(twice)}; load the run's directory instead"
+        )
     return list(chosen.values())

@@ -13,20 +13,28 @@ from filelock import FileLock, Timeout
 
 from pbcore.results.rundir import RunDirError, write_atomic
 
-LOCK, HOLDER = ".lock", ".holder.json"
+LOCK = ".lock"
+HOLDER = ".holder.json"
 
 
 @dataclass(frozen=True, slots=True)
 class RunLock:
-    """A held lock. The system releases it when the process ends; `release` also removes its files."""
+    """A held lock. The system releases it when the process ends; `release` also removes its
+    files.
+    """
 
     path: Path
     _lock: FileLock
 
     def release(self) -> None:
         """Frees the directory for other runs. A directory that is empty then is removed."""
-        for name in (HOLDER, LOCK):  # removed while still held: nobody can take the lock of a file that is about to go
-            with suppress(PermissionError):  # Windows removes no open file; there the lock's release does
+        for name in (
+            HOLDER,
+            LOCK,
+        ):  # removed while still held: nobody can take the lock of a file that is about to go
+            with suppress(
+                PermissionError
+            ):  # Windows removes no open file; there the lock's release does
                 (self.path / name).unlink(missing_ok=True)
         self._lock.release()
         if self.path.is_dir() and not any(self.path.iterdir()):
@@ -34,8 +42,9 @@ class RunLock:
 
 
 def lock_run(path: Path) -> RunLock:
-    """Takes the lock of a run directory, which is created if it is missing. Raises RunDirError if another process holds
-    it (with its pid, host and start), and if the directory can't be written."""
+    """Takes the lock of a run directory, which is created if it is missing. Raises RunDirError if
+    another process holds it (with its pid, host and start), and if the directory can't be written.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / LOCK, timeout=0)
@@ -47,7 +56,10 @@ def lock_run(path: Path) -> RunLock:
     except OSError as error:
         raise RunDirError(f"{path} can't be written ({error}); choose another directory") from error
     started = datetime.now().astimezone().isoformat(timespec="seconds")
-    write_atomic(path / HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": started}))
+    write_atomic(
+        path / HOLDER,
+        json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": started}),
+    )
     return RunLock(path, lock)
 
 
@@ -57,7 +69,9 @@ def is_empty(path: Path) -> bool:
 
 
 def _holder(path: Path) -> str:
-    """`process 123 on host since …`; waited for, as a process names itself right after it took the lock."""
+    """`process 123 on host since …`; waited for, as a process names itself right after it took the
+    lock.
+    """
     for _ in range(20):
         try:
             facts = json.loads((path / HOLDER).read_text(encoding="utf-8"))

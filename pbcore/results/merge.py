@@ -13,25 +13,37 @@ from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run, run_facts
 
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
-SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")  # of run.json: equal for all parts of one run
+SETTINGS = (
+    "profile",
+    "data_seed",
+    "seeds",
+    "limit",
+    "data_dir",
+)  # of run.json: equal for all parts of one run
 
 ADVICE = "merge parts of one run; to see runs side by side: pbcore report A B"
 
 
 class MergeConflict(InputError):
-    """Runs that don't make one run: a cell with different keys or outcomes, other settings, a missing shard."""
+    """Runs that don't make one run: a cell with different keys or outcomes, other settings, a
+    missing shard.
+    """
 
     status = 1
 
 
-def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
-    """Merges the cells of `sources`, which are only read, into the new run directory `target` and assembles it.
+def merge(
+    sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False
+) -> RunDir:
+    """Merges the cells of `sources`, which are only read, into the new run directory `target` and
+    assembles it.
 
-    A cell in several runs is kept once if key and outcome agree: a success before an error, then the faster record,
-    ties broken by content, so that the order of `sources` doesn't matter. A source may have results.json (and
-    samples.jsonl) in place of cells/. Raises MergeConflict naming the cells or settings that differ or the shards that
-    are missing; RunDirError or LoadError for a source that is not a run or can't be read whole, or a target that is not
-    empty."""
+    A cell in several runs is kept once if key and outcome agree: a success before an error, then
+    the faster record, ties broken by content, so that the order of `sources` doesn't matter. A
+    source may have results.json (and samples.jsonl) in place of cells/. Raises MergeConflict naming
+    the cells or settings that differ or the shards that are missing; RunDirError or LoadError for a
+    source that is not a run or can't be read whole, or a target that is not empty.
+    """
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
     runs = {str(path): open_run(path) for path in sources}
@@ -41,7 +53,9 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
         _check_shards(parts)
     chosen: dict[str, StoredCell] = {}
     conflicts: list[str] = []
-    data: dict[tuple[str, int | str], tuple[str, str]] = {}  # whose samples → their digest, the run that has it first
+    data: dict[
+        tuple[str, int | str], tuple[str, str]
+    ] = {}  # whose samples → their digest, the run that has it first
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
@@ -53,18 +67,20 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(
-            f"the runs differ in {counted(len(conflicts), 'cell')}; merge runs of the same code, data and "
-            f"models:\n  {listed}"
+            f"the runs differ in {counted(len(conflicts), 'cell')}; merge runs of the same code,"
+            f" data and models:\n  {listed}"
         )
     bare = [id for id, entry in chosen.items() if entry.cell.n_samples and not entry.samples]
     if bare:
         raise LoadError(
-            f"no answers to {printable(bare[0])} ({counted(len(bare), 'such cell')}): a run without cells/ "
-            "needs samples.jsonl beside results.json"
+            f"no answers to {printable(bare[0])} ({counted(len(bare), 'such cell')}): a run without"
+            " cells/ needs samples.jsonl beside results.json"
         )
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]
-    settings = {name: part[name] for part in facts for name in SETTINGS if name in part}  # the same in all
+    settings = {
+        name: part[name] for part in facts for name in SETTINGS if name in part
+    }  # the same in all
     run.write_run({**settings, "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
@@ -74,72 +90,107 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
 
 
 def _parts(path: str, facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """(where, facts) of the runs that a run consists of: its own, or those of the runs that were merged into it."""
+    """(where, facts) of the runs that a run consists of: its own, or those of the runs that were
+    merged into it.
+    """
     if not facts.get("merged_from"):
         return [(path, {"path": Path(path).name, **facts})]
-    inner = [(f"{path} (merged from {shown(one.get('path'))})", one) for one in facts["merged_from"]]
+    inner = [
+        (f"{path} (merged from {shown(one.get('path'))})", one) for one in facts["merged_from"]
+    ]
     return [part for where, one in inner for part in _parts(where, run_facts(one, where))]
 
 
 def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Raises MergeConflict for the first setting that differs. A run that was killed before run.json was written has
-    none. Folders with the data may have other paths on other machines; `_check_data` compares what is in them."""
+    """Raises MergeConflict for the first setting that differs. A run that was killed before
+    run.json was written has none. Folders with the data may have other paths on other machines;
+    `_check_data` compares what is in them.
+    """
     for name in SETTINGS:
         values = [(where, facts[name]) for where, facts in parts if name in facts]
         for where, value in values:
             first, expected = values[0]
             if (value is None) != (expected is None) or (name != "data_dir" and value != expected):
                 raise MergeConflict(
-                    f"the runs have different settings: {name} is {shown(expected)} in {first} and {shown(value)} in "
-                    f"{where}; {ADVICE}"
+                    f"the runs have different settings: {name} is {shown(expected)} in {first} and"
+                    f" {shown(value)} in {where}; {ADVICE}"
                 )
 
 
-def _check_data(entry: StoredCell, path: str, data: dict[tuple[str, int | str], tuple[str, str]]) -> None:
-    """Raises MergeConflict if another cell has other samples. A profile may give models limits of their own, so cells
-    of a task are compared where they have as many samples; a cell without any, with those of its model."""
-    cell, digest = entry.cell, entry.cell.conditions.data_hash
+def _check_data(
+    entry: StoredCell, path: str, data: dict[tuple[str, int | str], tuple[str, str]]
+) -> None:
+    """Raises MergeConflict if another cell has other samples. A profile may give models limits of
+    their own, so cells of a task are compared where they have as many samples; a cell without any,
+    with those of its model.
+    """
+    cell = entry.cell
+    digest = entry.cell.conditions.data_hash
     own = cell.task, cell.n_samples or cell.model
     known, first = data.setdefault(own, (digest, path)) if digest else (digest, path)
     if known != digest:
         raise MergeConflict(
-            f"{printable(cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and "
-            f"{shown(known)}); {ADVICE}"
+            f"{printable(cell.task)} has other samples in {path} than in {first} (digests"
+            f" {shown(digest)} and {shown(known)}); {ADVICE}"
         )
 
 
 def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     there: dict[int, set[int]] = {}
-    for where, shard in [(where, facts["shard"]) for where, facts in parts if facts.get("shard") is not None]:
+    for where, shard in [
+        (where, facts["shard"]) for where, facts in parts if facts.get("shard") is not None
+    ]:
         match = _SHARD.fullmatch(shard)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise LoadError(f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3")
+            raise LoadError(
+                f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3"
+            )
         there.setdefault(int(match[2]), set()).add(int(match[1]))
-    missing = [f"{k}/{n}" for n, numbers in sorted(there.items()) for k in range(1, n + 1) if k not in numbers]
+    missing = [
+        f"{k}/{n}"
+        for n, numbers in sorted(there.items())
+        for k in range(1, n + 1)
+        if k not in numbers
+    ]
     if missing:
         raise MergeConflict(
-            f"missing shards: {some(missing, 10)}; add their run directories, or allow it: --allow-missing-shards"
+            f"missing shards: {some(missing, 10)}; add their run directories, or allow it:"
+            " --allow-missing-shards"
         )
 
 
 def conflict(first: StoredCell, second: StoredCell) -> str | None:
-    """Why two records of one cell contradict each other; None if they agree or one of them is an error."""
+    """Why two records of one cell contradict each other; None if they agree or one of them is an
+    error.
+    """
     if "error" in (first.cell.status, second.cell.status):
         return None
     if first.cell.conditions.key != second.cell.conditions.key:
         keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:
-        return None if first.cell.scores == second.cell.scores else "scores differ under the same key"
+        return (
+            None if first.cell.scores == second.cell.scores else "scores differ under the same key"
+        )
     one, other = (
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
     )
-    differing = sorted(place for place in one.keys() | other.keys() if one.get(place) != other.get(place))
+    differing = sorted(
+        place for place in one.keys() | other.keys() if one.get(place) != other.get(place)
+    )
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:
-    """A success before an error, timed before untimed, then the faster; ties by content, so that merging commutes."""
+    """A success before an error, timed before untimed, then the faster; ties by content, so that
+    merging commutes.
+    """
     seconds = entry.cell.seconds
-    return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)
+    return (
+        entry.cell.status != "ok",
+        not entry.samples,
+        seconds is None,
+        seconds or 0,
+        repr(entry.cell),
+    )

@@ -1,4 +1,6 @@
-"""Published results in our columns: run folders and the table of the 2026 rewrite, and Tables 5–7 of the paper."""
+"""Published results in our columns: run folders and the table of the 2026 rewrite, and Tables 5–7
+of the paper.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,28 @@ if TYPE_CHECKING:
 # Our task → the rewrite's name of it.
 NAMES = {
     **{f"waiting_line/{operation}": f"waiting_line_{operation}" for operation in OPERATIONS},
-    **{f"text_writing/w2s_{level}": f"text_writing_words_to_sentence_{level}" for level in ("easy", "medium", "hard")},
+    **{
+        f"text_writing/w2s_{level}": f"text_writing_words_to_sentence_{level}"
+        for level in ("easy", "medium", "hard")
+    },
     "text_writing/summarization": "text_writing_summarization",
     "text_writing/paraphrasing": "text_writing_paraphrasing",
     "puzzle/latin_square": "puzzles_latin_square_n4",
     "puzzle/sudoku": "puzzles_sudoku_n4",
 }
 TASKS = {published: own for own, published in NAMES.items()}
-_METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bleu")} | {"rougeL": "rouge_l"}
+_METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bleu")} | {
+    "rougeL": "rouge_l"
+}
 SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
     name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
-_ALL: dict[str, Any] = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}
+_ALL: dict[str, Any] = {
+    "status": "ok",
+    "data_source": "published",
+    "dummy": False,
+    "shared_device": False,
+}
 RESULTS_FILE = "results_parallelbench.json"
 _TOP_K = {
     "confidence_topk": "confidence",
@@ -44,16 +56,20 @@ _TOP_K = {
 
 
 def read(path: Path) -> pd.DataFrame | None:
-    """Rows of published results at `path`, or None if it contains no known kind: a run folder of the 2026 rewrite or
-    any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method,
-    param, task, score …), or the paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are
-    in [0, 1]; NaN and empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ
-    from the paper's."""
+    """Rows of published results at `path`, or None if it contains no known kind: a run folder of
+    the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
+    table as CSV (columns model, method, param, task, score …), or the paper's tables as CSV
+    (columns table, model, task, metric, value_percent). Scores are in [0, 1]; NaN and empty values
+    become NaN. Column `prompts` names the source of the questions: the rewrite's differ from the
+    paper's.
+    """
     import pandas as pd
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
         found = sorted(path.rglob(RESULTS_FILE))
-        return pd.concat([_run_folder(file) for file in found], ignore_index=True) if found else None
+        return (
+            pd.concat([_run_folder(file) for file in found], ignore_index=True) if found else None
+        )
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
@@ -61,36 +77,53 @@ def read(path: Path) -> pd.DataFrame | None:
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
         raise InputError(
-            f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task, score or table, "
-            "metric, value_percent"
+            f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task,"
+            " score or table, metric, value_percent"
         )
     return None
 
 
 def figures() -> pd.DataFrame:
-    """The published figures that come with the package, in the columns of `read`: Tables 5–7 of the paper (arXiv
-    2510.04767) and the public runs of the 2026 rewrite, as their CSV files have them, arranged by model and task."""
+    """The published figures that come with the package, in the columns of `read`: Tables 5–7 of the
+    paper (arXiv 2510.04767) and the public runs of the 2026 rewrite, as their CSV files have them,
+    arranged by model and task.
+    """
     import pandas as pd
 
     paper, wide = (
-        pd.read_csv(io.StringIO(files("pbcore.results").joinpath("figures", name).read_text(encoding="utf-8")))
+        pd.read_csv(
+            io.StringIO(
+                files("pbcore.results").joinpath("figures", name).read_text(encoding="utf-8")
+            )
+        )
         for name in ("paper.csv", "rewrite.csv")
     )
     paper = paper.melt(["table", "task", "metric"], var_name="model", value_name="value_percent")
     wide = wide.melt(["model", "method", "param", "measure"], var_name="task")
-    runs = wide.pivot(index=["model", "method", "param", "task"], columns="measure", values="value").reset_index()
+    runs = wide.pivot(
+        index=["model", "method", "param", "task"], columns="measure", values="value"
+    ).reset_index()
     runs = runs[runs["score"].notna()]
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
     setting = "dLLMs: k=2, no semi-AR"
-    of_lists = paper["task"].str.startswith("waiting_line/").map({True: f"n=15; {setting}", False: setting})
-    tables = [_paper_tables(paper.assign(setting=of_lists)), _rows(runs.assign(grammar=grammar).to_dict("records"))]
+    of_lists = (
+        paper["task"]
+        .str.startswith("waiting_line/")
+        .map({True: f"n=15; {setting}", False: setting})
+    )
+    tables = [
+        _paper_tables(paper.assign(setting=of_lists)),
+        _rows(runs.assign(grammar=grammar).to_dict("records")),
+    ]
     return pd.concat(tables, ignore_index=True)
 
 
 def sampler_name(method: str, param: str) -> str:
-    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) → `threshold-0.7`,
-    `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods without a counterpart keep their names,
-    joined with the parameter so that it can be part of a node id."""
+    """Our name for a method and parameter folder of the rewrite: (`confidence_threshold`, `t0.7`) →
+    `threshold-0.7`, `confidence_factor` → `factor-…-ref` (the reference code's rule). Methods
+    without a counterpart keep their names, joined with the parameter so that it can be part of a
+    node id.
+    """
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
     if method == "confidence_threshold":
@@ -103,27 +136,40 @@ def sampler_name(method: str, param: str) -> str:
 
 
 def _run_folder(file: Path) -> pd.DataFrame:
-    model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
+    model, method, param = (
+        file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
+    )
     names = {"model": model, "method": method, "param": param, "run": file.parent.name}
     entries = []
     for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
-        known = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+        known = {
+            key.removesuffix(",none"): value
+            for key, value in values.items()
+            if key.endswith(",none")
+        }
         entries.append({**known, **names, "task": name.removeprefix("parallelbench_")})
     return _rows(entries)
 
 
 def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    """The rows of entries with model, method, param, task and scores, those of tasks that we have."""
+    """The rows of entries with model, method, param, task and scores, those of tasks that we
+    have.
+    """
     import pandas as pd
 
-    return pd.DataFrame([_row(entry) | {"run": entry.get("run", "")} for entry in entries if entry["task"] in TASKS])
+    return pd.DataFrame(
+        [_row(entry) | {"run": entry.get("run", "")} for entry in entries if entry["task"] in TASKS]
+    )
 
 
 def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text."""
+    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar
+    alone for text.
+    """
     task = TASKS[values["task"]]
     headline = _headline(task)
-    sampler, short = sampler_name(values["method"], values["param"]), values["model"].replace("__", "/")
+    sampler = sampler_name(values["method"], values["param"])
+    short = values["model"].replace("__", "/")
     scores = {SCORES[key]: _number(value) / 100 for key, value in values.items() if key in SCORES}
     scores[headline] = _number(values.get("score")) / 100
     return {
@@ -137,22 +183,32 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
         "score": scores[headline],
         **scores,
         **dict.fromkeys(("nfe", "rows"), _number(values.get("nfe"))),
-        **dict.fromkeys(("tokens_per_step", "tokens_per_row"), _number(values.get("tokens_per_step"))),
+        **dict.fromkeys(
+            ("tokens_per_step", "tokens_per_row"), _number(values.get("tokens_per_step"))
+        ),
         "output_length": _number(values.get("output_length")),
         **_ALL,
     }
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task. They have one setting per model: sampler `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task. They have one setting per model: sampler
+    `as-published`.
+    """
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)
-        .pivot_table(index=["table", "model", "task", "setting"], columns="metric", values="value", sort=False)
+        .pivot_table(
+            index=["table", "model", "task", "setting"],
+            columns="metric",
+            values="value",
+            sort=False,
+        )
         .reset_index()
         .rename_axis(columns=None)
     )
-    headline, scores = wide["task"].map(_headline), wide.reindex(columns=["accuracy", "grammar"])
+    headline = wide["task"].map(_headline)
+    scores = wide.reindex(columns=["accuracy", "grammar"])
     return wide.assign(
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
         category=wide["task"].map(category),
@@ -170,4 +226,8 @@ def _headline(task: str) -> str:
 
 def _number(value: Any) -> float:
     """A published number; NaN for a missing value and for text such as N/A."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    return (
+        float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else math.nan
+    )

@@ -1,8 +1,9 @@
-"""A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
-from that data, checked by their digest, to score a cell again. One file per task and data, written once by whichever
-process comes first:
+"""A run's questions: stored beside its cells, so that answers can be read without the source data,
+and loaded again from that data, checked by their digest, to score a cell again. One file per task
+and data, written once by whichever process comes first:
 
-    RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
+    RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions":
+    [{"index": 0, …}, …]}
 """
 
 import shutil
@@ -29,8 +30,9 @@ FOLDER = "questions"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the label has none),
-    the only one if `only`; `length` the n of a list."""
+    """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the
+    label has none), the only one if `only`; `length` the n of a list.
+    """
 
     index: Count
     prompt: str
@@ -57,7 +59,9 @@ def keep(run: RunDir, task: Task) -> Path:
     path = run.path / FOLDER / cell_file(f"{task.name}-{task.data_hash}")
     if path.exists():
         return path
-    data = asdict(_File(SCHEMA, task.name, task.data_hash, [question(sample) for sample in task.samples]))
+    data = asdict(
+        _File(SCHEMA, task.name, task.data_hash, [question(sample) for sample in task.samples])
+    )
     return write_json(path, plain(data, f"questions of {task.name}"))
 
 
@@ -74,7 +78,9 @@ def question(sample: Sample) -> Question:
 
 
 def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
-    """The questions of a run by task and digest, then by index. Files that can't be read count as absent."""
+    """The questions of a run by task and digest, then by index. Files that can't be read count as
+    absent.
+    """
     found: dict[Key, dict[int, Question]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
@@ -92,7 +98,9 @@ def key(cell: CellRecord) -> Key:
 
 def gather(sources: Iterable[RunDir], target: RunDir) -> None:
     """Copies the questions of runs into one that was merged from them."""
-    for path in (path for source in sources for path in sorted((source.path / FOLDER).glob("*.json"))):
+    for path in (
+        path for source in sources for path in sorted((source.path / FOLDER).glob("*.json"))
+    ):
         copy = target.path / FOLDER / path.name
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -103,31 +111,44 @@ DATA = "data"  # of a run directory: questions that came with an imported run
 
 
 class Questions:
-    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json (`facts`) names."""
+    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json
+    (`facts`) names.
+    """
 
     def __init__(
-        self, run: Path, facts: Mapping[str, Any], data_dir: Path | None = None, tasks: tuple[Path, ...] = ()
+        self,
+        run: Path,
+        facts: Mapping[str, Any],
+        data_dir: Path | None = None,
+        tasks: tuple[Path, ...] = (),
     ) -> None:
         """Adds the tasks files. Raises the errors of `add_tasks_file`."""
         settings = facts.get("settings")
         self._settings: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
-        self._facts, self._run, self._data_dir = facts, run, data_dir
+        self._facts = facts
+        self._run = run
+        self._data_dir = data_dir
         self._loaded: dict[Key, Task] = {}
         named = self._settings.get("tasks")
         for file in tasks or tuple(map(Path, named if isinstance(named, list) else ())):
             add_tasks_file(file)
 
     def of(self, cell: CellRecord) -> Task:
-        """The cell's task with the samples that it answered. Raises InputError, saying what to give."""
+        """The cell's task with the samples that it answered. Raises InputError, saying what to
+        give.
+        """
         try:
             if key(cell) not in self._loaded:
                 self._loaded[key(cell)] = self._load(cell)
         except InputError as error:
-            raise InputError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+            raise InputError(
+                f"cell {printable(cell.id)}: its questions can't be had: {error}"
+            ) from error
         return self._loaded[key(cell)]
 
     def _load(self, cell: CellRecord) -> Task:
-        digest, options = cell.conditions.data_hash, cell.conditions.options
+        digest = cell.conditions.data_hash
+        options = cell.conditions.options
         other = asked_by(cell.task)
         if other is not None:  # a task's files can hold code, so a record's path doesn't load them
             raise InputError(f"{other.name} asked and scored; measure the cell again")
@@ -140,9 +161,15 @@ class Questions:
         asked = task_spec(cell.task).asked(options)
         # The task's default n, then those requested for the run, then those of the record.
         requested = self._settings.get("n")
-        known = tuple(requested) if isinstance(requested, list) and all(type(n) is int for n in requested) else ()
+        known = (
+            tuple(requested)
+            if isinstance(requested, list) and all(type(n) is int for n in requested)
+            else ()
+        )
         errors: list[str] = []
-        for lengths, limit in product((None, *filter(None, (known, lengths_of(cell.length)))), (cell.n_samples, None)):
+        for lengths, limit in product(
+            (None, *filter(None, (known, lengths_of(cell.length)))), (cell.n_samples, None)
+        ):
             try:
                 task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
             except (ValueError, OSError) as error:
@@ -151,11 +178,17 @@ class Questions:
             if task.data_hash == digest:
                 return task
         source = f"in {folder}" if folder else f"made with --data-seed {seed}"
-        why = errors[0] if errors else f"those {source} are other ones (digest {digest[:8]} is recorded)"
+        why = (
+            errors[0]
+            if errors
+            else f"those {source} are other ones (digest {digest[:8]} is recorded)"
+        )
         raise InputError(f"{why}; give the folder that the run had with --data-dir")
 
     def _folder(self, cell: CellRecord, digest: str) -> Path | None:
-        """The folder of the data: as given, inside the run, or as the run had it; None for generated data."""
+        """The folder of the data: as given, inside the run, or as the run had it; None for
+        generated data.
+        """
         if cell.conditions.data_source == "own" or cell.task not in PAPER_TASKS:
             return None
         inside = self._run / DATA / digest[:12]
@@ -164,15 +197,16 @@ class Questions:
         named = cell.conditions.options.get("data_dir") or self._facts.get("data_dir")
         if not isinstance(named, str):
             raise InputError(
-                f"they are {cell.conditions.data_source} data, and the run doesn't say from where; give the folder "
-                "with --data-dir"
+                f"they are {cell.conditions.data_source} data, and the run doesn't say from where;"
+                " give the folder with --data-dir"
             )
         return Path(named)
 
 
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
-    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises InputError for an answer to
-    a sample that the task lacks."""
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises
+    InputError for an answer to a sample that the task lacks.
+    """
     known = {sample.index: sample for sample in task.samples}
     missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
     if missing is not None:
@@ -180,16 +214,27 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
     official = bool(stored.cell.conditions.options.get("official_text"))
     texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
     scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])
-    record, again = with_scores(replace(stored.cell, headline=task.headline), stored.samples, scored)
+    record, again = with_scores(
+        replace(stored.cell, headline=task.headline), stored.samples, scored
+    )
     return StoredCell(record, tuple(again))
 
 
-def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
-    None if they differ now or can't be drawn."""
+def redrawn(
+    task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None
+) -> Task | None:
+    """The samples of a record of generated data, drawn again by its `length`, number of samples,
+    `options` and digest. None if they differ now or can't be drawn.
+    """
     try:
         asked = task_spec(task).asked(options)
-        drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)
+        drawn = load_task(
+            task,
+            n=lengths_of(length) or None,
+            limit=count,
+            seed=options.get("data_seed") or 0,
+            **asked,
+        )
     except (ValueError, OSError):
         return None
     return drawn if drawn.data_hash == digest else None

@@ -27,7 +27,9 @@ Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval` for graded ones."""
+    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval`
+    for graded ones.
+    """
 
     mean: Share
     low: Share
@@ -38,8 +40,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class FormerToken:
-    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked it again or replaced
-    it; `confidence` when it was revealed."""
+    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked
+    it again or replaced it; `confidence` when it was revealed.
+    """
 
     at: Count
     token: str
@@ -50,12 +53,14 @@ class FormerToken:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
-    `official_text` the text of the whole canvas, if there is text after the first EOS; `served` what a server reported
-    of it. Of a block model `prefill` and `store` count the forwards of these kinds (the latter also in `nfe`); `rows`
-    are the canvases forwarded, more than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as
-    text, without repetitions of the last one at the end; `former` those that did not stay. None: not reported, not
-    recorded or not such a model."""
+    """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the
+    seed of its decoding; `official_text` the text of the whole canvas, if there is text after the
+    first EOS; `served` what a server reported of it. Of a block model `prefill` and `store` count
+    the forwards of these kinds (the latter also in `nfe`); `rows` are the canvases forwarded, more
+    than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as text, without
+    repetitions of the last one at the end; `former` those that did not stay. None: not reported,
+    not recorded or not such a model.
+    """
 
     index: Count
     text: str
@@ -82,7 +87,9 @@ class SampleRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
-        """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated` does."""
+        """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated`
+        does.
+        """
         return _sample(data, where)
 
 
@@ -94,14 +101,17 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
+    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that
+    failed to load.
 
-    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
-    empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
-    `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
-    that determines the outcome; `wait_policy` OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set;
-    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
-    sampler asks for (`+x4`)."""
+    `options` are the requested settings; `versions` those of packages that affect results; `worker`
+    the xdist worker, empty without one; `shared_device` whether other workers used the same device,
+    which makes timings inexact; `peak_memory_is` how peak memory was measured; `dummy` whether the
+    weights are random; `key` a digest of everything that determines the outcome; `wait_policy`
+    OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set; `level` the level of each
+    factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
+    sampler asks for (`+x4`).
+    """
 
     options: dict[str, Any]
     versions: dict[str, str]
@@ -130,8 +140,9 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values. Where the
-    integration isn't here, it is read as it is."""
+    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of
+    plain values. Where the integration isn't here, it is read as it is.
+    """
 
     COLUMNS: ClassVar[tuple[str, ...]]
 
@@ -146,18 +157,22 @@ def part_class() -> type[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
-    over samples of canvas tokens / NFE, `tokens_per_row` the same with the canvases forwarded, `rows`, in place of NFE
-    (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer tokens before
-    the first EOS / NFE, both summed over samples first.
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone.
+    `tokens_per_step` is the mean over samples of canvas tokens / NFE, `tokens_per_row` the same
+    with the canvases forwarded, `rows`, in place of NFE (None in records from before they were
+    counted: then they equal NFE); `tokens_per_forward` is answer tokens before the first EOS / NFE,
+    both summed over samples first.
 
-    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts forwards, `seconds` for
-    all that counts time). With several seeds, scores are means over samples of a sample's mean over seeds, and rates
-    count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were answered by
-    other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what all of them
-    would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with text after
-    the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this sampler, and
-    `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md)."""
+    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts
+    forwards, `seconds` for all that counts time). With several seeds, scores are means over samples
+    of a sample's mean over seeds, and rates count every answer. Where forwards were shared between
+    cells, `forwards_shared` of the cell's NFE were answered by other cells' and `forwards_computed`
+    by the model (elsewhere both are None); `seconds_estimated` is what all of them would take at
+    the seconds per forward of this model and task. `text_after_eos` counts the answers with text
+    after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples
+    under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
+    decoding took (docs/theory.md).
+    """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
     model: str
@@ -176,7 +191,9 @@ class CellRecord:
     nfe_max: Count | None = None
     rows_mean: Amount | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
-    store_mean: Amount | None = None  # of a block model: forwards that stored finished blocks, part of NFE
+    store_mean: Amount | None = (
+        None  # of a block model: forwards that stored finished blocks, part of NFE
+    )
     tokens_per_step: Amount | None = None
     tokens_per_row: Amount | None = None
     tokens_per_forward: Amount | None = None
@@ -188,10 +205,14 @@ class CellRecord:
     seconds_estimated: Amount | None = None
     forwards_shared: Count | None = None
     forwards_computed: Count | None = None
-    decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
+    decoding: dict[str, Any] = field(
+        default_factory=dict
+    )  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count | None = None
-    served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
+    served: RecordPart | dict[str, Any] | None = (
+        None  # of a model that answers elsewhere, behind a server
+    )
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
 
@@ -207,8 +228,9 @@ class CellRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "record") -> CellRecord:
-        """Reads a record. Raises what `check.validated` does, naming the cell; LoadError for a mean outside its
-        interval and a headline that was neither measured nor declared absent."""
+        """Reads a record. Raises what `check.validated` does, naming the cell; LoadError for a mean
+        outside its interval and a headline that was neither measured nor declared absent.
+        """
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
@@ -216,13 +238,20 @@ class CellRecord:
         for name, score in cell.scores.items():
             if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
                 raise LoadError(
-                    f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside its interval "
-                    f"[{score.low:g}, {score.high:g}]: edited or damaged"
+                    f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside"
+                    f" its interval [{score.low:g}, {score.high:g}]: edited or damaged"
                 )
-        if cell.status == "ok" and cell.headline and cell.scores and cell.headline not in {*cell.scores, *cell.absent}:
+        if (
+            cell.status == "ok"
+            and cell.headline
+            and cell.scores
+            and cell.headline not in {*cell.scores, *cell.absent}
+        ):
             raise LoadError(
-                f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither among scores "
-                f"({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent: edited or damaged"
+                f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither"
+                " among scores"
+                f" ({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent:"
+                " edited or damaged"
             )
         return cell
 
@@ -231,7 +260,10 @@ CONDITIONS = tuple(f.name for f in fields(Conditions))
 _sample: Callable[[Any, str], SampleRecord] = partial(validated, lambda: shape(SampleRecord))
 _cell = partial(
     validated,
-    lambda: shape(CellRecord, served=(dict[str, Any] if (part := part_class()) is None else shape(part)) | None),
+    lambda: shape(
+        CellRecord,
+        served=(dict[str, Any] if (part := part_class()) is None else shape(part)) | None,
+    ),
 )
 
 
@@ -241,8 +273,10 @@ def id_order(cell_id: str) -> list[str]:
 
 
 def absent_reasons(absent: object) -> dict[str, str]:
-    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
-    lacks (`bertscore, v1`). `absent` is a record's; anything else holds no reasons."""
+    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside
+    the score that it lacks (`bertscore, v1`). `absent` is a record's; anything else holds no
+    reasons.
+    """
     metrics: dict[str, list[str]] = {}
     reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
     for name, why in reasons.items():

@@ -1,5 +1,6 @@
-"""What a cell's outcome depends on: its key, a digest of all that determines it, by which resumed runs find cells that
-they can reuse; and, for records, the versions of packages and the machine."""
+"""What a cell's outcome depends on: its key, a digest of all that determines it, by which resumed
+runs find cells that they can reuse; and, for records, the versions of packages and the machine.
+"""
 
 import hashlib
 import json
@@ -17,9 +18,23 @@ from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
-PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-benchmark", "pytest-xdist")
+PACKAGES = (
+    "pbcore",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "pytest",
+    "pytest-benchmark",
+    "pytest-xdist",
+)
 CODE = (
-    *("pbcore.ceilings", "pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
+    "pbcore.ceilings",
+    "pbcore.decoding",
+    "pbcore.metrics",
+    "pbcore.models",
+    "pbcore.tasks",
+    "pbcore.theory",
     *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
 )
 
@@ -38,12 +53,14 @@ def cell_key(
     task_identity: str = "",
     own_code: Mapping[str, str] | None = None,
 ) -> str:
-    """A digest over everything that determines a cell's outcome, the same in every process and on every machine.
+    """A digest over everything that determines a cell's outcome, the same in every process and on
+    every machine.
 
-    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
-    scoring (not the batch size, which doesn't change results); `task_identity` is the task's `identity`, `own_code`
-    that of `user_code`; `code` defaults to `code_version()`. Raises TypeError or ValueError for values that are not
-    plain."""
+    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of
+    generation and scoring (not the batch size, which doesn't change results); `task_identity` is
+    the task's `identity`, `own_code` that of `user_code`; `code` defaults to `code_version()`.
+    Raises TypeError or ValueError for values that are not plain.
+    """
     parts = {
         "model": model,
         "model_identity": model_identity,
@@ -57,12 +74,15 @@ def cell_key(
         "task_identity": task_identity,
         "own_code": dict(own_code or {}),
     }
-    return hashlib.sha256(json.dumps(plain(parts, "cell key"), sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(
+        json.dumps(plain(parts, "cell key"), sort_keys=True).encode()
+    ).hexdigest()[:32]
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's
-    class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable sampler name.
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model
+    factory and the model's class; empty for pbcore's own, which `code_version` covers. Raises
+    SamplerNameError for an unreadable sampler name.
     """
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
@@ -77,31 +97,42 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever pbcore is installed.
-    Raises ModuleNotFoundError for a package that isn't there: its source would be left out unseen."""
+    """A digest of the source files (.py and .yaml) of what decides answers, the same wherever
+    pbcore is installed. Raises ModuleNotFoundError for a package that isn't there: its source would
+    be left out unseen.
+    """
     home = Path(__file__).parents[2]
     roots = {package: home.joinpath(*package.split(".")) for package in packages}
     for package, root in roots.items():
         if not root.is_dir():
-            raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
+            raise ModuleNotFoundError(
+                f"no package {package!r}, whose source is part of a cell's key"
+            )
     return source_digest(roots)
 
 
-def finished(run_dir: str | Path, say: Callable[[str], None] | None = None) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the others. Damaged files
-    are left as they are and reported through `say` (default: a warning)."""
+def finished(
+    run_dir: str | Path, say: Callable[[str], None] | None = None
+) -> dict[str, tuple[str, StoredCell]]:
+    """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the
+    others. Damaged files are left as they are and reported through `say` (default: a warning).
+    """
     stored = [entry for entry in open_run(run_dir).read_cells(say) if entry.cell.status == "ok"]
     return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them."""
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from
+    these, plain values by name; none for a run that was killed before it wrote them.
+    """
     known = earlier.get("settings")
     if known is None:
         return []
     names = sorted(known.keys() | settings.keys())
-    both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
+    both = [
+        (name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name)))
+        for name in names
+    ]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 
 
@@ -132,7 +163,14 @@ def machine(gpu: bool) -> dict[str, Any]:
 
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     known = Path("/proc/cpuinfo")
-    lines = known.read_text(encoding="utf-8", errors="replace").splitlines() if known.exists() else []
+    lines = (
+        known.read_text(encoding="utf-8", errors="replace").splitlines() if known.exists() else []
+    )
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     processor = next(named, "") or platform.processor() or platform.machine()
-    return {"system": platform.platform(), "processor": processor, "cpus": os.cpu_count(), "gpus": gpus}
+    return {
+        "system": platform.platform(),
+        "processor": processor,
+        "cpus": os.cpu_count(),
+        "gpus": gpus,
+    }

@@ -1,12 +1,13 @@
-"""The run directory: one atomically written file per finished cell, so that a killed run loses only its unfinished
-cells.
+"""The run directory: one atomically written file per finished cell, so that a killed run loses only
+its unfinished cells.
 
-    reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
-                 /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
-                 /cells/<name>.answers.jsonl  answers of a model behind a server, appended as they come
-                 /questions/<task>.json  the questions that the answers belong to (`results.questions`)
-                 /results.json        all cells, assembled from cells/ at the end or on demand
-                 /samples.jsonl       all samples, one per line
+    reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data
+    source
+                 /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written
+                 atomically /cells/<name>.answers.jsonl  answers of a model behind a server,
+                 appended as they come /questions/<task>.json  the questions that the answers belong
+                 to (`results.questions`) /results.json        all cells, assembled from cells/ at
+                 the end or on demand /samples.jsonl       all samples, one per line
 """
 
 import hashlib
@@ -64,24 +65,36 @@ class RunDir:
         return write_json(self.path / "run.json", {"schema": SCHEMA, **plain(facts, "run facts")})
 
     def read_run(self) -> dict[str, Any]:
-        """The facts of run.json; empty if the run was killed before writing them. Raises LoadError if it is damaged."""
+        """The facts of run.json; empty if the run was killed before writing them. Raises LoadError
+        if it is damaged.
+        """
         file = self.path / "run.json"
         return run_facts(check.read_json(file), str(file)) if file.exists() else {}
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
-        """Writes one finished cell atomically, in place of an earlier record of its id; returns when it is on disk.
-        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError."""
-        data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
+        """Writes one finished cell atomically, in place of an earlier record of its id; returns
+        when it is on disk. Raises TypeError or ValueError for a value that is not a plain finite
+        JSON value, OSError.
+        """
+        data = {
+            "schema": SCHEMA,
+            "cell": cell.to_json(),
+            "samples": [asdict(sample) for sample in samples],
+        }
         return write_json(self.cells_dir / cell_file(cell.id), plain(data, f"record of {cell.id}"))
 
     def answers_file(self, cell_id: str) -> Path:
         """Where the answers of a cell of a model behind a server are kept as they come."""
         return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
-    def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells in the order of `id_order`. A damaged file is named through `say` (default: a warning);
-        its cell counts as not run. With `set_aside`, as a resumed run needs it, the file is renamed to `*.corrupt`.
-        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell."""
+    def read_cells(
+        self, say: Callable[[str], None] | None = None, *, set_aside: bool = False
+    ) -> list[StoredCell]:
+        """All finished cells in the order of `id_order`. A damaged file is named through `say`
+        (default: a warning); its cell counts as not run. With `set_aside`, as a resumed run needs
+        it, the file is renamed to `*.corrupt`. Raises NewerSchemaError for a record that a newer
+        version wrote, LoadError if two files hold the same cell.
+        """
         stored: dict[str, StoredCell] = {}
         names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
@@ -92,32 +105,49 @@ class RunDir:
             except LoadError as error:
                 reason = str(error).removeprefix(str(file)).lstrip(": ")
                 renamed = f"renamed to {_set_aside(file).name}, " if set_aside else ""
-                message = f"cell file {file} can't be read ({reason}); {renamed}the cell counts as not run"
+                message = (
+                    f"cell file {file} can't be read ({reason}); {renamed}the cell counts as"
+                    " not run"
+                )
                 if say is None:
                     warnings.warn(message, CorruptCellWarning, stacklevel=2)
                 else:
                     say(message)
                 continue
-            cell, name = entry.cell, (entry.cell.model_at, entry.cell.task, entry.cell.sampler)
+            cell = entry.cell
+            name = (entry.cell.model_at, entry.cell.task, entry.cell.sampler)
             if cell.id in stored or name in names:
                 raise LoadError(
-                    f"{file} holds cell {printable(cell.id)}, as another file there does; delete one of the two"
+                    f"{file} holds cell {printable(cell.id)}, as another file there does; delete"
+                    " one of the two"
                 )
             stored[cell.id] = entry
             names.add(name)
         return [stored[name] for name in sorted(stored, key=id_order)]
 
     def remove_torn(self) -> None:
-        """Removes the temporary files of a process that was killed while it wrote. Only for the run's one writer."""
+        """Removes the temporary files of a process that was killed while it wrote. Only for the
+        run's one writer.
+        """
         for folder in (self.path, self.cells_dir, self.path / "questions"):
             for file in folder.glob(f".*{TEMPORARY}"):
                 file.unlink(missing_ok=True)
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
-        """Assembles results.json and samples.jsonl from cells/, of interrupted runs too, replacing both atomically."""
+        """Assembles results.json and samples.jsonl from cells/, of interrupted runs too, replacing
+        both atomically.
+        """
         stored = self.read_cells(say)
-        results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
-        lines = [dump_json({"cell": entry.cell.id, **asdict(sample)}) for entry in stored for sample in entry.samples]
+        results = {
+            "schema": SCHEMA,
+            "run": self.read_run(),
+            "cells": [entry.cell.to_json() for entry in stored],
+        }
+        lines = [
+            dump_json({"cell": entry.cell.id, **asdict(sample)})
+            for entry in stored
+            for sample in entry.samples
+        ]
         return (
             write_json(self.path / "results.json", results),
             write_atomic(self.path / "samples.jsonl", "".join(line + "\n" for line in lines)),
@@ -130,11 +160,14 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises RunDirError if it exists and
-    is not empty: a run never overwrites an earlier one."""
+    """Creates a new run directory `root/name` (default: `new_name`) and its cells/. Raises
+    RunDirError if it exists and is not empty: a run never overwrites an earlier one.
+    """
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
+        raise RunDirError(
+            f"{path} exists and is not empty; choose another name for the run, or resume it"
+        )
     (path / "cells").mkdir(parents=True, exist_ok=True)
     return RunDir(path)
 
@@ -143,20 +176,29 @@ def open_run(path: str | Path) -> RunDir:
     """An existing run directory. Raises RunDirError if there is none, saying what is missing."""
     run = RunDir(Path(path))
     if not run.path.is_dir():
-        raise RunDirError(f"{run.path} is not a directory; give a run directory such as reports/20260102-030405-ab12")
+        raise RunDirError(
+            f"{run.path} is not a directory; give a run directory such as"
+            " reports/20260102-030405-ab12"
+        )
     if not run.cells_dir.is_dir() and not (run.path / "results.json").exists():
-        raise RunDirError(f"{run.path} is not a run directory: it has neither cells/ nor results.json")
+        raise RunDirError(
+            f"{run.path} is not a run directory: it has neither cells/ nor results.json"
+        )
     return run
 
 
 def cell_file(cell_id: str) -> str:
-    """The file name for a cell id: readable, and different for different ids, even on case-insensitive file systems."""
+    """The file name for a cell id: readable, and different for different ids, even on
+    case-insensitive file systems.
+    """
     digest = hashlib.sha256(cell_id.encode(errors="surrogatepass")).hexdigest()[:10]
     return f"{re.sub(r'[^A-Za-z0-9._+-]+', '_', cell_id)[:120]}-{digest}.json"
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text`; after a crash `path` holds the whole old or the whole new text. Raises OSError naming `path`."""
+    """Writes `text`; after a crash `path` holds the whole old or the whole new text. Raises OSError
+    naming `path`.
+    """
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,9 +224,12 @@ def write_atomic(path: Path, text: str) -> Path:
 
 @lru_cache(maxsize=256)  # the end of a run reads its cells several times
 def parse_cell(text: str, where: str) -> StoredCell:
-    """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError."""
+    """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged;
+    NewerSchemaError.
+    """
     data = check.check_schema(check.parse_json(text, where), SCHEMA, where)
-    cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
+    cell = CellRecord.from_json(data.get("cell"), where)
+    rows = data.get("samples")
     if not isinstance(rows, list):
         raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
     samples = [SampleRecord.from_json(row, f"{where}: samples[{i}]") for i, row in enumerate(rows)]
@@ -192,17 +237,18 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
-    per seed, and its aggregates are theirs."""
+    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its
+    record says, each once per seed, and its aggregates are theirs.
+    """
     if cell.status != "ok":
         return StoredCell(cell, tuple(samples))
     places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
     if len(indices) != cell.n_samples or len(places) != len(samples):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {counted(len(samples), 'answer')} to "
-            f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
-            "answered once per seed"
+            f"{where}: cell {printable(cell.id)}: {counted(len(samples), 'answer')} to"
+            f" {counted(len(indices), 'sample')} are there; its record says"
+            f" {counted(cell.n_samples, 'sample')}, each answered once per seed"
         )
     from pbcore.results.build import check_aggregates  # imports numpy
 
@@ -232,7 +278,9 @@ _facts = partial(check.validated, lambda: check.shape(_Facts, extra="allow", bui
 
 
 def run_facts(data: Any, where: str) -> dict[str, Any]:
-    """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
+    """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a
+    later schema.
+    """
     if isinstance(data, dict) and "schema" in data:
         check.check_schema(data, SCHEMA, where)
     facts: dict[str, Any] = _facts(data, where)
@@ -240,7 +288,9 @@ def run_facts(data: Any, where: str) -> dict[str, Any]:
 
 
 def _set_aside(file: Path) -> Path:
-    """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new path."""
+    """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new
+    path.
+    """
     names = (f"{file.name}.corrupt{number if number > 1 else ''}" for number in count(1))
     target = next(path for name in names if not (path := file.with_name(name)).exists())
     return file.replace(target)

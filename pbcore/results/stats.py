@@ -1,4 +1,6 @@
-"""Means with 95 % intervals: Wilson's for binary scores, Student's t made safe near the bounds for graded ones."""
+"""Means with 95 % intervals: Wilson's for binary scores, Student's t made safe near the bounds for
+graded ones.
+"""
 
 import math
 from collections import Counter
@@ -9,15 +11,21 @@ import numpy as np
 
 from pbcore.results.record import Score
 
-GRADED = frozenset({"rouge_1", "rouge_2", "rouge_l", "rouge_l_unstemmed", "bertscore", "inv_bleu", "bleu"})
+GRADED = frozenset(
+    {"rouge_1", "rouge_2", "rouge_l", "rouge_l_unstemmed", "bertscore", "inv_bleu", "bleu"}
+)
 FEW = 5  # so few values beside a common one say too little about the rest
 
 
 def score_of(name: str, values: Sequence[float]) -> Score:
-    """The mean of one score over samples with its 95 % interval: `graded_interval` for those in `GRADED` or with a
-    value other than 0 and 1, else `wilson`. Raises ValueError for no values or values outside [0, 1]."""
+    """The mean of one score over samples with its 95 % interval: `graded_interval` for those in
+    `GRADED` or with a value other than 0 and 1, else `wilson`. Raises ValueError for no values or
+    values outside [0, 1].
+    """
     if not values:
-        raise ValueError(f"score {name!r} has no values; leave it out and give the reason in `absent`")
+        raise ValueError(
+            f"score {name!r} has no values; leave it out and give the reason in `absent`"
+        )
     outside = [value for value in values if not 0 <= value <= 1]
     if outside:
         raise ValueError(f"score {name!r} has the value {outside[0]}; scores must be in [0, 1]")
@@ -31,35 +39,49 @@ def score_of(name: str, values: Sequence[float]) -> Score:
 
 @lru_cache(maxsize=1024)
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤ right ≤ n, n > 0."""
+    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤
+    right ≤ n, n > 0.
+    """
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
-    from scipy import stats  # takes seconds to import, and workers need it only when a cell is finished
+    from scipy import (
+        stats,
+    )  # takes seconds to import, and workers need it only when a cell is finished
 
     interval = stats.binomtest(right, n).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)
 
 
-def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
-    """The 95 % interval of the mean of values in [least, most]; of paired differences with least = −1.
+def graded_interval(
+    values: Sequence[float], least: float = 0.0, most: float = 1.0
+) -> tuple[float, float]:
+    """The 95 % interval of the mean of values in [least, most]; of paired differences with least =
+    −1.
 
-    Student's t interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the Edgeworth
-    expansion of the studentized mean (Hall 1983), with the sample's skewness γ, and clipped to the bounds. Where more
-    than half of the values are the same and at most `FEW` differ, the spread says too little about the values that
-    weren't drawn: there the interval also holds the means that go with Wilson's upper limit of the share that differs,
-    whose mean distance from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's
-    interval, and a single value has [least, most]. `python benches/check_statistics.py` shows what it covers. Raises
-    ValueError without values."""
+    Student's t interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term
+    of the Edgeworth expansion of the studentized mean (Hall 1983), with the sample's skewness γ,
+    and clipped to the bounds. Where more than half of the values are the same and at most `FEW`
+    differ, the spread says too little about the values that weren't drawn: there the interval also
+    holds the means that go with Wilson's upper limit of the share that differs, whose mean distance
+    from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's
+    interval, and a single value has [least, most]. `python benches/check_statistics.py` shows what
+    it covers. Raises ValueError without values.
+    """
     from scipy.special import stdtrit  # at first use, as in `wilson`
 
-    data, n = np.asarray(values, dtype=np.float64), len(values)
+    data = np.asarray(values, dtype=np.float64)
+    n = len(values)
     if n == 0:
         raise ValueError("an interval needs at least one value")
     if n == 1:
         return least, most
-    mean, spread, t = float(data.mean()), float(data.std(ddof=1)), float(stdtrit(n - 1, 0.975))
-    half, shift = t * spread / math.sqrt(n), spread * skewness(data) * (1 + 2 * t**2) / (6 * n)
-    low, high = mean - half + min(0.0, shift), mean + half + max(0.0, shift)
+    mean = float(data.mean())
+    spread = float(data.std(ddof=1))
+    t = float(stdtrit(n - 1, 0.975))
+    half = t * spread / math.sqrt(n)
+    shift = spread * skewness(data) * (1 + 2 * t**2) / (6 * n)
+    low = mean - half + min(0.0, shift)
+    high = mean + half + max(0.0, shift)
     common, count = Counter(data.tolist()).most_common(1)[0]
     others = n - count
     if others < count and others <= FEW:
@@ -72,8 +94,11 @@ def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1
 
 
 def skewness(data: np.ndarray) -> float:
-    """The sample's skewness γ, n Σ(x − x̄)³ / ((n − 1)(n − 2)s³); 0 for fewer than three values or values all alike."""
-    n, spread = len(data), float(data.std(ddof=1)) if len(data) > 1 else 0.0
+    """The sample's skewness γ, n Σ(x − x̄)³ / ((n − 1)(n − 2)s³); 0 for fewer than three values or
+    values all alike.
+    """
+    n = len(data)
+    spread = float(data.std(ddof=1)) if len(data) > 1 else 0.0
     if n < 3 or spread < 1e-12:
         return 0.0
     return float(((data - data.mean()) ** 3).sum()) * n / ((n - 1) * (n - 2) * spread**3)

@@ -1,4 +1,6 @@
-"""A cell as one flat row, and as the properties of pytest reports, JUnit files and pytest-benchmark JSON."""
+"""A cell as one flat row, and as the properties of pytest reports, JUnit files and pytest-benchmark
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +19,62 @@ if TYPE_CHECKING:
 
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
-    *("id", "model", "task", "category", "sampler", "status", "n", "length", "prompts"),
-    *("headline", "score", "score_low", "score_high"),
+    "id",
+    "model",
+    "task",
+    "category",
+    "sampler",
+    "status",
+    "n",
+    "length",
+    "prompts",
+    "headline",
+    "score",
+    "score_low",
+    "score_high",
 )
 RATES = (
-    *("nfe", "nfe_median", "nfe_max", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
-    *("seconds", "samples_per_second", "tokens_per_second"),
-    *("peak_memory_bytes", "seconds_estimated", "forwards_shared", "forwards_computed"),
+    "nfe",
+    "nfe_median",
+    "nfe_max",
+    "rows",
+    "tokens_per_step",
+    "tokens_per_row",
+    "tokens_per_forward",
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "peak_memory_bytes",
+    "seconds_estimated",
+    "forwards_shared",
+    "forwards_computed",
 )
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
-_BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}  # equal in records from before rows were counted
-_FACTS = ("error", "absent", "failures", "decoding", "text_after_eos")  # a record's fields, as they are
+_BEFORE_ROWS = {
+    "rows": "nfe",
+    "tokens_per_row": "tokens_per_step",
+}  # equal in records from before rows were counted
+_FACTS = (
+    "error",
+    "absent",
+    "failures",
+    "decoding",
+    "text_after_eos",
+)  # a record's fields, as they are
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
-    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions. `n` is
-    the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
-    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
-    ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
+    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates,
+    conditions. `n` is the number of samples, `length` the values of n among them, `prompts` the
+    source of the questions (`v1`, the paper's; `rewrite-2026`; `own` for other tasks), `nfe` and
+    `rows` the means over samples; None: not measured.
+    """
+    ran = cell.status == "ok"
+    headline = cell.scores.get(cell.headline)
+    told = cell.served
     rewrite = cell.conditions.data_source == REWRITE
     flat: dict[str, Any] = {
         "id": cell.id,
@@ -78,23 +115,39 @@ def rate(cell: CellRecord, name: str) -> float | None:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
-    are written out (`\\udc80`): pandas can't hold them."""
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers
+    NaN. Lone surrogates are written out (`\\udc80`): pandas can't hold them.
+    """
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
-    rows = [{encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells]
+    rows = [
+        {encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells
+    ]
     known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED, *THEORY]
-    known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
+    known = dict.fromkeys(
+        ("shared_device", "dummy"), "boolean"
+    )  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
-    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row, then the whole
-    record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
+    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row,
+    then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins
+    only.
+    """
     # xdist can't send lone surrogates, which texts may hold.
-    pairs = [(name, encodable(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
-    whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f")
-    return [*((name, value) for name, value in pairs if value is not None), (RECORD_PROPERTY, whole)]
+    pairs = [
+        (name, encodable(plain(value, name)))
+        for name, value in row(cell).items()
+        if not isinstance(value, dict)
+    ]
+    whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace(
+        "\x7f", "\\u007f"
+    )
+    return [
+        *((name, value) for name, value in pairs if value is not None),
+        (RECORD_PROPERTY, whole),
+    ]

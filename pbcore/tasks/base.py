@@ -16,11 +16,14 @@ __all__ = ["Message", "Sample", "Task"]
 class Task:
     """A named list of samples with its scorer.
 
-    `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
-    `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables; `data_hash` a
-    digest of all samples in order, which is equal if two runs had the same samples; `identity` a digest of everything
-    else that decides scores: declaration, headline, scorer and the scorer's code; with `cot` the question asks for
-    steps, and what follows the last "The answer is:" is scored (`cot_answer` marked), or the whole text (`whole`)."""
+    `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator
+    (`shuffle`, `latin_square`, `words_to_sentence` …); `category` the part before the slash;
+    `headline` the score shown in tables; `data_hash` a digest of all samples in order, which is
+    equal if two runs had the same samples; `identity` a digest of everything else that decides
+    scores: declaration, headline, scorer and the scorer's code; with `cot` the question asks for
+    steps, and what follows the last "The answer is:" is scored (`cot_answer` marked), or the whole
+    text (`whole`).
+    """
 
     name: str
     kind: str
@@ -38,41 +41,63 @@ class Task:
     def category(self) -> str:
         return category(self.name)
 
-    def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
-        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all). Raises
-        InputError for a metric that this task does not have, and for a prediction that is not a string."""
+    def score(
+        self, prediction: str, sample: Sample, metrics: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default:
+        all). Raises InputError for a metric that this task does not have, and for a prediction that
+        is not a string.
+        """
         return self.score_many([prediction], [sample], metrics)[0].scores
 
     def score_many(
-        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
+        self,
+        predictions: Sequence[str],
+        samples: Sequence[Sample],
+        metrics: Collection[str] | None = None,
     ) -> list[Scored]:
-        """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
+        """Scores with their details, one per answer; servers and models get all answers of a call
+        in one batch.
+        """
         if isinstance(predictions, str):
             odd: list[object] = [predictions]
         else:
             odd = [text for text in predictions if not isinstance(text, str)]
         if odd:
-            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {odd[0]!r}")
+            raise InputError(
+                f"{self.name}: predictions must be texts, one per sample, not {odd[0]!r}"
+            )
         if any(not isinstance(sample, Sample) for sample in samples):
-            raise InputError(f"{self.name}: samples must be Samples (task.samples), not {str(samples)[:80]}")
+            raise InputError(
+                f"{self.name}: samples must be Samples (task.samples), not {str(samples)[:80]}"
+            )
         if len(predictions) != len(samples):
-            raise InputError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
+            raise InputError(
+                f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give"
+                " one each"
+            )
         score = scorer(self.scorer)
         if isinstance(metrics, str):
             raise InputError(f"metrics {metrics!r}: give a list, such as [{metrics!r}]")
         unknown = set(metrics or ()) - set(score.metrics)
         if unknown:
-            raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
+            raise InputError(
+                f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}"
+            )
         wanted = frozenset(score.metrics if metrics is None else metrics)
         if not self.cot or self.cot_answer == "whole":
             return score_all(self.scorer, predictions, samples, wanted)
         answers = [final_answer(text) for text in predictions]
         scored = score_all(self.scorer, [answer or "" for answer in answers], samples, wanted)
-        return [one if answer else _unanswered(one) for one, answer in zip(scored, answers, strict=True)]
+        return [
+            one if answer else _unanswered(one) for one, answer in zip(scored, answers, strict=True)
+        ]
 
 
 def _unanswered(scored: Scored) -> Scored:
-    """The scores of an answer with steps but no final answer: 0, whatever a scorer makes of an empty text."""
+    """The scores of an answer with steps but no final answer: 0, whatever a scorer makes of an
+    empty text.
+    """
     details = {name: value for name, value in scored.details.items() if name == "absent"}
     why = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
     return Scored(dict.fromkeys(scored.scores, 0.0), {**details, **why})

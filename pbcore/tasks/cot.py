@@ -1,5 +1,6 @@
-"""Chain of thought (the paper's appendix F.2): the question asks for steps and a final answer, and only that answer is
-scored."""
+"""Chain of thought (the paper's appendix F.2): the question asks for steps and a final answer, and
+only that answer is scored.
+"""
 
 import json
 import re
@@ -10,10 +11,15 @@ from typing import Any
 from pbcore.tasks.generators import Item
 from pbcore.tasks.lists import OPERATIONS, formatted
 
-ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
+# Table 4
+ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."
 NEW_TOKENS = 256
-ANSWERS = ("marked", "whole")  # what is scored: what follows the marker, or the whole text, as in the official code
-_MARKER = re.compile(  # also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
+ANSWERS = (
+    "marked",
+    "whole",
+)  # what is scored: what follows the marker, or the whole text, as in the official code
+# also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
+_MARKER = re.compile(
     r"the\s+\**(?:(?:final|correct)\s+)*answer\**\s+is\s*\**\s*:\**", re.IGNORECASE
 )
 _QUOTED = re.compile(r"(?:['‘`]+(?P<one>.*?)['’`]+|[“„](?P<two>[^“”„]*)[”“])\.?", re.DOTALL)
@@ -25,15 +31,18 @@ _ONLY = (  # what a question says against steps → what stays of it
 
 
 def question(prompt: str) -> str:
-    """The prompt without its demand for the final result alone, and with Table 4's request for steps at its end."""
+    """The prompt without its demand for the final result alone, and with Table 4's request for
+    steps at its end.
+    """
     for demand, rest in _ONLY:
         prompt = prompt.replace(demand, rest)
     return f"{prompt.rstrip()}\n{ASKS}"
 
 
 def final_answer(text: str) -> str | None:
-    """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
-    to list items; None where it is missing."""
+    """What follows the last "The answer is:", without quotes around the whole, straight double ones
+    aside, which belong to list items; None where it is missing.
+    """
     found = list(_MARKER.finditer(text))
     if not found:
         return None
@@ -48,7 +57,8 @@ def worked(kind: str, item: Item, answer: str) -> str:
     end = f"The answer is:{chr(10) if chr(10) in answer else ' '}{answer}"
     if kind not in OPERATIONS:
         return end
-    before, after = json.loads(item.input["context"]), json.loads(answer)
+    before = json.loads(item.input["context"])
+    after = json.loads(answer)
     return f"The list is {formatted(before)}.\n{_steps(kind, before, after, item.input)}\n{end}"
 
 
@@ -56,14 +66,25 @@ def _steps(operation: str, before: list[str], after: list[str], values: Mapping[
     if operation == "copy":
         return "Nothing moves."
     if operation == "sort":
-        return f"In alphabetical order the last names are {', '.join(item.rpartition(' ')[2] for item in after)}."
+        return (
+            "In alphabetical order the last names are"
+            f" {', '.join(item.rpartition(' ')[2] for item in after)}."
+        )
     if operation == "reverse":
-        return "\n".join(f"Number {place} from the end is {item}." for place, item in enumerate(after, 1))
+        return "\n".join(
+            f"Number {place} from the end is {item}." for place, item in enumerate(after, 1)
+        )
     # Where the two differ first; people and symbols occur once.
-    place = next((i for i, pair in enumerate(zip_longest(before, after)) if pair[0] != pair[1]), None)
+    place = next(
+        (i for i, pair in enumerate(zip_longest(before, after)) if pair[0] != pair[1]), None
+    )
     if operation == "shuffle":
         order = f"I draw them in this order: {', '.join(after)}."
-        return order if place is None else f"{order}\nPlace {place + 1} has changed, so the order is a new one."
+        return (
+            order
+            if place is None
+            else f"{order}\nPlace {place + 1} has changed, so the order is a new one."
+        )
     assert place is not None
     index = f"The index is {place}." if "index" in values else f"I draw index {place} at random."
     if operation.startswith("insert"):

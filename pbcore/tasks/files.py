@@ -1,5 +1,6 @@
-"""Users' YAML and JSONL files and the values in them: what can't be read is an UnreadableFile, whose one line names the
-file and the place in it."""
+"""Users' YAML and JSONL files and the values in them: what can't be read is an UnreadableFile,
+whose one line names the file and the place in it.
+"""
 
 import json
 from collections.abc import Iterator
@@ -26,15 +27,18 @@ def wrong(name: str, given: Any, allowed: str) -> InputError:
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
-    several names."""
+    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`),
+    in a range, or one of several names.
+    """
     if isinstance(allowed, range):
-        right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
+        right = type(given) is int and given in allowed
+        words = f"an integer from {allowed[0]} to {allowed[-1]}"
     elif isinstance(allowed, type):
         words = {str: "a text", bool: "true or false", int: "an integer"}[allowed]
         right = type(given) is allowed and given != ""
     else:
-        right, words = isinstance(given, str) and given in allowed, f"one of {', '.join(sorted(allowed))}"
+        right = isinstance(given, str) and given in allowed
+        words = f"one of {', '.join(sorted(allowed))}"
     if not right:
         raise wrong(name, given, words)
 
@@ -47,11 +51,15 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         byte = f"0x{data[error.start]:02x}"
-        raise UnreadableFile(f"{path}, line {line}: not UTF-8 (byte {byte}); save the file as UTF-8") from None
+        raise UnreadableFile(
+            f"{path}, line {line}: not UTF-8 (byte {byte}); save the file as UTF-8"
+        ) from None
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Line numbers and JSON values of the lines that aren't blank. Raises UnreadableFile for any other line."""
+    """Line numbers and JSON values of the lines that aren't blank. Raises UnreadableFile for any
+    other line.
+    """
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip(" \t\r"):
             try:
@@ -66,8 +74,9 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
-    and texts nested or aliased beyond the limits above."""
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML,
+    a key given twice, and texts nested or aliased beyond the limits above.
+    """
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)
@@ -79,17 +88,31 @@ def read_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        raise UnreadableFile(f"{where}{line}: not valid YAML: {error.problem or error.context}") from None
+        raise UnreadableFile(
+            f"{where}{line}: not valid YAML: {error.problem or error.context}"
+        ) from None
     except yaml.reader.ReaderError as error:
-        raise UnreadableFile(f"{where}: not valid YAML: {error.reason} at character {error.position}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # on odd scalars
-        raise UnreadableFile(f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UnreadableFile(
+            f"{where}: not valid YAML: {error.reason} at character {error.position}"
+        ) from None
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:  # on odd scalars
+        raise UnreadableFile(
+            f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}"
+        ) from None
 
 
 def _check_size(text: str) -> None:
     levels = aliases = 0
     for event in yaml.parse(text, yaml.SafeLoader):
-        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         aliases += isinstance(event, yaml.AliasEvent)
         if levels > MOST_LEVELS or aliases > MOST_ALIASES:
             deep = f"more than {MOST_LEVELS} levels of nesting"
@@ -99,7 +122,9 @@ def _check_size(text: str) -> None:
 
 
 def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
-    """The values below a node, aliases written out. Raises MarkedYAMLError for too many and a key given twice."""
+    """The values below a node, aliases written out. Raises MarkedYAMLError for too many and a key
+    given twice.
+    """
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counts:
@@ -111,7 +136,11 @@ def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
                     problem = f"{shown(key.value)} is given twice; remove one or rename it"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 seen.add((key.tag, key.value))
-        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        parts = (
+            [part for pair in node.value for part in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
         counts[id(node)] = 1 + sum(_check_node(part, counts) for part in parts)
     if counts[id(node)] > MOST_VALUES:
         problem = f"more than {MOST_VALUES} values, counting every alias; write fewer"

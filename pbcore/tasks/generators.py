@@ -1,4 +1,6 @@
-"""Question generators: the types shared by lists, puzzles and texts, and the seeded stream of drawn items."""
+"""Question generators: the types shared by lists, puzzles and texts, and the seeded stream of drawn
+items.
+"""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,8 +21,9 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling. `key`
-    decides the split: items with equal keys are in the same split."""
+    """One question: the values that fill the prompt, the official `answer` value, and the canvas
+    for infilling. `key` decides the split: items with equal keys are in the same split.
+    """
 
     input: Mapping[str, Any]
     label: Any
@@ -39,8 +42,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A request to a generator. `name` is the task's; it enters the seed, so different tasks get different data.
-    `count` is the number of questions, all different; None: any number, with possible repeats."""
+    """A request to a generator. `name` is the task's; it enters the seed, so different tasks get
+    different data. `count` is the number of questions, all different; None: any number, with
+    possible repeats.
+    """
 
     name: str
     settings: Settings
@@ -59,11 +64,13 @@ class Order:
 class Generator:
     """A generator of questions.
 
-    `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is
-    balanced, and the first k questions don't depend on how many are taken. `settings` maps the settings to their
-    defaults; `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)` is
-    the canvas length in tokens. `allowed` maps settings to what `files.check_value` allows them; `further` checks
-    others, and what they have to do with each other."""
+    `stream(order)` yields questions without end, or until they are exhausted. The lengths
+    alternate, so every prefix is balanced, and the first k questions don't depend on how many are
+    taken. `settings` maps the settings to their defaults; `lengths` holds the allowed values of `n`
+    (None: no length); `what` names what `n` counts; `room(n)` is the canvas length in tokens.
+    `allowed` maps settings to what `files.check_value` allows them; `further` checks others, and
+    what they have to do with each other.
+    """
 
     stream: Callable[[Order], Iterator[Asked]]
     settings: Settings
@@ -89,13 +96,17 @@ def power_of_two(least: int) -> int:
 
 
 def split_of(key: str, test_share: float = TEST_SHARE) -> str:
-    """`train` or `test`, from the key's hash alone: equal on every machine and in every version of Python."""
+    """`train` or `test`, from the key's hash alone: equal on every machine and in every version of
+    Python.
+    """
     digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
     return "test" if int.from_bytes(digest, "big") < test_share * 2**64 else "train"
 
 
 def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
-    """An endless stream from a function that draws one item; question number i has its own random generator."""
+    """An endless stream from a function that draws one item; question number i has its own random
+    generator.
+    """
 
     def stream(order: Order) -> Iterator[Asked]:
         lengths = order.lengths or (0,)
@@ -105,7 +116,12 @@ def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
             item = _new_item(draw, rng, lengths[number % len(lengths)], order, seen)
             if order.count is not None:
                 seen.add(str(item.input))
-            yield Asked(item, tuple(_new_item(draw, rng, rng.choice(lengths), order, ()) for _ in range(order.shots)))
+            yield Asked(
+                item,
+                tuple(
+                    _new_item(draw, rng, rng.choice(lengths), order, ()) for _ in range(order.shots)
+                ),
+            )
 
     return stream
 
@@ -117,6 +133,6 @@ def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: Collecti
         if split_of(f"{order.name}/{item.key}") == order.split and str(item.input) not in seen:
             return item
     raise InputError(
-        f"{order.name}: the {order.split} split has only {len(seen)} different questions (length {length} is used up): "
-        "request fewer or other lengths, or give more items"
+        f"{order.name}: the {order.split} split has only {len(seen)} different questions (length"
+        f" {length} is used up): request fewer or other lengths, or give more items"
     )

@@ -1,4 +1,6 @@
-"""The ten list operations, on people in a waiting line or on single symbols with pre-filled formatting (`list_ops`)."""
+"""The ten list operations, on people in a waiting line or on single symbols with pre-filled
+formatting (`list_ops`).
+"""
 
 import json
 import string
@@ -19,21 +21,34 @@ MOST_QUESTIONS = 16
 SETTINGS: dict[str, Any] = {"items": "people", "word": None, "identity": False, "infill": False}
 
 OPERATIONS = (
-    *("copy", "sort", "reverse", "shuffle"),
-    *(f"{verb}_{where}" for verb in ("insert", "remove", "replace") for where in ("index", "random")),
+    "copy",
+    "sort",
+    "reverse",
+    "shuffle",
+    *(
+        f"{verb}_{where}"
+        for verb in ("insert", "remove", "replace")
+        for where in ("index", "random")
+    ),
 )
 
 
 @lru_cache(maxsize=1)
 def people() -> tuple[str, ...]:
-    """The fixed pool of 120 people, `First Last`; each first name and each last name occurs once."""
+    """The fixed pool of 120 people, `First Last`; each first name and each last name occurs
+    once.
+    """
     return tuple(package_yaml("pbcore.tasks", "people.yaml")["people"])
 
 
 def symbols(count: int) -> tuple[str, ...]:
-    """Single symbols without F: capitals; if more than 25 are needed, small letters and digits too."""
+    """Single symbols without F: capitals; if more than 25 are needed, small letters and digits
+    too.
+    """
     capitals = string.ascii_uppercase.replace(NEW_SYMBOL, "")
-    return tuple(capitals if count <= len(capitals) else capitals + string.ascii_lowercase + string.digits)
+    return tuple(
+        capitals if count <= len(capitals) else capitals + string.ascii_lowercase + string.digits
+    )
 
 
 def formatted(items: Sequence[str]) -> str:
@@ -52,8 +67,12 @@ def room(n: int) -> int:
     return max(32, power_of_two(5 * n + 2))
 
 
-def operate(operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]) -> list[str]:
-    """The answer of one operation; `index` is its position (if it has one), `moved` the answer of a shuffle."""
+def operate(
+    operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]
+) -> list[str]:
+    """The answer of one operation; `index` is its position (if it has one), `moved` the answer of a
+    shuffle.
+    """
     if operation == "copy":
         return list(items)
     if operation == "reverse":
@@ -98,21 +117,26 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
     free = pool if word is None else [item for item in pool if item != word]
     if len(free) < needed:
         raise InputError(
-            f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more"
+            f"{operation} with n = {n} needs {needed} different items, settings.items has"
+            f" {len(free)}: give more"
         )
     chosen = rng.sample(free, needed)
     return chosen[:n], chosen[n] if needed > n else word
 
 
 def _check(settings: Settings) -> None:
-    kind, word = settings["items"], settings["word"]
+    kind = settings["items"]
+    word = settings["word"]
     if kind not in ("people", "symbols"):
         texts = isinstance(kind, list) and all(isinstance(item, str) for item in kind)
         if not texts or len(set(kind)) < max(3, len(kind)):
-            raise wrong("settings.items", kind, "people, symbols, or a list of at least 3 different texts")
+            raise wrong(
+                "settings.items", kind, "people, symbols, or a list of at least 3 different texts"
+            )
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
             raise InputError(
-                "settings.items: an item is empty or contains a quote, comma or bracket, which the list format reserves"
+                "settings.items: an item is empty or contains a quote, comma or bracket, which the"
+                " list format reserves"
             )
     if word is not None and not isinstance(word, str):
         raise wrong("settings.word", word, "the text of the new item")
@@ -124,12 +148,17 @@ def parse_context(context: str) -> list[str]:
 
 
 def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
-    """Questions of one operation on one canvas, with different people in each: the ideal speed-up is their number."""
-    operation, free = settings["operation"], list(people())
-    asked, parts = [], []
+    """Questions of one operation on one canvas, with different people in each: the ideal speed-up
+    is their number.
+    """
+    operation = settings["operation"]
+    free = list(people())
+    asked = []
+    parts = []
     for number in range(1, settings["questions"] + 1):
         item = draw_list(operation, rng, n, SETTINGS | {"items": free})
-        values, label = item.input, item.label
+        values = item.input
+        label = item.label
         used = f"{values['context']}{values.get('word', '')}"
         free = [one for one in free if one not in used]
         asked.append(
@@ -138,9 +167,19 @@ def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
             + (f" (position: {values['index']})" if "index" in values else "")
         )
         example = label if isinstance(label, str) else label["example"]
-        parts.append({"task": f"waiting_line/{operation}", "input": values, "label": label, "example": example})
-    text, examples = "\n".join(asked), "\n".join(part["example"] for part in parts)
-    return Item({"context": text, "k": len(parts)}, {"questions": parts, "example": examples}, text, n)
+        parts.append(
+            {
+                "task": f"waiting_line/{operation}",
+                "input": values,
+                "label": label,
+                "example": example,
+            }
+        )
+    text = "\n".join(asked)
+    examples = "\n".join(part["example"] for part in parts)
+    return Item(
+        {"context": text, "k": len(parts)}, {"questions": parts, "example": examples}, text, n
+    )
 
 
 LIST_GENERATORS = {

@@ -1,13 +1,19 @@
-"""Names of tasks, `category/name`: the category, the paper's tasks, the short names in node ids. Reads no data."""
+"""Names of tasks, `category/name`: the category, the paper's tasks, the short names in node ids.
+Reads no data.
+"""
 
 from pbcore.tasks.lists import OPERATIONS
 
 PAPER_TASKS = (
     *(f"waiting_line/{operation}" for operation in OPERATIONS),
-    *(f"text_writing/{name}" for name in ("summarization", "paraphrasing", "w2s_easy", "w2s_medium", "w2s_hard")),
+    *(
+        f"text_writing/{name}"
+        for name in ("summarization", "paraphrasing", "w2s_easy", "w2s_medium", "w2s_hard")
+    ),
     *(f"puzzle/{name}" for name in ("latin_square", "sudoku")),
 )  # the 17, in the paper's order
-REWRITE = "rewrite-2026"  # where questions come from: the benchmark's rewrite of 2026 asks many others than v1
+# where questions come from: the benchmark's rewrite of 2026 asks many others than v1
+REWRITE = "rewrite-2026"
 
 
 def category(task: str) -> str:
@@ -16,5 +22,7 @@ def category(task: str) -> str:
 
 
 def short(task: str) -> str:
-    """`shuffle` for `waiting_line/shuffle`; tasks outside the paper keep their full name: short names are unique."""
+    """`shuffle` for `waiting_line/shuffle`; tasks outside the paper keep their full name: short
+    names are unique.
+    """
     return task.split("/", 1)[1] if task in PAPER_TASKS else task

@@ -1,4 +1,6 @@
-"""Rows in the official layout: a folder of `<group>/<task>.jsonl` files, or a single such file given by the user."""
+"""Rows in the official layout: a folder of `<group>/<task>.jsonl` files, or a single such file
+given by the user.
+"""
 
 import json
 import re
@@ -29,7 +31,8 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "summarization": ("summary",),
     "paraphrasing": ("text",),
 }
-TEXT, TEXTS = "a text", "a list of texts"
+TEXT = "a text"
+TEXTS = "a list of texts"
 FIELDS = {
     **dict.fromkeys(("input", "symbols", "words"), TEXTS),
     **dict.fromkeys(("word", "example", "summary", "text"), TEXT),
@@ -45,9 +48,10 @@ class RowError(InputError):
 def official_place(spec: TaskSpec, n: int | None) -> str:
     """The `folder/file` of a task's official rows for one n, or of the default rows (None).
 
-    Lists: the default file holds n = 3 to 6; other lengths are in folders such as `waiting_line_n15/`. Other tasks have
-    one file per n (`easy_n3`), including the default n: `easy_n4` and `easy` are different files. Raises InputError for
-    a task without official data."""
+    Lists: the default file holds n = 3 to 6; other lengths are in folders such as
+    `waiting_line_n15/`. Other tasks have one file per n (`easy_n3`), including the default n:
+    `easy_n4` and `easy` are different files. Raises InputError for a task without official data.
+    """
     if spec.official is None:
         raise InputError(f"{spec.name} has no official data; omit data_dir")
     group, name = spec.official.split("/")
@@ -59,20 +63,29 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
 
 
 def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterable[Row]:
-    """The official questions of a task with their numbers, filtered by `lengths` (None: the default file, unfiltered).
-    The number is the row's position in its file. If the lengths are in several files, they alternate, smallest first,
-    and are numbered in that order. Raises InputError for a task or an n without official rows, FileNotFoundError for
-    a missing folder or file."""
+    """The official questions of a task with their numbers, filtered by `lengths` (None: the default
+    file, unfiltered). The number is the row's position in its file. If the lengths are in several
+    files, they alternate, smallest first, and are numbered in that order. Raises InputError for a
+    task or an n without official rows, FileNotFoundError for a missing folder or file.
+    """
     if lengths is None:
         return read_rows(_file(spec, data_dir, None), spec)
     lengths_of: dict[Path, list[int]] = {}
     for n in lengths:
         lengths_of.setdefault(_file(spec, data_dir, n), []).append(n)
-    rows = [row for path, ns in lengths_of.items() for row in read_rows(path, spec) if row[1].item.length in ns]
+    rows = [
+        row
+        for path, ns in lengths_of.items()
+        for row in read_rows(path, spec)
+        if row[1].item.length in ns
+    ]
     by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
     for n, matches in by_length.items():
         if not matches:
-            raise InputError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
+            raise InputError(
+                f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose"
+                " another n"
+            )
     if len(lengths_of) == 1:
         return rows
     alternating = chain.from_iterable(zip_longest(*by_length.values()))
@@ -83,25 +96,31 @@ def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
     place = official_place(spec, n)
     if not data_dir.is_dir():
         raise FileNotFoundError(
-            f"no folder {data_dir}; data_dir must be the folder that contains waiting_line/, puzzle/ …"
+            f"no folder {data_dir}; data_dir must be the folder that contains waiting_line/,"
+            " puzzle/ …"
         )
     path = data_dir / f"{place}.jsonl"
     if not path.is_file():
         group, name = str(spec.official).split("/")
-        available = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl"))
+        available = sorted(
+            str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl")
+        )
         raise FileNotFoundError(
-            f"{spec.name}: no file {path}; files of this task in {data_dir}: {', '.join(available) or 'none'}"
+            f"{spec.name}: no file {path}; files of this task in {data_dir}:"
+            f" {', '.join(available) or 'none'}"
         )
     return path
 
 
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
-    """The questions of a file, one JSON object per line: `input` (the values of the prompt, and `icl_examples`),
-    `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file, line, field, the given value and the
-    allowed ones."""
+    """The questions of a file, one JSON object per line: `input` (the values of the prompt, and
+    `icl_examples`), `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file,
+    line, field, the given value and the allowed ones.
+    """
     if not isfile(path):
         raise FileNotFoundError(
-            f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative to the tasks file"
+            f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative"
+            " to the tasks file"
         )
     index = -1
     try:
@@ -135,7 +154,9 @@ def _item(row: Any, spec: TaskSpec) -> Item:
         raise wrong("the row", row, "an object with input and answer")
     given = field_of(row, "input", dict, "an object with the values of the prompt")
     label = field_of(row, "answer", (str, dict), "a text or an object")
-    metadata = field_of({"metadata": None, **row}, "metadata", (dict, type(None)), "an object, or omit it")
+    metadata = field_of(
+        {"metadata": None, **row}, "metadata", (dict, type(None)), "an object, or omit it"
+    )
     values = {key: value for key, value in given.items() if key != "icl_examples"}
     _check_values(values, spec)
     _check_parts(label, spec)
@@ -143,18 +164,28 @@ def _item(row: Any, spec: TaskSpec) -> Item:
 
 
 def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int | None:
-    """The n of a row: its number of words, as the official files of single words give 3; else `metadata.length`."""
-    name, length = "metadata.length", metadata.get("length")
+    """The n of a row: its number of words, as the official files of single words give 3; else
+    `metadata.length`.
+    """
+    name = "metadata.length"
+    length = metadata.get("length")
     if isinstance(label, dict) and isinstance(label.get("words"), list):
-        name, length = "the number of words", len(label["words"])
-    allowed = spec.generator.lengths if spec.generator and spec.generator.lengths else range(MOST_LENGTH + 1)
+        name = "the number of words"
+        length = len(label["words"])
+    allowed = (
+        spec.generator.lengths
+        if spec.generator and spec.generator.lengths
+        else range(MOST_LENGTH + 1)
+    )
     if length is not None:
         check_value(name, length, allowed)
     return length
 
 
 def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
-    for name in sorted({name for _, name, _, _ in Formatter().parse(spec.prompt) if name and name in values}):
+    for name in sorted(
+        {name for _, name, _, _ in Formatter().parse(spec.prompt) if name and name in values}
+    ):
         value = values[name]
         if type(value) not in (str, int, float):
             raise wrong(f"input.{name}", value, "a text or a number")
@@ -178,8 +209,9 @@ def _is_list(text: str) -> bool:
 
 
 def check_label(label: Any, spec: TaskSpec) -> None:
-    """Raises InputError for a label without what the task's scorer needs. Scorers of users check their labels
-    themselves."""
+    """Raises InputError for a label without what the task's scorer needs. Scorers of users check
+    their labels themselves.
+    """
     _check_parts(label, spec)
     needed = LABELS.get(spec.scorer)
     if needed == () and not isinstance(label, str):
@@ -187,20 +219,29 @@ def check_label(label: Any, spec: TaskSpec) -> None:
     if spec.scorer == "sudoku" and not _SUDOKU.fullmatch(label):
         raise wrong("answer", label, "four lines of four digits from 1 to 4")
     if needed and not (isinstance(label, dict) and set(needed) <= set(label)):
-        raise wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
+        raise wrong(
+            "answer",
+            label,
+            f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs",
+        )
 
 
 def _check_parts(label: Any, spec: TaskSpec) -> None:
     if not isinstance(label, dict) or spec.scorer not in LABELS:
         return
     for key in FIELDS.keys() & label.keys():
-        value, allowed = label[key], FIELDS[key]
-        texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+        value = label[key]
+        allowed = FIELDS[key]
+        texts = (
+            isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+        )
         if not (isinstance(value, str) and allowed != TEXTS) and not (texts and allowed != TEXT):
             raise wrong(f"answer.{key}", value, allowed)
 
 
-def field_of(row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str) -> Any:
+def field_of(
+    row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str
+) -> Any:
     """One field of a row. Raises ValueError if it is missing or has another type."""
     if name not in row:
         raise InputError(f"{name} is missing; give {allowed}")

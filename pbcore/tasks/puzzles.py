@@ -1,5 +1,6 @@
-"""Latin squares of any symbols, 4×4 sudokus with one solution, and random walks on a graph that every sample has under
-other node names (arXiv 2606.22976)."""
+"""Latin squares of any symbols, 4×4 sudokus with one solution, and random walks on a graph that
+every sample has under other node names (arXiv 2606.22976).
+"""
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +20,12 @@ SIDE = 4
 CELLS = SIDE * SIDE
 BLANK = "0"
 DIGITS = "1234"
-NAMES = "0123456789"  # of nodes: single digits are one token in most vocabularies, and neighbours in a text stay apart
+# of nodes: single digits are one token in most vocabularies, and neighbours in a text stay apart
+NAMES = "0123456789"
 # Row, column and box of each cell.
-_UNITS = [(cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)]
+_UNITS = [
+    (cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)
+]
 _PEERS = [
     [other for other in range(CELLS) if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))]
     for cell in range(CELLS)
@@ -29,8 +33,10 @@ _PEERS = [
 
 
 def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
-    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column. A Latin
-    rectangle can always be completed (Hall), so backtracking stays within the current row."""
+    """A random Latin square, row by row: each row is a random order that repeats no symbol of a
+    column. A Latin rectangle can always be completed (Hall), so backtracking stays within the
+    current row.
+    """
     rows: list[list[str]] = []
     while len(rows) < len(symbols):
         used = [{row[column] for row in rows} for column in range(len(symbols))]
@@ -38,7 +44,9 @@ def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
     return rows
 
 
-def _row(start: list[str], symbols: Sequence[str], used: Sequence[set[str]], rng: Random) -> list[str] | None:
+def _row(
+    start: list[str], symbols: Sequence[str], used: Sequence[set[str]], rng: Random
+) -> list[str] | None:
     if len(start) == len(symbols):
         return start
     free = [symbol for symbol in symbols if symbol not in start and symbol not in used[len(start)]]
@@ -62,8 +70,9 @@ def allowed(grid: str, cell: int) -> list[str]:
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank. Raises
-    InputError for a text that is not such a grid."""
+    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0
+    for a blank. Raises InputError for a text that is not such a grid.
+    """
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
@@ -95,7 +104,9 @@ def rows(grid: str) -> str:
 
 
 def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
-    """A sudoku with one solution. The key is the solved grid, so no solution of a test puzzle occurs in training."""
+    """A sudoku with one solution. The key is the solved grid, so no solution of a test puzzle
+    occurs in training.
+    """
     solved = rng.choice(all_sudokus())
     while True:
         blanks = set(rng.sample(range(CELLS), settings["blanks"]))
@@ -106,7 +117,9 @@ def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
 
 @lru_cache(maxsize=16)
 def graph(nodes: int, edges: int, seed: int) -> tuple[tuple[int, int], ...]:
-    """A connected graph by seed, as pairs of node numbers: a random tree, then random further edges."""
+    """A connected graph by seed, as pairs of node numbers: a random tree, then random further
+    edges.
+    """
     rng = Random(f"graph/{nodes}/{edges}/{seed}")
     tree = {(rng.randrange(node), node) for node in range(1, nodes)}
     free = sorted(set(combinations(range(nodes), 2)) - tree)
@@ -122,7 +135,9 @@ def kernel(edges: Sequence[Sequence[int]], nodes: int) -> list[list[float]]:
 
 
 def walked(label: Mapping[str, Any], text: str) -> list[int]:
-    """The node numbers of a walk in an answer, −1 for a sign that names no node; blanks and commas are left out."""
+    """The node numbers of a walk in an answer, −1 for a sign that names no node; blanks and commas
+    are left out.
+    """
     return [label["nodes"].find(sign) for sign in text if not sign.isspace() and sign != ","]
 
 
@@ -140,19 +155,31 @@ def _draw_walk(rng: Random, n: int, settings: Settings) -> Item:
     label = {"nodes": names, "edges": [list(edge) for edge in edges], "start": walk[0], "length": n}
     canvas = start + MASK * (n - 1) if settings["infill"] else None
     values = {"edges": shown, "start": start, "length": n}
-    return Item(values, label | {"example": "".join(names[node] for node in walk)}, f"{shown}/{start}", n, canvas)
+    return Item(
+        values,
+        label | {"example": "".join(names[node] for node in walk)},
+        f"{shown}/{start}",
+        n,
+        canvas,
+    )
 
 
 def _check_walk(settings: Settings) -> None:
-    nodes, edges = settings["nodes"], settings["edges"]
-    least, most = nodes - 1, nodes * (nodes - 1) // 2
+    nodes = settings["nodes"]
+    edges = settings["edges"]
+    least = nodes - 1
+    most = nodes * (nodes - 1) // 2
     if type(edges) is not int or not least <= edges <= most:
         raise wrong("settings.edges", edges, f"an integer from {least} to {most} for {nodes} nodes")
 
 
 PUZZLE_GENERATORS = {
     "latin_square": Generator(
-        drawn(_draw_latin), {}, range(2, 10), "the side of the square", lambda n: max(64, power_of_two(4 * n * n))
+        drawn(_draw_latin),
+        {},
+        range(2, 10),
+        "the side of the square",
+        lambda n: max(64, power_of_two(4 * n * n)),
     ),
     "sudoku": Generator(drawn(_draw_sudoku), {"blanks": 4}, allowed={"blanks": range(1, 11)}),
 }

@@ -18,7 +18,15 @@ from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.scoring import SCORERS, score_all
-from pbcore.tasks.spec import GENERATORS, TaskSpec, asked_by, check_lengths, folders_of, read_specs, with_headline
+from pbcore.tasks.spec import (
+    GENERATORS,
+    TaskSpec,
+    asked_by,
+    check_lengths,
+    folders_of,
+    read_specs,
+    with_headline,
+)
 
 _ADDED: dict[str, TaskSpec] = {}
 _FILES: dict[str, Path] = {}  # where the added tasks were read
@@ -32,12 +40,16 @@ class TaskNameError(InputError):
         close = get_close_matches(str(name), [*all_task_names(), *official], n=3, cutoff=0.5)
         self.matches = list(dict.fromkeys(official.get(match, match) for match in close))
         hint = "close matches:" if self.matches else "the tasks are"
-        super().__init__(f"no task named {name!r}; {hint} {', '.join(self.matches or all_task_names())}")
+        super().__init__(
+            f"no task named {name!r}; {hint} {', '.join(self.matches or all_task_names())}"
+        )
 
 
 @lru_cache(maxsize=1)
 def _built_in() -> dict[str, TaskSpec]:
-    return read_specs(files("pbcore.tasks").joinpath("data/tasks.yaml").read_text(encoding="utf-8"), "tasks.yaml")
+    return read_specs(
+        files("pbcore.tasks").joinpath("data/tasks.yaml").read_text(encoding="utf-8"), "tasks.yaml"
+    )
 
 
 def _specs() -> dict[str, TaskSpec]:
@@ -63,18 +75,28 @@ def task_spec(name: str) -> TaskSpec:
 
 
 def add_tasks_file(path: str | Path) -> list[str]:
-    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example. Paths in the file
-    are relative to it. Adding the same file again reads it again. Raises ValueError that names file, task and key for
-    any invalid entry, and both files for a name that another file has given; FileNotFoundError for a missing file."""
+    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
+    Paths in the file are relative to it. Adding the same file again reads it again. Raises
+    ValueError that names file, task and key for any invalid entry, and both files for a name that
+    another file has given; FileNotFoundError for a missing file.
+    """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
     read = read_specs(read_text(file), str(file), file.parent)
     added = {name: with_headline(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
-        owner = "pbcore's tasks.yaml" if name in _built_in() else _FILES.get(name) if name in _ADDED else None
+        owner = (
+            "pbcore's tasks.yaml"
+            if name in _built_in()
+            else _FILES.get(name)
+            if name in _ADDED
+            else None
+        )
         if owner is not None and owner != file.resolve():
-            raise InputError(f"{file}: a task named {name!r} exists already in {owner}; choose another name")
+            raise InputError(
+                f"{file}: a task named {name!r} exists already in {owner}; choose another name"
+            )
         _probe(spec, f"{file}, task {name}")
     _ADDED.update(added)
     _FILES.update(dict.fromkeys(added, file.resolve()))
@@ -89,14 +111,18 @@ def add_specs(specs: Iterable[TaskSpec]) -> list[str]:
 
 
 def _probe(spec: TaskSpec, where: str) -> None:
-    """Raises ValueError unless the samples of a user's task can be created and their labels score 1."""
+    """Raises ValueError unless the samples of a user's task can be created and their labels score
+    1.
+    """
     try:
         if spec.rows is None:
             samples = list(_generated(spec, None, "test", 0, len(spec.lengths or (0,))))
         else:
             samples = list(_samples(spec, read_rows(spec.rows, spec), "own"))
     except KeyError as error:
-        raise InputError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
+        raise InputError(
+            f"{where}: the prompt needs {error}, which {spec.kind} does not provide"
+        ) from None
     except ValueError as error:
         raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
     if "accuracy" not in SCORERS[spec.scorer].metrics:
@@ -111,8 +137,8 @@ def _probe(spec: TaskSpec, where: str) -> None:
         if scored.scores.get("accuracy") != 1:
             reason = scored.details.get("why", "no reason given")
             raise InputError(
-                f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer "
-                f"{spec.scorer} ({reason}); correct the label or choose another scorer"
+                f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under"
+                f" the scorer {spec.scorer} ({reason}); correct the label or choose another scorer"
             )
 
 
@@ -128,17 +154,19 @@ def load_task(
     max_new_tokens: int | None = None,
     cot_answer: str | None = None,
 ) -> Task:
-    """A task with its samples: generated by seed, or read from `data_dir` (the official rows, or a run folder of the
-    2026 rewrite).
+    """A task with its samples: generated by seed, or read from `data_dir` (the official rows, or a
+    run folder of the 2026 rewrite).
 
-    `n` is the length, or several lengths that alternate; `limit` the number of samples, which for generated data may
-    exceed the default. The first k samples are the same for every limit. `split` is `test` or `train`, which have no
-    list, puzzle or text in common. `shots` is the number of solved examples before a list or puzzle question (default:
-    the task's, one); the questions stay the same. With `cot` the questions ask for steps before a final answer
-    (`pbcore.tasks.cot`), and `cot_answer` says whether what follows "The answer is:" is scored (`marked`, the default)
-    or the `whole` text. `max_new_tokens` is the canvas length in tokens (default: the task's, or more if n or steps
-    need it). Raises InputError (TaskNameError for the name) for invalid arguments and for a selection without samples,
-    FileNotFoundError for missing files."""
+    `n` is the length, or several lengths that alternate; `limit` the number of samples, which for
+    generated data may exceed the default. The first k samples are the same for every limit. `split`
+    is `test` or `train`, which have no list, puzzle or text in common. `shots` is the number of
+    solved examples before a list or puzzle question (default: the task's, one); the questions stay
+    the same. With `cot` the questions ask for steps before a final answer (`pbcore.tasks.cot`), and
+    `cot_answer` says whether what follows "The answer is:" is scored (`marked`, the default) or the
+    `whole` text. `max_new_tokens` is the canvas length in tokens (default: the task's, or more if n
+    or steps need it). Raises InputError (TaskNameError for the name) for invalid arguments and for
+    a selection without samples, FileNotFoundError for missing files.
+    """
     spec = task_spec(name).with_ways(shots, cot, max_new_tokens, cot_answer)
     _check_integer("limit", limit, 1)
     _check_integer("seed", seed, 0)
@@ -146,30 +174,42 @@ def load_task(
     source = asked_by(spec.name)
     if source is not None:
         task = source.load(spec, limit)
-        return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
+        return replace(
+            task,
+            data_hash=data_hash(task.samples),
+            options=dict(spec.settings),
+            identity=identity(spec),
+        )
     samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
             raise InputError(
-                f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/, puzzle/ …"
+                f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/,"
+                " puzzle/ …"
             )
         if split != "test":
             raise InputError(
-                f"split {split!r}: the official data has only a test split; omit data_dir for {split} data"
+                f"split {split!r}: the official data has only a test split; omit data_dir for"
+                f" {split} data"
             )
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
     elif spec.rows is not None:
         if split != "test" or n is not None:
-            raise InputError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
+            raise InputError(
+                f"{name} reads its samples from {spec.rows}: it has only the split test, and no n"
+            )
         samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
         samples = _generated(spec, lengths, split, seed, limit or spec.count)
     taken = tuple(islice(samples, limit))
     if not taken:
         raise InputError(
-            f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
+            f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source"
+            " with at least one"
         )
-    found = sorted({sample.length for sample in taken if spec.lengths and sample.length is not None})
+    found = sorted(
+        {sample.length for sample in taken if spec.lengths and sample.length is not None}
+    )
     return Task(
         spec.name,
         spec.kind,
@@ -185,23 +225,37 @@ def load_task(
     )
 
 
-def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
-    """Generated samples of a task, without end (texts: until the grammar is exhausted; then ValueError gives their
-    number). Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample
-    is drawn."""
+def generate(
+    name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None
+) -> Iterator[Sample]:
+    """Generated samples of a task, without end (texts: until the grammar is exhausted; then
+    ValueError gives their number). Samples may repeat; those of `load_task` don't. Raises the
+    errors of `load_task`, before the first sample is drawn.
+    """
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
-        raise InputError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
+        raise InputError(
+            f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce"
+            " more"
+        )
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _generated(spec, lengths, split, seed, None)
 
 
 def identity(spec: TaskSpec) -> str:
-    """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's scores and the
-    scorer's code. The samples have their own digest, so the location of a file of rows and the number of samples are
-    not part of it."""
-    left_out = {"rows", "count", "official", "canvas", "asked_by", *(() if spec.cot else ("cot", "cot_answer"))}
+    """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's
+    scores and the scorer's code. The samples have their own digest, so the location of a file of
+    rows and the number of samples are not part of it.
+    """
+    left_out = {
+        "rows",
+        "count",
+        "official",
+        "canvas",
+        "asked_by",
+        *(() if spec.cot else ("cot", "cot_answer")),
+    }
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
     chosen = SCORERS[spec.scorer]
     facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}
@@ -212,7 +266,14 @@ def data_hash(samples: Iterable[Sample]) -> str:
     """sha256 over the data of a run: messages, labels, canvases and lengths, in order."""
     digest = hashlib.sha256()
     for sample in samples:
-        row = [sample.task, sample.index, sample.messages, sample.label, sample.max_new_tokens, sample.canvas]
+        row = [
+            sample.task,
+            sample.index,
+            sample.messages,
+            sample.label,
+            sample.max_new_tokens,
+            sample.canvas,
+        ]
         digest.update(json.dumps(row, sort_keys=True, ensure_ascii=True).encode() + b"\n")
     return digest.hexdigest()
 
@@ -230,24 +291,32 @@ def _generated(
     return _samples(spec, enumerate(islice(GENERATORS[spec.kind].stream(order), count)), "own")
 
 
-def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
+def _from_folder(
+    spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None
+) -> Iterable[Sample]:
     other = folders_of(folder)
     if other is None:
         return _samples(spec, official_rows(spec, folder, lengths), "official", shots)
     if shots is not None or spec.cot:
-        raise InputError(f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot")
+        raise InputError(
+            f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot"
+        )
     return other.samples(spec, folder, lengths)
 
 
 def _samples(
     spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str, most: int | None = None
 ) -> Iterator[Sample]:
-    """The samples of numbered questions, with the first `most` shots (None: all). Raises InputError for too few."""
+    """The samples of numbered questions, with the first `most` shots (None: all). Raises InputError
+    for too few.
+    """
     for index, question in rows:
-        item, shots = question.item, question.shots
+        item = question.item
+        shots = question.shots
         if most is not None and most > len(shots):
             raise InputError(
-                f"{spec.name}, row {index}: shots = {most}, but the row has {len(shots)} solved examples; ask for fewer"
+                f"{spec.name}, row {index}: shots = {most}, but the row has {len(shots)} solved"
+                " examples; ask for fewer"
             )
         yield Sample(
             task=spec.name,

@@ -1,8 +1,10 @@
-"""Own text data: a small seeded scene grammar that generates word sets, dialogues and paraphrases in plain English.
+"""Own text data: a small seeded scene grammar that generates word sets, dialogues and paraphrases
+in plain English.
 
-The lexicon and all templates are data (`data/scenes.yaml`); a template is plain text with `{slot}`, `{slot.form}` and
-`[one|other]` (a random choice). Every scene has a number, from which alone its text follows. The seed orders the
-scenes, a stable hash of their text splits them, and no text, word set or summary occurs in both splits.
+The lexicon and all templates are data (`data/scenes.yaml`); a template is plain text with `{slot}`,
+`{slot.form}` and `[one|other]` (a random choice). Every scene has a number, from which alone its
+text follows. The seed orders the scenes, a stable hash of their text splits them, and no text, word
+set or summary occurs in both splits.
 """
 
 import re
@@ -17,7 +19,9 @@ from pbcore.tasks.generators import SPLITS, TEST_SHARE, Asked, Generator, Item, 
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
-SINGLE_TEST_SHARE = 0.6  # of single words: with about 200 a difficulty, the test split has at least 100
+SINGLE_TEST_SHARE = (
+    0.6  # of single words: with about 200 a difficulty, the test split has at least 100
+)
 SPARE_WORDS = 2  # content words that a sentence may have beyond the requested ones
 DIALOGUES, PARAPHRASES = 100_000, 150_000  # scenes
 MOST_EXAMPLES = 5
@@ -30,7 +34,8 @@ _FEMALE = {"he": "she", "him": "her", "his": "her"}
 FORMS = ("past", "pp", "ing", "det", "it", *_FEMALE)
 
 Row = dict[str, Any]
-# What a scene's number gives: the keys that decide the split, and the row. None: the scene is unusable.
+# What a scene's number gives: the keys that decide the split, and the row. None: the scene is
+# unusable.
 Written = tuple[Sequence[str], Row] | None
 
 
@@ -44,17 +49,23 @@ def data() -> Mapping[str, Any]:
 
 
 def article(following: str) -> str:
-    """`a` or `an`, by the first letter of the next word; words such as `university` are listed in the lexicon."""
+    """`a` or `an`, by the first letter of the next word; words such as `university` are listed in
+    the lexicon.
+    """
     return "an" if (following[0] in "aeiou") != (following in data()["article_exceptions"]) else "a"
 
 
 def inflect(value: str, form: str | None) -> str:
-    """A slot's value in a form; unchanged if `form` is None. Of a verb: `past`, `pp` (participle), `ing`. Of a noun:
-    `det`, its indefinite determiner (`some`, or `a/an` until the next word is known), or `it`, its pronoun. Of a name
-    or a relative: `he`, `him` or `his`, or the feminine form. Raises ValueError for other forms."""
+    """A slot's value in a form; unchanged if `form` is None. Of a verb: `past`, `pp` (participle),
+    `ing`. Of a noun: `det`, its indefinite determiner (`some`, or `a/an` until the next word is
+    known), or `it`, its pronoun. Of a name or a relative: `he`, `him` or `his`, or the feminine
+    form. Raises ValueError for other forms.
+    """
     if form is None:
         return value
-    head = value.rsplit(" ", 1)[-1]  # the last word of a noun phrase decides number, mass and gender
+    head = value.rsplit(" ", 1)[
+        -1
+    ]  # the last word of a noun phrase decides number, mass and gender
     if form in ("past", "pp", "ing"):
         return _verb(value, form)
     if form in _FEMALE:
@@ -81,7 +92,9 @@ def _verb(phrase: str, form: str) -> str:
 
 
 def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
-    """The finished text: choices made, slots filled, `a` or `an` chosen, every sentence capitalised."""
+    """The finished text: choices made, slots filled, `a` or `an` chosen, every sentence
+    capitalised.
+    """
     chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
     chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
     chosen = _ARTICLE.sub(lambda match: f"{article(match[1])} {match[1]}", chosen)
@@ -89,35 +102,47 @@ def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
 
 
 def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
-    """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case. `easy`:
-    simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises ValueError
-    for an unknown difficulty or split, `words` outside 1..7, and after the last row."""
+    """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in
+    lower case. `easy`: simple words of one scene; `medium`: harder words of one scene; `hard`:
+    words of unrelated scenes. Raises ValueError for an unknown difficulty or split, `words` outside
+    1..7, and after the last row.
+    """
     if difficulty not in DIFFICULTIES:
         raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
     if words not in WORD_COUNTS:
         raise ValueError(f"words {words}: give 1 to {WORD_COUNTS[-1]}")
     write = partial(_words, difficulty=difficulty, words=words)
-    return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed, SINGLE_TEST_SHARE)
+    return collect(
+        write, word_scenes(words), f"words/{difficulty}/{words}", split, seed, SINGLE_TEST_SHARE
+    )
 
 
 def dialogues(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences.
-    Raises ValueError for an unknown split, and after the last row."""
+    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or
+    two sentences. Raises ValueError for an unknown split, and after the last row.
+    """
     return collect(_dialogue, DIALOGUES, "dialogue", split, seed)
 
 
 def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning. Raises ValueError for an
-    unknown split, and after the last row."""
+    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning.
+    Raises ValueError for an unknown split, and after the last row.
+    """
     return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
 
 
 def collect(
-    write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int, single_share: float = TEST_SHARE
+    write: Callable[[int], Written],
+    scenes: int,
+    kind: str,
+    split: str,
+    seed: int,
+    single_share: float = TEST_SHARE,
 ) -> Iterator[Row]:
-    """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
-    its first key is new. `single_share` of the keys of one word is in the test split. Raises ValueError for an unknown
-    split, and after the last row."""
+    """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys
+    do; it is distinct if its first key is new. `single_share` of the keys of one word is in the
+    test split. Raises ValueError for an unknown split, and after the last row.
+    """
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
     seen: set[str] = set()
@@ -131,7 +156,9 @@ def collect(
 
 
 def shuffled(size: int, rng: Random) -> Iterator[int]:
-    """The numbers below `size` in random order, drawn one by one (Fisher–Yates), so taking a few of them is cheap."""
+    """The numbers below `size` in random order, drawn one by one (Fisher–Yates), so taking a few of
+    them is cheap.
+    """
     moved: dict[int, int] = {}
     for place in range(size):
         other = rng.randrange(place, size)
@@ -140,7 +167,9 @@ def shuffled(size: int, rng: Random) -> Iterator[int]:
 
 
 def word_scenes(words: int) -> int:
-    """The number of scenes: fewer for small word sets, of which there are few, so that going through all is quick."""
+    """The number of scenes: fewer for small word sets, of which there are few, so that going
+    through all is quick.
+    """
     return {1: 20_000, 2: 50_000}.get(words, 100_000)
 
 
@@ -159,9 +188,14 @@ def _words(number: int, difficulty: str, words: int) -> Written:
 
 @cache
 def _templates(difficulty: str, words: int) -> list[tuple[str, list[str]]]:
-    """Templates and their content slots for a number of words: at least as many slots, and few more."""
+    """Templates and their content slots for a number of words: at least as many slots, and few
+    more.
+    """
     kind = "hard" if difficulty == "hard" else "scene"
-    pairs = [(template, sorted(set(re.findall(r"\{(\w+)\}", template)))) for template in data()["word_templates"][kind]]
+    pairs = [
+        (template, sorted(set(re.findall(r"\{(\w+)\}", template))))
+        for template in data()["word_templates"][kind]
+    ]
     shortest = max(words, min(len(content) for _, content in pairs))
     return [pair for pair in pairs if words <= len(pair[1]) <= shortest + SPARE_WORDS]
 
@@ -183,7 +217,12 @@ def _scene(difficulty: str, rng: Random) -> dict[str, str]:
 
 
 def _odd_scene(rng: Random) -> dict[str, str]:
-    acts = [act for level in ("easy", "medium") for act in data()["acts"][level] if not act.get("abstract")]
+    acts = [
+        act
+        for level in ("easy", "medium")
+        for act in data()["acts"][level]
+        if not act.get("abstract")
+    ]
     first, second, third, fourth, fifth = rng.sample(acts, 5)
     level = rng.choice(("easy", "medium"))
     return {
@@ -209,13 +248,18 @@ def _dialogue(number: int) -> Written:
         values[slot] = rng.choice([option for option in pool if option not in values.values()])
     closing = frame.get("closing", [])
     turns = [*frame["turns"], *closing[: rng.randrange(len(closing) + 1)]]
-    text = "\n".join(f"{values['ab'[place % 2]]}: {realise(turn, values, rng)}" for place, turn in enumerate(turns))
+    text = "\n".join(
+        f"{values['ab'[place % 2]]}: {realise(turn, values, rng)}"
+        for place, turn in enumerate(turns)
+    )
     summary = realise(rng.choice(frame["summaries"]), values, rng)
     return (text, summary), {"text": text, "summary": summary}
 
 
 def _paraphrase(number: int) -> Written:
-    """A sentence in several frames and with synonyms; None unless all wordings, at least three, differ."""
+    """A sentence in several frames and with synonyms; None unless all wordings, at least three,
+    differ.
+    """
     rng = Random(f"paraphrase/{number}")
     name = rng.choice(sorted(data()["paraphrases"]))
     frame = data()["paraphrases"][name]

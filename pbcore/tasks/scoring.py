@@ -16,12 +16,14 @@ Message = dict[str, str]
 class Sample:
     """One question with its label.
 
-    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
-    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
-    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
-    in tokens; `limited` says that a run or a harness task asked for it, so that it also holds for models without a
-    canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
-    `official` or `rewrite-2026`."""
+    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt
+    (`context`, `word`, `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official
+    `answer` value: a string, or a mapping such as `{"input": [...], "example": "..."}` where
+    several answers are valid. `max_new_tokens` is the canvas length in tokens; `limited` says that
+    a run or a harness task asked for it, so that it also holds for models without a canvas.
+    `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source`
+    is `own`, `official` or `rewrite-2026`.
+    """
 
     task: str
     index: int
@@ -35,8 +37,9 @@ class Sample:
     limited: bool = False
 
     def answer_limit(self, own: int) -> int:
-        """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what was asked for, else
-        the larger of that limit and the canvas length."""
+        """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what
+        was asked for, else the larger of that limit and the canvas length.
+        """
         return self.max_new_tokens if self.limited else max(self.max_new_tokens, own)
 
     @property
@@ -61,29 +64,37 @@ class ScorerError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Scores of one answer, each in [0, 1], and details that explain them. `details` keys in use: `why` (one sentence
-    on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`), `matches` (grammar: rule id, message,
-    span), `absent` (metric → why it was not measured). Plain JSON values only."""
+    """Scores of one answer, each in [0, 1], and details that explain them. `details` keys in use:
+    `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`),
+    `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain
+    JSON values only.
+    """
 
     scores: dict[str, float]
     details: dict[str, Any] = field(default_factory=dict)
 
 
 class Scorer(Protocol):
-    """Scores the answers of one task. `metrics` are the names of its scores, the official ones first."""
+    """Scores the answers of one task. `metrics` are the names of its scores, the official ones
+    first.
+    """
 
     @property
     def metrics(self) -> tuple[str, ...]: ...
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]: ...
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]: ...
 
 
 SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
 
 
 def register_scorer(name: str, scorer: Scorer) -> None:
-    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name. Packages
-    register scorers by entry points of the group `pbcore.scorers`, named like the scorer."""
+    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that
+    name. Packages register scorers by entry points of the group `pbcore.scorers`, named like the
+    scorer.
+    """
     SCORERS.register(name, scorer)
 
 
@@ -95,13 +106,15 @@ def scorer(name: str) -> Scorer:
 def score_all(
     name: str, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
 ) -> list[Scored]:
-    """The scores of answers by a registered scorer, one of a user's included. Raises ScorerError unless it gives a
-    `Scored` for each answer, in which every score is a number from 0 to 1."""
+    """The scores of answers by a registered scorer, one of a user's included. Raises ScorerError
+    unless it gives a `Scored` for each answer, in which every score is a number from 0 to 1.
+    """
     scored = scorer(name).score(predictions, samples, metrics)
     if not isinstance(scored, Sequence) or len(scored) != len(predictions):
         given = f"{len(scored)} results" if isinstance(scored, Sequence) else shown(scored)
         raise ScorerError(
-            f"scorer {name!r} gave {given} for {counted(len(predictions), 'answer')}; give a list, one each"
+            f"scorer {name!r} gave {given} for {counted(len(predictions), 'answer')}; give a list,"
+            " one each"
         )
     for one, sample in zip(scored, samples, strict=True):
         where = f"scorer {name!r}, sample {sample.index} of {sample.task}"
@@ -110,7 +123,8 @@ def score_all(
         for metric, value in one.scores.items():
             if not isinstance(value, Real) or not 0 <= float(value) <= 1:
                 raise ScorerError(
-                    f"{where}: {shown(metric)} is {shown(value)}; scores are numbers from 0 to 1, and one that can't "
-                    "be measured is left out, with the reason in details['absent']"
+                    f"{where}: {shown(metric)} is {shown(value)}; scores are numbers from 0 to 1,"
+                    " and one that can't be measured is left out, with the reason in"
+                    " details['absent']"
                 )
     return list(scored)

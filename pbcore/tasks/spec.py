@@ -1,5 +1,6 @@
-"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked; and the tasks and folders
-of questions that integrations bring."""
+"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked; and
+the tasks and folders of questions that integrations bring.
+"""
 
 import string
 from collections.abc import Mapping
@@ -22,13 +23,19 @@ from pbcore.tasks.scenes import TEXT_GENERATORS
 from pbcore.tasks.scoring import SCORERS
 
 MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
-GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
+GENERATORS: Mapping[str, Generator] = {
+    **LIST_GENERATORS,
+    **PUZZLE_GENERATORS,
+    **TEXT_GENERATORS,
+    **MORE,
+}
 ROWS = Generator(lambda order: iter(()), {})  # of questions from a file
 WITH_SHOTS = (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
 WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
 DEFAULT_SAMPLES = 100
-TOKENS, SHOTS = range(1, 65_537), range(101)
+TOKENS = range(1, 65_537)
+SHOTS = range(101)
 VALUES = {
     **dict.fromkeys(("prompt", "scorer", "headline", "official", "prompt_single"), str),
     "max_new_tokens": TOKENS,
@@ -41,12 +48,15 @@ KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
+    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the
+    file `rows`.
 
-    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
-    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
-    asks for steps, and `cot_answer` says what of the answer is scored; `canvas` is the canvas length in tokens where a
-    run gives it; `asked_by` names who asks and scores it in its own way."""
+    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the
+    location of the official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt`
+    for n = 1; with `cot` the question asks for steps, and `cot_answer` says what of the answer is
+    scored; `canvas` is the canvas length in tokens where a run gives it; `asked_by` names who asks
+    and scores it in its own way.
+    """
 
     name: str
     kind: str
@@ -87,19 +97,26 @@ class TaskSpec:
         return None if self.asked_by is None else f"{self.asked_by} asks it in its own way"
 
     def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of a run's WAYS that apply to this task, as options of `load_task`; empty for the task's defaults."""
+        """Those of a run's WAYS that apply to this task, as options of `load_task`; empty for the
+        task's defaults.
+        """
         chosen: dict[str, Any] = {}
         if options.get("shots") is not None and self.kind in WITH_SHOTS:
             chosen["shots"] = options["shots"]
         if self.fixed is None:
-            chosen |= {name: options[name] for name in ("cot", "max_new_tokens") if options.get(name)}
+            chosen |= {
+                name: options[name] for name in ("cot", "max_new_tokens") if options.get(name)
+            }
         if self.cot or chosen.get("cot"):
             chosen["cot_answer"] = options.get("cot_answer") or self.cot_answer
         return chosen
 
-    def with_ways(self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None) -> "TaskSpec":
-        """The task with this number of shots and tokens, and, if requested, with steps. Raises InputError where it
-        can't have them."""
+    def with_ways(
+        self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None
+    ) -> "TaskSpec":
+        """The task with this number of shots and tokens, and, if requested, with steps. Raises
+        InputError where it can't have them.
+        """
         if self.fixed is not None and (asks_steps or tokens is not None):
             raise InputError(f"{self.name}: {self.fixed}; drop cot and max_new_tokens")
         if tokens is not None:
@@ -108,12 +125,16 @@ class TaskSpec:
             check_value("shots", shots, SHOTS)
             if self.kind not in WITH_SHOTS:
                 raise InputError(
-                    f"{self.name}: shots = {shots}, but only list operations and puzzles have shots to choose"
+                    f"{self.name}: shots = {shots}, but only list operations and puzzles have shots"
+                    " to choose"
                 )
         if answer is not None:
             check_value("cot_answer", answer, cot.ANSWERS)
             if not (self.cot or asks_steps):
-                raise InputError(f"{self.name}: cot_answer = {answer}, but its questions don't ask for steps; add cot")
+                raise InputError(
+                    f"{self.name}: cot_answer = {answer}, but its questions don't ask for steps;"
+                    " add cot"
+                )
         return replace(
             self,
             shots=self.shots if shots is None else shots,
@@ -123,10 +144,16 @@ class TaskSpec:
         )
 
     def tokens(self, length: int | None) -> int:
-        """Canvas length of a question in tokens: as given, else `max_new_tokens`, or more if n or steps need it."""
+        """Canvas length of a question in tokens: as given, else `max_new_tokens`, or more if n or
+        steps need it.
+        """
         if self.canvas is not None:
             return self.canvas
-        room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
+        room = (
+            self.generator.room(length)
+            if self.generator and length is not None and self.lengths
+            else 0
+        )
         return max(self.max_new_tokens, room, cot.NEW_TOKENS if self.cot else 0)
 
     def prompt_of(self, length: int | None) -> str:
@@ -134,7 +161,9 @@ class TaskSpec:
         return self.prompt_single if length == 1 and self.prompt_single else self.prompt
 
     def filled(self, values: Mapping[str, Any], length: int | None) -> str:
-        """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a missing value."""
+        """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for
+        a missing value.
+        """
         text = self.prompt_of(length).format(**values).replace("\\n", "\n")
         return cot.question(text) if self.cot else text
 
@@ -142,7 +171,11 @@ class TaskSpec:
         """The chat: for each shot a user turn and the assistant's answer, then the question."""
         turns: list[Message] = []
         for shot in shots:
-            answer = shot.label if isinstance(shot.label, str) else shot.label.get("example", shot.label.get("summary"))
+            answer = (
+                shot.label
+                if isinstance(shot.label, str)
+                else shot.label.get("example", shot.label.get("summary"))
+            )
             if answer is None:
                 raise InputError(
                     f"{self.name}: a shot needs an answer; its label has only "
@@ -156,11 +189,14 @@ class TaskSpec:
 
 
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
-    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`. Raises
-    ValueError that names the task, the key, the given value and the allowed ones."""
+    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to
+    `folder`. Raises ValueError that names the task, the key, the given value and the allowed ones.
+    """
     loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
-        raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
+        raise InputError(
+            f"{where}: give one entry per task, `category/name:` with its keys below it"
+        )
     return {
         str(name): _spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
         for name, entry in loaded.items()
@@ -168,18 +204,30 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
 
 def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
-    if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
-        raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
+    if name.count("/") != 1 or not all(
+        part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")
+    ):
+        raise InputError(
+            f"{where}: a task's name must be `category/name` in letters, digits, _ and -"
+        )
     if not isinstance(entry, dict):
-        raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
+        raise InputError(
+            f"{where}: give the keys of the task, such as generator, scorer and prompt"
+        )
     if unknown := sorted(printable(str(key)) for key in entry if key not in KEYS):
-        raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
+        raise InputError(
+            f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}"
+        )
     if missing := [key for key in REQUIRED if key not in entry]:
         raise InputError(f"{where}: missing {', '.join(missing)}")
     rows = entry["samples"] if isinstance(entry.get("samples"), str) else None
     if (rows is None) == ("generator" not in entry):
         raise InputError(f"{where}: give either a generator or samples: FILE with rows, not both")
-    given = {key: value for key, value in entry.items() if key in VALUES and (key != "samples" or rows is None)}
+    given = {
+        key: value
+        for key, value in entry.items()
+        if key in VALUES and (key != "samples" or rows is None)
+    }
     if rows is None:
         check_value(f"{where}: generator", entry["generator"], GENERATORS)
     for key, value in given.items():
@@ -187,26 +235,37 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
     for prompt in (given["prompt"], given.get("prompt_single", "")):
         _check_prompt(prompt, f"{where}, prompt")
     if given.get("official", "/").count("/") != 1:
-        raise InputError(f"{where}: official {shown(given['official'])}; give `folder/file`, such as waiting_line/copy")
+        raise InputError(
+            f"{where}: official {shown(given['official'])}; give `folder/file`, such as"
+            " waiting_line/copy"
+        )
     kind = "rows" if rows is not None else entry["generator"]
     generator = GENERATORS.get(kind, ROWS)
     if generator.lengths is not None and "lengths" not in entry:
-        raise InputError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
+        raise InputError(
+            f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}]"
+            f" ({generator.what})"
+        )
     return TaskSpec(
         name=name,
         kind=kind,
         headline=given.pop("headline", ""),
         count=given.pop("samples", DEFAULT_SAMPLES) if rows is None else 0,
         settings=_settings(where, kind, entry.get("settings", {})),
-        lengths=check_lengths(f"{where}, lengths", kind, entry["lengths"]) if "lengths" in entry else None,
+        lengths=(
+            check_lengths(f"{where}, lengths", kind, entry["lengths"])
+            if "lengths" in entry
+            else None
+        ),
         rows=None if rows is None else (folder or Path()) / rows,
         **given,
     )
 
 
 def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline score filled in, by default the scorer's first. Raises InputError if the scorer is not
-    registered or lacks that score."""
+    """The task with its headline score filled in, by default the scorer's first. Raises InputError
+    if the scorer is not registered or lacks that score.
+    """
     check_value(f"{where}: scorer", spec.scorer, SCORERS.all())
     metrics = SCORERS[spec.scorer].metrics
     check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
@@ -214,16 +273,24 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for lengths that the generator
-    doesn't support."""
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for lengths
+    that the generator doesn't support.
+    """
     generator = GENERATORS.get(kind, ROWS)
     if generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
     one = given[0] if isinstance(given, tuple) and len(given) == 1 else given  # of a command line
-    low, high = generator.lengths[0], generator.lengths[-1]
-    if not values or any(type(value) is not int or value not in generator.lengths for value in values):
-        raise wrong(f"{where}: n =", one, f"an integer from {low} to {high} ({generator.what}), or a list of them")
+    low = generator.lengths[0]
+    high = generator.lengths[-1]
+    if not values or any(
+        type(value) is not int or value not in generator.lengths for value in values
+    ):
+        raise wrong(
+            f"{where}: n =",
+            one,
+            f"an integer from {low} to {high} ({generator.what}), or a list of them",
+        )
     return tuple(sorted(set(values)))
 
 
@@ -248,12 +315,17 @@ def _check_prompt(prompt: str, where: str) -> None:
     for name in names:
         if not name.isidentifier():
             given = shown("{" + name + "}")
-            raise InputError(f"{where}: {given} is not the name of a value; write a literal brace twice: {{{{ or }}}}")
+            raise InputError(
+                f"{where}: {given} is not the name of a value; write a literal brace twice: {{{{ or"
+                " }}"
+            )
 
 
 class TaskSource(Protocol):
-    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names. `load` gives
-    a task with its first `limit` samples; `refuses` says why a sampler can't answer its questions, or None."""
+    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks'
+    names. `load` gives a task with its first `limit` samples; `refuses` says why a sampler can't
+    answer its questions, or None.
+    """
 
     name: str
     prefix: str
@@ -263,11 +335,15 @@ class TaskSource(Protocol):
 
 
 class Folders(Protocol):
-    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`). `samples` gives the
-    questions of a task, those of these lengths, and raises InputError, RowError or FileNotFoundError."""
+    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`).
+    `samples` gives the questions of a task, those of these lengths, and raises InputError, RowError
+    or FileNotFoundError.
+    """
 
     def reads(self, folder: Path) -> bool: ...
-    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]: ...
+    def samples(
+        self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None
+    ) -> list[Sample]: ...
 
 
 def folders_of(folder: Path) -> Folders | None:

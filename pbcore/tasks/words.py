@@ -1,8 +1,8 @@
 """Lossless word-level tokenization: `"".join(tokens(text)) == text`.
 
-A word includes the space before it; list punctuation (`["`, `", "`, `"]`) is one token; digits, single capitals and
-everything else are single characters, so sudoku rows and Latin squares have one token per cell. Used by the models
-`ideal` and `tiny`.
+A word includes the space before it; list punctuation (`["`, `", "`, `"]`) is one token; digits,
+single capitals and everything else are single characters, so sudoku rows and Latin squares have one
+token per cell. Used by the models `ideal` and `tiny`.
 """
 
 import re

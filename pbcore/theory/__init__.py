@@ -1,8 +1,16 @@
-"""Exact theory: total correlation, step bounds, accuracies of the ideal model, distributions of valid answers."""
+"""Exact theory: total correlation, step bounds, accuracies of the ideal model, distributions of
+valid answers.
+"""
 
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import TooManyAnswers
-from pbcore.theory.bounds import answers_entropy, optimal_bound, partition_bound, step_bound, total_correlation
+from pbcore.theory.bounds import (
+    answers_entropy,
+    optimal_bound,
+    partition_bound,
+    step_bound,
+    total_correlation,
+)
 from pbcore.theory.canvas import AnswerDistribution, NoDistribution
 from pbcore.theory.distributions import answer_distribution, supports
 from pbcore.theory.tables import Finding, Point, figure2, table1

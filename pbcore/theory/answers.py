@@ -16,7 +16,15 @@ Table = NDArray[np.int64]
 
 MOST_ANSWERS = 50_000
 
-DETERMINISTIC = ("copy", "reverse", "sort", "insert_index", "remove_index", "replace_index", "sudoku")
+DETERMINISTIC = (
+    "copy",
+    "reverse",
+    "sort",
+    "insert_index",
+    "remove_index",
+    "replace_index",
+    "sudoku",
+)
 RANDOM_LISTS = ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random")
 OPERATIONS = (*DETERMINISTIC, *RANDOM_LISTS, "latin_square")
 
@@ -49,10 +57,12 @@ def positions(op: str, n: int) -> int:
 
 
 def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
-    """The answers of an operation that has several; `word` is the new item. `shuffle_changed` leaves out the list
-    itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError for an operation with a single answer.
+    """The answers of an operation that has several; `word` is the new item. `shuffle_changed`
+    leaves out the list itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError
+    for an operation with a single answer.
     """
-    given, n = list(items), len(items)
+    given = list(items)
+    n = len(items)
     new = [] if word is None else [word]
     if op in ("shuffle", "shuffle_changed"):
         if n > 8:
@@ -68,8 +78,10 @@ def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> lis
 
 @lru_cache(maxsize=64)
 def answer_table(op: str, n: int) -> Table:
-    """The answers (A, P) of an operation on the items 0 … n−1; the new item is n. A deterministic one has a single row.
-    Raises InputError for a bad operation or n, TooManyAnswers beyond 50,000 answers."""
+    """The answers (A, P) of an operation on the items 0 … n−1; the new item is n. A deterministic
+    one has a single row. Raises InputError for a bad operation or n, TooManyAnswers beyond 50,000
+    answers.
+    """
     width = positions(op, n)
     if op in DETERMINISTIC:
         return np.arange(width, dtype=np.int64)[None]
@@ -81,10 +93,13 @@ def answer_table(op: str, n: int) -> Table:
 
 @lru_cache(maxsize=8)
 def latin_squares(n: int) -> Table:
-    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers above."""
+    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises
+    TooManyAnswers above.
+    """
     if count_latin_squares(n) > MOST_ANSWERS:
         raise TooManyAnswers(
-            f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS} are listed (side 4)"
+            f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS}"
+            " are listed (side 4)"
         )
     rows = np.array(list(permutations(range(n))), dtype=np.int64)  # (n!, n)
     squares = np.empty((1, 0, n), dtype=np.int64)  # (A, r, n)
@@ -98,5 +113,8 @@ def latin_squares(n: int) -> Table:
 def count_latin_squares(n: int) -> int:
     """The number of Latin squares of side n (n ≤ 9). Raises InputError for larger n."""
     if not 1 <= n <= len(REDUCED_SQUARES):
-        raise InputError(f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
+        raise InputError(
+            f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)},"
+            f" not {n}"
+        )
     return REDUCED_SQUARES[n - 1] * factorial(n) * factorial(n - 1)

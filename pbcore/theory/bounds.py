@@ -1,9 +1,9 @@
-"""Lower bounds, in bits, on the loss of T parallel steps: total correlation (Eq. 1), Theorem 1's bound, and its minimum
-(Theorem 2).
+"""Lower bounds, in bits, on the loss of T parallel steps: total correlation (Eq. 1), Theorem 1's
+bound, and its minimum (Theorem 2).
 
-Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) − H(S_<i)] − H(Y),
-because the joint terms telescope. The answers are uniform, so a subset's entropy follows from counts. Equations are
-those of ParallelBench (arXiv 2510.04767).
+Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) −
+H(S_<i)] − H(Y), because the joint terms telescope. The answers are uniform, so a subset's entropy
+follows from counts. Equations are those of ParallelBench (arXiv 2510.04767).
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation, count_latin_squares, positions
+from pbcore.theory.answers import (
+    DETERMINISTIC,
+    answer_table,
+    check_operation,
+    count_latin_squares,
+    positions,
+)
 
-# Operations with interchangeable positions: the bound depends on step sizes only. For the others it depends on the
-# positions per step.
+# Operations with interchangeable positions: the bound depends on step sizes only. For the others it
+# depends on the positions per step.
 EXCHANGEABLE = (*DETERMINISTIC, "replace_random", "shuffle", "shuffle_changed")
 MOST_POSITIONS = 10
 
@@ -27,12 +33,13 @@ Entropy = Callable[[frozenset[int]], float]
 
 
 def total_correlation(op: str, n: int) -> float:
-    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a
-    single step.
+    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the
+    least loss of a single step.
 
-    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the
-    waiting line's, excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an unknown `op`, or an n
-    outside its range."""
+    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself;
+    `shuffle_changed`, the waiting line's, excludes it), `latin_square` (side n ≤ 9), `sudoku`.
+    Raises InputError for an unknown `op`, or an n outside its range.
+    """
     check_operation(op, n)
     if op == "latin_square":
         return n * n * log2(n) - log2(count_latin_squares(n))
@@ -40,28 +47,37 @@ def total_correlation(op: str, n: int) -> float:
 
 
 def step_bound(
-    op: str, n: int, sizes: Sequence[int] | None = None, *, steps: Sequence[Collection[int]] | None = None
+    op: str,
+    n: int,
+    sizes: Sequence[int] | None = None,
+    *,
+    steps: Sequence[Collection[int]] | None = None,
 ) -> float:
-    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact
-    marginals at τ = 1.
+    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2),
+    reached by the exact marginals at τ = 1.
 
     Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`,
-    `sizes`, the number of tokens per step. The bound holds for a fixed partition; a random order loses no more than the
-    average of its partitions' bounds. Raises InputError for sizes or steps that don't cover each position once, and if
-    there are too many answers to list."""
+    `sizes`, the number of tokens per step. The bound holds for a fixed partition; a random order
+    loses no more than the average of its partitions' bounds. Raises InputError for sizes or steps
+    that don't cover each position once, and if there are too many answers to list.
+    """
     count = positions(op, n)
     if (sizes is None) == (steps is None):
         raise InputError("give either sizes, e.g. [2, 2], or steps, e.g. steps=[[0, 2], [1]]")
     if sizes is not None:
         if op not in EXCHANGEABLE:
             raise InputError(
-                f"{op}: the bound depends on the positions of each step; give steps=[[0, 2], [1]], not sizes"
+                f"{op}: the bound depends on the positions of each step; give steps=[[0, 2], [1]],"
+                " not sizes"
             )
         if not isinstance(sizes, Iterable):
-            raise InputError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
+            raise InputError(
+                f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}"
+            )
         if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
             raise InputError(
-                f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions"
+                f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the"
+                f" {count} positions"
             )
         ends = np.cumsum([0, *sizes]).tolist()
         steps = [range(start, end) for start, end in pairwise(ends)]
@@ -70,19 +86,31 @@ def step_bound(
 
 
 def optimal_bound(op: str, n: int, T: int) -> float:
-    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to
-    0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable."""
+    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from
+    C(Y|X) at T = 1 to
+    0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not
+       interchangeable.
+    """
     where = f"{op}, n = {n}: "
-    return least_bound(_entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE, where=where)
+    return least_bound(
+        _entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE, where=where
+    )
 
 
-def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = False, where: str = "") -> float:
-    """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over the revealed
-    positions: over their number alone if positions are exchangeable. Errors as above; `where` begins them."""
+def least_bound(
+    entropy: Entropy, count: int, T: int, *, exchangeable: bool = False, where: str = ""
+) -> float:
+    """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over
+    the revealed positions: over their number alone if positions are exchangeable. Errors as above;
+    `where` begins them.
+    """
     if type(T) is not int or not 1 <= T <= count:
         raise InputError(f"{where}T is the number of steps, 1 to {count}, not {T!r}")
     if not exchangeable and count > MOST_POSITIONS:
-        raise InputError(f"{where}{count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
+        raise InputError(
+            f"{where}{count} positions have too many partitions; at most {MOST_POSITIONS} are"
+            " searched"
+        )
     everything = frozenset(range(count))
     by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
 
@@ -98,7 +126,9 @@ def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = Fa
         return [(known.union(step), sum(new[j] for j in step)) for step in chosen]
 
     steps: Callable[[Any], list[tuple[Any, float]]] = sizes if exchangeable else subsets
-    best: dict[Any, float] = {0 if exchangeable else frozenset(): 0.0}  # what is revealed → the least bits lost
+    best: dict[Any, float] = {
+        0 if exchangeable else frozenset(): 0.0
+    }  # what is revealed → the least bits lost
     for _ in range(T):
         after: dict[Any, float] = {}
         for known, lost in best.items():
@@ -120,15 +150,17 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
 
 
 def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> Entropy:
-    """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All answers are equally
-    likely, unless `chances` (A,) says otherwise. Raises InputError for chances that don't fit the answers, are negative
-    or don't add up to 1."""
+    """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All
+    answers are equally likely, unless `chances` (A,) says otherwise. Raises InputError for chances
+    that don't fit the answers, are negative or don't add up to 1.
+    """
     weights = None if chances is None else np.asarray(chances, dtype=np.float64)
     if weights is not None and (
         weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9
     ):
         raise InputError(
-            f"{len(answers)} answers need as many probabilities that add up to 1, not {weights[:8].tolist()}"
+            f"{len(answers)} answers need as many probabilities that add up to 1, not"
+            f" {weights[:8].tolist()}"
         )
 
     @lru_cache(maxsize=1 << 16)
@@ -151,7 +183,9 @@ def label_entropy(labels: NDArray[np.int64], weights: NDArray[np.float64] | None
 
 @lru_cache(maxsize=64)
 def _entropy(op: str, n: int) -> Entropy:
-    """The entropy function of an operation: a closed form if there is one, else from the listed answers."""
+    """The entropy function of an operation: a closed form if there is one, else from the listed
+    answers.
+    """
     if op in DETERMINISTIC:
         return lambda subset: 0.0
     if op == "shuffle":
@@ -170,8 +204,11 @@ def _replace_entropy(n: int, size: int) -> float:
 
 
 def changed_entropy(n: int, size: int) -> float:
-    """In bits: each ordered choice of `size` items has (n − size)! completions, the list's own beginning one fewer."""
-    answers, completions = factorial(n) - 1, factorial(n - size)
+    """In bits: each ordered choice of `size` items has (n − size)! completions, the list's own
+    beginning one fewer.
+    """
+    answers = factorial(n) - 1
+    completions = factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)
     if completions > 1:
@@ -182,9 +219,18 @@ def changed_entropy(n: int, size: int) -> float:
 def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:
     """The steps as lists, each position from 0 to count − 1 once."""
     if not isinstance(steps, Iterable) or not all(isinstance(step, Iterable) for step in steps):
-        raise InputError(f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}")
+        raise InputError(
+            f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}"
+        )
     result = [list(step) for step in steps]
     given = [position for step in result for position in step]
-    if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
-        raise InputError(f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty step")
+    if (
+        not all(result)
+        or any(type(position) is not int for position in given)
+        or sorted(given) != list(range(count))
+    ):
+        raise InputError(
+            f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty"
+            " step"
+        )
     return result

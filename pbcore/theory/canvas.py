@@ -1,5 +1,6 @@
-"""Canvases as words, the protocol of an answer distribution on one, and the product of independent ones: several
-questions that are answered together (`questions/…`)."""
+"""Canvases as words, the protocol of an answer distribution on one, and the product of independent
+ones: several questions that are answered together (`questions/…`).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -23,18 +24,21 @@ class NoDistribution(InputError):
 
 
 class AnswerDistribution(Protocol):
-    """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but for `chains.Chain`.
-    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
-    MASKED elsewhere."""
+    """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but
+    for `chains.Chain`. `vocabulary` holds the tokens that occur, EOS last; ids are indices into it.
+    `canvas` has the sample's given tokens, MASKED elsewhere.
+    """
 
     vocabulary: tuple[str, ...]
     length: int
     canvas: Ids
 
     def marginals(self, canvas: Ids) -> Probabilities:
-        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions. If no valid
-        answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
-        those before it. Ids outside the vocabulary are always impossible."""
+        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden
+        positions. If no valid answer has all revealed tokens, some are ignored: going from left to
+        right, each token that is impossible given those before it. Ids outside the vocabulary are
+        always impossible.
+        """
 
 
 def canvas_tokens(canvas: str) -> list[str | None]:
@@ -49,7 +53,9 @@ def canvas_tokens(canvas: str) -> list[str | None]:
 
 def check_room(needed: int, length: int) -> None:
     if needed > length:
-        raise NoDistribution(f"an answer has {needed} tokens, the canvas only {length}: increase max_new_tokens")
+        raise NoDistribution(
+            f"an answer has {needed} tokens, the canvas only {length}: increase max_new_tokens"
+        )
 
 
 def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str, int]) -> Ids:
@@ -59,30 +65,40 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
     unknown = [token for token in given if token is not None and token not in ids]
     if unknown:
         raise NoDistribution(
-            f"the canvas has {unknown[0]!r}, which occurs in no valid answer; correct the sample's canvas"
+            f"the canvas has {unknown[0]!r}, which occurs in no valid answer; correct the sample's"
+            " canvas"
         )
     return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)
 
 
 class Product:
-    """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's canvas has the length
-    of its answers. What is revealed of one tells nothing of another, so k questions need the steps of one: the ideal
-    speed-up is k."""
+    """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's
+    canvas has the length of its answers. What is revealed of one tells nothing of another, so k
+    questions need the steps of one: the ideal speed-up is k.
+    """
 
     def __init__(
-        self, parts: Sequence[AnswerDistribution], between: str, length: int, given: Sequence[str | None] | None = None
+        self,
+        parts: Sequence[AnswerDistribution],
+        between: str,
+        length: int,
+        given: Sequence[str | None] | None = None,
     ) -> None:
         joint = tokens(between)
-        self.parts, self.length = tuple(parts), length
+        self.parts = tuple(parts)
+        self.length = length
         check_room(sum(part.length for part in parts) + len(joint) * (len(parts) - 1), length)
         words = {token for part in parts for token in part.vocabulary} - {EOS}
         self.vocabulary = (*sorted(words | set(joint)), EOS)
         ids = {token: i for i, token in enumerate(self.vocabulary)}
         self.canvas = given_ids(given, length, ids)
         starts = np.cumsum([0, *(part.length + len(joint) for part in parts[:-1])])
-        self.slices = tuple(slice(int(at), int(at) + part.length) for at, part in zip(starts, parts, strict=True))
+        self.slices = tuple(
+            slice(int(at), int(at) + part.length) for at, part in zip(starts, parts, strict=True)
+        )
         self._columns = [np.array([ids[token] for token in part.vocabulary]) for part in parts]
-        self._local = []  # per part: its id of each token of the vocabulary, an impossible one for those of others
+        # per part: its id of each token of the vocabulary, an impossible one for those of others
+        self._local = []
         for part, columns in zip(parts, self._columns, strict=True):
             local = np.full(len(ids), len(part.vocabulary), dtype=np.int64)
             local[columns] = np.arange(len(columns))

@@ -1,4 +1,6 @@
-"""Walks of a Markov chain as answers: exact marginals by forward–backward, so of any length (`walk/graph`)."""
+"""Walks of a Markov chain as answers: exact marginals by forward–backward, so of any length
+(`walk/graph`).
+"""
 
 from collections.abc import Sequence
 
@@ -14,13 +16,16 @@ def stationary(kernel: Kernel) -> NDArray[np.float64]:
     """The law (s,) with π = πP of an irreducible kernel P (s, s)."""
     states = len(kernel)
     equations = np.vstack([kernel.T - np.eye(states), np.ones(states)])
-    law: NDArray[np.float64] = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
+    law: NDArray[np.float64] = np.linalg.lstsq(
+        equations, np.append(np.zeros(states), 1.0), rcond=None
+    )[0]
     return law
 
 
 class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s); one token per node, then EOS. Not uniform: a
-    walk's probability is P(x₁, x₂) P(x₂, x₃) … ."""
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s); one token per node, then
+    EOS. Not uniform: a walk's probability is P(x₁, x₂) P(x₂, x₃) … .
+    """
 
     def __init__(
         self,
@@ -32,8 +37,12 @@ class Chain:
         given: Sequence[str | None] | None = None,
     ) -> None:
         check_room(steps, length)
-        self.vocabulary, self.length, self.steps = (*nodes, EOS), length, steps
-        self.canvas = given_ids(given, length, {token: i for i, token in enumerate(self.vocabulary)})
+        self.vocabulary = (*nodes, EOS)
+        self.length = length
+        self.steps = steps
+        self.canvas = given_ids(
+            given, length, {token: i for i, token in enumerate(self.vocabulary)}
+        )
         self.kernel = np.array(kernel, dtype=np.float64)
         self._start = np.eye(len(self.kernel))[first]
 
@@ -46,11 +55,13 @@ class Chain:
         return result
 
     def messages(self, canvas: Ids) -> tuple[Probabilities, Probabilities]:
-        """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s) each, without tokens
-        that are impossible given those before them."""
+        """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s)
+        each, without tokens that are impossible given those before them.
+        """
         states = len(self.kernel)
         seen = np.ones((self.steps, states))
-        forward, backward = np.empty_like(seen), np.ones_like(seen)
+        forward = np.empty_like(seen)
+        backward = np.ones_like(seen)
         for t in range(self.steps):
             before = self._start if t == 0 else forward[t - 1] @ self.kernel
             if canvas[t] != MASKED:
@@ -66,26 +77,32 @@ class Chain:
     def entropy(self, positions: Sequence[int]) -> float:
         """H in bits of the nodes at these positions, nothing being revealed."""
         law = self.marginals(np.full(self.length, MASKED))[:, :-1]
-        total, last = 0.0, None
+        total = 0.0
+        last = None
         for position in sorted(positions):
             if last is None:
                 total += law_entropy(law[position])
             else:
                 jumps = np.linalg.matrix_power(self.kernel, position - last)
-                total += sum(law[last, node] * law_entropy(jumps[node]) for node in range(len(jumps)))
+                total += sum(
+                    law[last, node] * law_entropy(jumps[node]) for node in range(len(jumps))
+                )
             last = position
         return float(total)
 
     def bits_lost(self, when: Ids) -> float:
-        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of Σᵢ H(yᵢ | before) − H(all
-        of the step | before)."""
+        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of Σᵢ
+        H(yᵢ | before) − H(all of the step | before).
+        """
         known: list[int] = []
-        total, before = 0.0, 0.0
+        total = 0.0
+        before = 0.0
         for step in np.unique(when):
             here = [int(t) for t in (when == step).nonzero()[0]]
             after = self.entropy([*known, *here])
             total += sum(self.entropy([*known, t]) - before for t in here) - (after - before)
-            known, before = [*known, *here], after
+            known = [*known, *here]
+            before = after
         return max(0.0, total)
 
 

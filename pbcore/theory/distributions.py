@@ -1,4 +1,6 @@
-"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones."""
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given
+revealed ones.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +28,8 @@ from pbcore.theory.canvas import (
 )
 from pbcore.theory.chains import Chain
 
-# Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
+# Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's
+# text.
 SCORERS: Mapping[str, str | None] = {
     "list_match": None,
     "list_sort": None,
@@ -43,17 +46,20 @@ SCORERS: Mapping[str, str | None] = {
 
 
 def supports(task: str) -> bool:
-    """Whether the valid answers of a task (by name) are known. Raises ValueError for an unknown task."""
+    """Whether the valid answers of a task (by name) are known. Raises ValueError for an unknown
+    task.
+    """
     return task_spec(task).scorer in SCORERS
 
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
-    """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
-    law is that of its kernel.
+    """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers":
+    [texts]}; a walk's law is that of its kernel.
 
-    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
-    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
-    people share names."""
+    `length` is the canvas length in tokens (default: the sample's; for infilling always the
+    canvas's own). Raises NoDistribution for tasks such as text writing and for a canvas too short,
+    TooManyAnswers for long lists in which people share names.
+    """
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
     label = sample.label
@@ -62,14 +68,16 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     scorer = task_spec(sample.task).scorer
     if scorer not in SCORERS:
         raise NoDistribution(
-            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for "
+            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can"
+            " for "
             f'{", ".join(SCORERS)}, and for labels {{"answers": [texts]}}'
         )
     kind = SCORERS[scorer]
     if kind is None:
         if not isinstance(label, str):
             raise NoDistribution(
-                f"{sample.task}, sample {sample.index}: the label must be the text of the answer, not {label!r}"
+                f"{sample.task}, sample {sample.index}: the label must be the text of the answer,"
+                f" not {label!r}"
             )
         return listed([tokens(label)], size, given)
     if kind == "latin_square":
@@ -84,7 +92,8 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
             parts.append(answer_distribution(asked, len(tokens(one["example"]))))
         return Product(parts, "\n", size, given)
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
-    # By counting where all people have equally many names and each single name identifies its person.
+    # By counting where all people have equally many names and each single name identifies its
+    # person.
     distinct = all(len(set(part)) == len(people) for part in zip(*people, strict=False))
     if kind.startswith("shuffle") and distinct and len(set(map(len, people))) == 1:
         return Shuffled(people, size, given, identity=kind == "shuffle")
@@ -93,12 +102,19 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
 
 
 class Listed:
-    """Uniform over listed answers, so conditioning means filtering. `rows` (A, L) holds distinct answers as ids."""
+    """Uniform over listed answers, so conditioning means filtering. `rows` (A, L) holds distinct
+    answers as ids.
+    """
 
-    def __init__(self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None) -> None:
-        self.vocabulary, self.rows = vocabulary, rows
+    def __init__(
+        self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.rows = rows
         self.length = rows.shape[1]
-        self.canvas = given_ids(given, self.length, {token: i for i, token in enumerate(vocabulary)})
+        self.canvas = given_ids(
+            given, self.length, {token: i for i, token in enumerate(vocabulary)}
+        )
         self._varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
         self._fixed = np.zeros((self.length, len(vocabulary)))  # (L, v)
         self._fixed[np.arange(self.length), rows[0]] = 1.0
@@ -107,7 +123,8 @@ class Listed:
         if len(self.rows) == 1:
             return self._fixed.copy()
         answers = self.consistent(canvas)[:, self._varying]  # (a, W)
-        v, width = len(self.vocabulary), len(self._varying)
+        v = len(self.vocabulary)
+        width = len(self._varying)
         counts = np.bincount((answers + np.arange(width) * v).ravel(), minlength=width * v)
         result = self._fixed.copy()
         result[self._varying] = counts.reshape(width, v) / len(answers)
@@ -126,13 +143,19 @@ class Listed:
 
 
 class Shuffled:
-    """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot,
-    the rest are free. With f free people there are f! completions; one fewer if the list itself is among them and not a
-    valid answer (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the
-    ids of each person's in the list."""
+    """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a
+    person to a slot, the rest are free. With f free people there are f! completions; one fewer if
+    the list itself is among them and not a valid answer (`identity` False). `slots` (n, w) are the
+    canvas positions of each slot's names, `people` (n, w) the ids of each person's in the list.
+    """
 
     def __init__(
-        self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool
+        self,
+        people: Sequence[Sequence[str]],
+        length: int,
+        given: Sequence[str | None] | None = None,
+        *,
+        identity: bool,
     ) -> None:
         joined = [token for person in people for token in ('", "', *person)]
         answer = ['["', *joined[1:], '"]']
@@ -140,14 +163,26 @@ class Shuffled:
         self.vocabulary = _vocabulary([answer])
         self.identity = identity
         ids = {token: i for i, token in enumerate(self.vocabulary)}
-        n, width = len(people), len(people[0])
+        n = len(people)
+        width = len(people[0])
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
         self.canvas = given_ids(given, length, ids)
-        self.people = parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
-        self.slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
-        self._places = [(int(p), slot, part) for slot, row in enumerate(self.slots) for part, p in enumerate(row)]
-        self._person = [{int(token): person for person, token in enumerate(parts[:, part])} for part in range(width)]
+        self.people = parts = np.array(
+            [[ids[part] for part in person] for person in people]
+        )  # (n, w)
+        self.slots = (
+            1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)
+        )  # (n, w) canvas positions
+        self._places = [
+            (int(p), slot, part)
+            for slot, row in enumerate(self.slots)
+            for part, p in enumerate(row)
+        ]
+        self._person = [
+            {int(token): person for person, token in enumerate(parts[:, part])}
+            for part in range(width)
+        ]
         self._fixed = np.zeros((length, len(ids)))  # (L, v)
         self._fixed[np.arange(length), [ids[token] for token in _padded(answer, length)]] = 1.0
         self._fixed[self.slots.ravel()] = 0.0
@@ -161,10 +196,13 @@ class Shuffled:
         return result
 
     def assigned(self, canvas: list[int]) -> dict[int, int]:
-        """Slot → person, from the revealed names; names that contradict those before them are skipped."""
+        """Slot → person, from the revealed names; names that contradict those before them are
+        skipped.
+        """
         assigned: dict[int, int] = {}
         taken: set[int] = set()
-        n, excluded = len(self.slots), not self.identity
+        n = len(self.slots)
+        excluded = not self.identity
         for place, slot, part in self._places:
             person = self._person[part].get(canvas[place])
             if person is None or slot in assigned or person in taken:
@@ -177,11 +215,16 @@ class Shuffled:
         return assigned
 
     def people_given(self, assigned: Mapping[int, int]) -> Probabilities:
-        """p(person in slot), (n, n): uniform over the orders of the free people, without the excluded order."""
-        n, free = len(self.slots), len(self.slots) - len(assigned)
+        """p(person in slot), (n, n): uniform over the orders of the free people, without the
+        excluded order.
+        """
+        n = len(self.slots)
+        free = len(self.slots) - len(assigned)
         matrix = np.zeros((n, n))
         if free:
-            forbidden = not self.identity and all(slot == person for slot, person in assigned.items())
+            forbidden = not self.identity and all(
+                slot == person for slot, person in assigned.items()
+            )
             total = factorial(free) - forbidden
             slots = [slot for slot in range(n) if slot not in assigned]
             people = sorted(set(range(n)) - set(assigned.values()))
@@ -193,12 +236,18 @@ class Shuffled:
         return matrix
 
 
-def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:
+def listed(
+    answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None
+) -> Listed:
     """The uniform distribution over answers given as tokens; repeated answers count once."""
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
     padded = dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)
-    return Listed(vocabulary, np.array([[ids[token] for token in answer] for answer in padded], dtype=np.int64), given)
+    return Listed(
+        vocabulary,
+        np.array([[ids[token] for token in answer] for answer in padded], dtype=np.int64),
+        given,
+    )
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:

@@ -1,7 +1,8 @@
-"""States of knowledge by listing: a state is the set of answers that agree with what is revealed, as a bit mask.
+"""States of knowledge by listing: a state is the set of answers that agree with what is revealed,
+as a bit mask.
 
-For few answers only: Latin squares of side 3, or a table of your own. The counted states of `knowledge` are tested
-against it.
+For few answers only: Latin squares of side 3, or a table of your own. The counted states of
+`knowledge` are tested against it.
 """
 
 from collections import defaultdict
@@ -25,15 +26,17 @@ Column = dict[int, int]  # token → the answers that have it, as a mask
 
 
 class Enumerated:
-    """The states of equally likely answers (A, P), rows of integers. Raises InputError for more than 62 different
-    answers or 12 uncertain positions."""
+    """The states of equally likely answers (A, P), rows of integers. Raises InputError for more
+    than 62 different answers or 12 uncertain positions.
+    """
 
     def __init__(self, answers: NDArray[Any]) -> None:
         rows = np.unique(np.asarray(answers), axis=0)
         varying = (rows != rows[0]).any(0)
         if len(rows) > MOST_ANSWERS or varying.sum() > MOST_OPEN:
             raise InputError(
-                f"{len(rows)} answers with {varying.sum()} uncertain positions: at most {MOST_ANSWERS} and {MOST_OPEN}"
+                f"{len(rows)} answers with {varying.sum()} uncertain positions: at most"
+                f" {MOST_ANSWERS} and {MOST_OPEN}"
             )
         self._columns = []
         for place in np.flatnonzero(varying):
@@ -45,7 +48,10 @@ class Enumerated:
 
     def _open(self, alive: int) -> list[Column]:
         """The uncertain positions: token → the answers left that have it."""
-        columns = [{t: mask & alive for t, mask in column.items() if mask & alive} for column in self._columns]
+        columns = [
+            {t: mask & alive for t, mask in column.items() if mask & alive}
+            for column in self._columns
+        ]
         return [column for column in columns if len(column) > 1]
 
     @cache  # noqa: B019  # lives as long as the states
@@ -53,7 +59,8 @@ class Enumerated:
         """All sets of uncertain positions."""
         columns = self._open(state)
         sets = [
-            [column for i, column in enumerate(columns) if chosen >> i & 1] for chosen in range(1, 1 << len(columns))
+            [column for i, column in enumerate(columns) if chosen >> i & 1]
+            for chosen in range(1, 1 << len(columns))
         ]
         return [_move(state, some, len(some) == len(columns)) for some in sets]
 
@@ -63,20 +70,26 @@ class Enumerated:
         columns = self._open(state)
         tokens = [_likeliest(column) if greedy else _marginals(column) for column in columns]
         if prod(map(len, tokens)) > MOST_DRAWS:
-            raise InputError(f"more than {MOST_DRAWS} combinations of tokens can be drawn: too many to list")
+            raise InputError(
+                f"more than {MOST_DRAWS} combinations of tokens can be drawn: too many to list"
+            )
         chances: defaultdict[tuple[bool, frozenset[State | None]], float] = defaultdict(float)
         for combination in product(*(choices.items() for choices in tokens)):
-            reached, everything = {state}, state
+            reached = {state}
+            everything = state
             for column, (token, _) in zip(columns, combination, strict=True):
                 reached |= {left & column[token] for left in reached if left & column[token]}
                 everything &= column[token]
-            chances[bool(everything), frozenset(map(_undecided, reached - {state}))] += prod(p for _, p in combination)
+            chances[bool(everything), frozenset(map(_undecided, reached - {state}))] += prod(
+                p for _, p in combination
+            )
         return [Draw(chance, right, options) for (right, options), chance in chances.items()]
 
 
 def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
     """Reveals these positions; an outcome for each combination of tokens that some answer has."""
-    marginals, likeliest = [_marginals(c) for c in columns], [_likeliest(c) for c in columns]
+    marginals = [_marginals(c) for c in columns]
+    likeliest = [_likeliest(c) for c in columns]
     found: dict[tuple[int, ...], int] = {(): alive}  # tokens → the answers that have them all
     for column in columns:
         found = {
@@ -94,7 +107,9 @@ def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
         )
         for tokens, left in found.items()
     ]
-    bits = sum(entropy(marginal.values()) for marginal in marginals) - entropy(outcome.data for outcome in outcomes)
+    bits = sum(entropy(marginal.values()) for marginal in marginals) - entropy(
+        outcome.data for outcome in outcomes
+    )
     return Move(last, max(0.0, bits), tuple(outcomes))
 
 

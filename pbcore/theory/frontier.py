@@ -1,19 +1,20 @@
-"""The optimal frontier: the best that samplers can do which keep independently drawn tokens, in T steps or in a mean
-number of them.
+"""The optimal frontier: the best that samplers can do which keep independently drawn tokens, in T
+steps or in a mean number of them.
 
-It bounds samplers that write only predicted tokens, each drawn from its exact marginal independently of the others of
-its step, and keep every token. Two kinds:
+It bounds samplers that write only predicted tokens, each drawn from its exact marginal
+independently of the others of its step, and keep every token. Two kinds:
 
-- `order`: it chooses positions before it looks at a predicted token, or at noise that tells it (random, left to right,
-  entropy, margin …).
-- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …). It contains the
-  first kind.
+- `order`: it chooses positions before it looks at a predicted token, or at noise that tells it
+  (random, left to right, entropy, margin …).
+- `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …).
+  It contains the first kind.
 
-It doesn't bound others: a sampler that draws the tokens of a step together answers a shuffle in one step, and one that
-takes tokens back or tries canvases learns from further forwards. Dynamic programming over states of knowledge
-(`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid answers, so a frontier
-is a bound, not a recipe; that of `seen` is reached on shuffle by keeping one position per predicted token
-(1 + 1/2 + … + 1/n steps on average).
+It doesn't bound others: a sampler that draws the tokens of a step together answers a shuffle in one
+step, and one that takes tokens back or tries canvases learns from further forwards. Dynamic
+programming over states of knowledge (`knowledge`): what is revealed next may depend on what was
+revealed. Both kinds know all valid answers, so a frontier is a bound, not a recipe; that of `seen`
+is reached on shuffle by keeping one position per predicted token (1 + 1/2 + … + 1/n steps on
+average).
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,8 +29,9 @@ from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
 from pbcore.theory.enumerated import Enumerated
 from pbcore.theory.knowledge import Draw, Move, Places, Replace, Shuffle, State, States
 
-# Concave trade-offs of steps against value, mixtures of samplers included: the corners (mean steps, value), from the
-# fewest steps on, each with a higher value at a falling slope. More steps than the last corner's gain nothing.
+# Concave trade-offs of steps against value, mixtures of samplers included: the corners (mean steps,
+# value), from the fewest steps on, each with a higher value at a falling slope. More steps than the
+# last corner's gain nothing.
 Corner = tuple[float, float]
 Hull = tuple[Corner, ...]
 TINY = 1e-12
@@ -51,13 +53,16 @@ WRONG: Hull = ((0.0, 0.0),)
 
 @cache
 def states(op: str, n: int) -> States:
-    """The states of knowledge of an operation on n items (a Latin square of side n). Raises InputError for an unknown
-    operation, and for more items than `MOST`."""
+    """The states of knowledge of an operation on n items (a Latin square of side n). Raises
+    InputError for an unknown operation, and for more items than `MOST`.
+    """
     check_operation(op, n)
     if op in DETERMINISTIC or (n == 1 and op != "insert_random"):
         return Shuffle(1)
     if n > MOST[op]:
-        raise InputError(f"{op}, n = {n}: the frontier is computed up to n = {MOST[op]}; give a smaller n")
+        raise InputError(
+            f"{op}, n = {n}: the frontier is computed up to n = {MOST[op]}; give a smaller n"
+        )
     if op == "shuffle":
         return Shuffle(n)
     if op == "replace_random":
@@ -73,7 +78,9 @@ def best_accuracy(op: str, n: int, T: int, *, greedy: bool = False, seen: bool =
     return frontier_of(states(op, n), T, greedy=greedy, seen=seen)[-1]
 
 
-def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = False) -> list[float]:
+def frontier_of(
+    known: States, most: int, *, greedy: bool = False, seen: bool = False
+) -> list[float]:
     """The best expected accuracies in at most 1, 2 … `most` steps."""
 
     @cache
@@ -82,7 +89,8 @@ def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = 
             return float(left >= 1)
         if seen:
             return sum(
-                draw.chance * (1.0 if draw.right else max(value(option, left - 1) for option in draw.options))
+                draw.chance
+                * (1.0 if draw.right else max(value(option, left - 1) for option in draw.options))
                 for draw in known.draws(state, greedy)
             )
         return max(
@@ -97,9 +105,11 @@ def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = 
 
 
 def least_bits(op: str, n: int, T: int) -> float:
-    """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1, where the positions
-    of a step follow from the tokens revealed before. Fixed partitions are trees, so it is at most L*_T (Theorem 2). A
-    sampler that chooses among trees at random can lose less still; `fewest_bits` is the bound for those."""
+    """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1,
+    where the positions of a step follow from the tokens revealed before. Fixed partitions are
+    trees, so it is at most L*_T (Theorem 2). A sampler that chooses among trees at random can lose
+    less still; `fewest_bits` is the bound for those.
+    """
     _check_steps(T)
     known = states(op, n)
 
@@ -109,7 +119,10 @@ def least_bits(op: str, n: int, T: int) -> float:
             return 0.0 if left >= 1 else inf
         return min(
             move.bits
-            + sum(outcome.data * (0.0 if move.last else value(outcome.after, left - 1)) for outcome in move.outcomes)
+            + sum(
+                outcome.data * (0.0 if move.last else value(outcome.after, left - 1))
+                for outcome in move.outcomes
+            )
             for move in known.moves(state)
         )
 
@@ -117,17 +130,19 @@ def least_bits(op: str, n: int, T: int) -> float:
 
 
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
-    """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps, random orders included.
-    Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for all, which a
-    random exchange of positions and names brings about for the operations in `ALIKE`; for others it is a lower bound.
+    """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps,
+    random orders included. Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y.
+    Equality needs the same q for all, which a random exchange of positions and names brings about
+    for the operations in `ALIKE`; for others it is a lower bound.
     """
     return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps, mixtures of samplers included. A sampler may stop
-    trying: reveal all at once where that pays."""
+    """The best expected accuracy over the mean number of steps, mixtures of samplers included. A
+    sampler may stop trying: reveal all at once where that pays.
+    """
     known = states(op, n)
 
     @cache
@@ -135,7 +150,9 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
         if state is None:
             return ((1.0, 1.0),)
         if seen:
-            return _shifted(_mean_of([(draw.chance, kept(draw)) for draw in known.draws(state, greedy)]), 1)
+            return _shifted(
+                _mean_of([(draw.chance, kept(draw)) for draw in known.draws(state, greedy)]), 1
+            )
         return _best_of(_shifted(after(move), 1) for move in known.moves(state))
 
     def kept(draw: Draw) -> Hull:
@@ -147,7 +164,9 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
         if move.last:
             return ((0.0, sum(chances)),)
         hulls = [
-            (chance, hull(outcome.after)) for chance, outcome in zip(chances, move.outcomes, strict=True) if chance
+            (chance, hull(outcome.after))
+            for chance, outcome in zip(chances, move.outcomes, strict=True)
+            if chance
         ]
         return _shifted(_mean_of(hulls), max(0.0, 1 - sum(chances)))
 
@@ -155,7 +174,9 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
 
 
 def value_at(hull: Hull, steps: float) -> float:
-    """The best value in at most this many steps on average. Raises ValueError below the fewest steps."""
+    """The best value in at most this many steps on average. Raises ValueError below the fewest
+    steps.
+    """
     if steps < hull[0][0] - 1e-9:
         raise ValueError(f"{steps:g} steps: it takes at least {hull[0][0]:g}")
     return float(np.interp(steps, [corner[0] for corner in hull], [corner[1] for corner in hull]))
@@ -169,18 +190,24 @@ def steps_for(hull: Hull, value: float) -> float:
 def _best_of(hulls: Iterable[Sequence[Corner]]) -> Hull:
     """The concave curve above all corners."""
     corners: list[Corner] = []
-    for corner in sorted({corner for hull in hulls for corner in hull}, key=lambda corner: (corner[0], -corner[1])):
+    for corner in sorted(
+        {corner for hull in hulls for corner in hull}, key=lambda corner: (corner[0], -corner[1])
+    ):
         if corners and corner[1] <= corners[-1][1] + TINY:
             continue
-        while len(corners) > 1 and _slope(corners[-2], corners[-1]) <= _slope(corners[-2], corner) + TINY:
+        while (
+            len(corners) > 1
+            and _slope(corners[-2], corners[-1]) <= _slope(corners[-2], corner) + TINY
+        ):
             corners.pop()
         corners.append(corner)
     return tuple(corners)
 
 
 def _mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
-    """The trade-off where chance decides which of several applies: steps go first to where they gain most. The weights
-    may add up to less than 1; what they lack takes no steps and has value 0."""
+    """The trade-off where chance decides which of several applies: steps go first to where they
+    gain most. The weights may add up to less than 1; what they lack takes no steps and has value 0.
+    """
     steps = sum(weight * hull[0][0] for weight, hull in weighted)
     value = sum(weight * hull[0][1] for weight, hull in weighted)
     edges = [
@@ -191,7 +218,8 @@ def _mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
     ]
     corners = [(steps, value)]
     for longer, more in sorted(edges, key=lambda edge: -edge[1] / edge[0]):
-        steps, value = steps + longer, value + more
+        steps = steps + longer
+        value = value + more
         corners.append((steps, value))
     return tuple(corners)
 

@@ -1,13 +1,17 @@
-"""What a sampler can know while it decodes: states of knowledge, the moves from each, and the draws at each.
+"""What a sampler can know while it decodes: states of knowledge, the moves from each, and the draws
+at each.
 
-A state stands for the answers that agree with the revealed tokens. Positions whose token follows from them are certain:
-revealing them costs nothing and tells nothing, so a move names only the others and reveals what is certain along with
-them. For the list operations, answers that look alike up to renaming are one state, which is a number:
+A state stands for the answers that agree with the revealed tokens. Positions whose token follows
+from them are certain: revealing them costs nothing and tells nothing, so a move names only the
+others and reveals what is certain along with them. For the list operations, answers that look alike
+up to renaming are one state, which is a number:
 
 - shuffle: the m items left. They can stand in any order, so neither positions nor items differ.
-- replace_random: the m places where the new item can still be. Once it is found, or one place is left, all is certain.
-- insert_random, remove_random: a revealed token says on which side the new item, or the gap, is. So its possible places
-  are a run of K neighbours, and only K matters. Moves are sets of positions within the run: 2^K.
+- replace_random: the m places where the new item can still be. Once it is found, or one place is
+  left, all is certain.
+- insert_random, remove_random: a revealed token says on which side the new item, or the gap, is. So
+  its possible places are a run of K neighbours, and only K matters. Moves are sets of positions
+  within the run: 2^K.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +26,9 @@ Sides = tuple[float, float, float]  # P(token says: the place is before, here, a
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a move can reveal, with its probability in the data, by independent draws at τ = 1, and greedily. `after` is
-    the next state; None: a single answer is left."""
+    """What a move can reveal, with its probability in the data, by independent draws at τ = 1, and
+    greedily. `after` is the next state; None: a single answer is left.
+    """
 
     data: float
     drawn: float
@@ -37,8 +42,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A set of positions revealed in one step. `bits`: their conditional total correlation. `last`: none stays masked.
-    What the probabilities of the outcomes lack to 1 goes to tokens that no answer has together."""
+    """A set of positions revealed in one step. `bits`: their conditional total correlation. `last`:
+    none stays masked. What the probabilities of the outcomes lack to 1 goes to tokens that no
+    answer has together.
+    """
 
     last: bool
     bits: float
@@ -47,8 +54,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Tokens predicted at all masked positions, before the sampler chooses which to keep. `right`: together they are an
-    answer. `options`: the states after keeping some of them, with a position still masked."""
+    """Tokens predicted at all masked positions, before the sampler chooses which to keep. `right`:
+    together they are an answer. `options`: the states after keeping some of them, with a position
+    still masked.
+    """
 
     chance: float
     right: bool
@@ -80,12 +89,15 @@ class _Counted:
 
 
 class Shuffle(_Counted):
-    """All orders of n items; each position is uniform over the m items left, greedily too (ties fall at random)."""
+    """All orders of n items; each position is uniform over the m items left, greedily too (ties
+    fall at random).
+    """
 
     def moves(self, m: int) -> Sequence[Move]:
         rights = [perm(m, j) / m**j for j in range(1, m + 1)]
         return [
-            Move(j == m, -log2(right), (Outcome(1.0, right, right, _open(m - j)),)) for j, right in enumerate(rights, 1)
+            Move(j == m, -log2(right), (Outcome(1.0, right, right, _open(m - j)),))
+            for j, right in enumerate(rights, 1)
         ]
 
     def draws(self, m: int, greedy: bool) -> Sequence[Draw]:
@@ -100,7 +112,9 @@ class Shuffle(_Counted):
 
 
 class Replace(_Counted):
-    """One of n items replaced; each of m places takes the new one with probability 1/m. Greedy keeps it if m > 2."""
+    """One of n items replaced; each of m places takes the new one with probability 1/m. Greedy
+    keeps it if m > 2.
+    """
 
     def moves(self, m: int) -> Sequence[Move]:
         return [self._move(m, j) for j in range(1, m + 1)]
@@ -109,7 +123,8 @@ class Replace(_Counted):
         return _all_or_one_more(self._move(m, m), greedy)
 
     def _move(self, m: int, j: int) -> Move:
-        new, old = 1 / m, (m - 1) / m
+        new = 1 / m
+        old = (m - 1) / m
         kept = 0.5**j if m == 2 else 1.0
         found = Outcome(j / m, j * new * old ** (j - 1), j * 0.5**j if m == 2 else 0.0, None)
         bits = j * entropy([new, old]) - entropy([new] * j + [(m - j) / m])
@@ -120,8 +135,10 @@ class Replace(_Counted):
 
 @dataclass(frozen=True)
 class Places(_Counted):
-    """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold the new item itself.
-    With the new item, position i of K says before, here or after; a gap is before or after each of K − 1 tokens."""
+    """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold
+    the new item itself. With the new item, position i of K says before, here or after; a gap is
+    before or after each of K − 1 tokens.
+    """
 
     new: bool
 
@@ -130,7 +147,11 @@ class Places(_Counted):
         """Sets of positions; of two that mirror each other, one."""
         width = self._width(places)
         sets = [[i for i in range(width) if chosen >> i & 1] for chosen in range(1, 1 << width)]
-        return [self._move(places, chosen) for chosen in sets if chosen <= [width - 1 - i for i in reversed(chosen)]]
+        return [
+            self._move(places, chosen)
+            for chosen in sets
+            if chosen <= [width - 1 - i for i in reversed(chosen)]
+        ]
 
     def draws(self, places: int, greedy: bool) -> Sequence[Draw]:
         return _all_or_one_more(self._move(places, range(self._width(places))), greedy)
@@ -143,9 +164,12 @@ class Places(_Counted):
         width = self._width(places)
         sides = [self._sides(places, i) for i in chosen]
         likeliest = [_ties(side) for side in sides]
-        outcomes, start = [], 0
+        outcomes = []
+        start = 0
         for number, stop in enumerate((*chosen, width)):
-            run = stop - start + (not self.new)  # places before this position and after the one before it
+            run = (
+                stop - start + (not self.new)
+            )  # places before this position and after the one before it
             if run:
                 gaps = _gap(sides, number), _gap(likeliest, number)
                 outcomes.append(Outcome(run / places, *gaps, _open(run)))
@@ -163,8 +187,11 @@ class Places(_Counted):
 
 
 def _gap(sides: Sequence[Sides], number: int, here: bool = False) -> float:
-    """The chance that all positions agree on the place between the positions number − 1 and number, or at `number`."""
-    after, before = [side[2] for side in sides[:number]], [side[0] for side in sides[number + here :]]
+    """The chance that all positions agree on the place between the positions number − 1 and number,
+    or at `number`.
+    """
+    after = [side[2] for side in sides[:number]]
+    before = [side[0] for side in sides[number + here :]]
     return prod([*after, *([sides[number][1]] if here else []), *before], start=1.0)
 
 
@@ -176,10 +203,12 @@ def _ties(side: Sides) -> Sides:
 
 
 def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
-    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it, and
-    nothing else is better. replace_random: one new item, or all but one of the kept ones. insert_random: the new item;
-    without one, the first position that says "before" and those in front of it, but for the last of these.
-    remove_random: the first that says "before" and all in front of it."""
+    """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one
+    more step ends it, and nothing else is better. replace_random: one new item, or all but one of
+    the kept ones. insert_random: the new item; without one, the first position that says "before"
+    and those in front of it, but for the last of these. remove_random: the first that says "before"
+    and all in front of it.
+    """
     right = sum(outcome.chance(greedy) for outcome in everything.outcomes)
     settled = frozenset([None])
     return [Draw(right, True, settled), Draw(1 - right, False, settled)]

@@ -1,5 +1,7 @@
-"""What positions tell of each other: the bits lost by a decoding's partition (L_T; ParallelBench, Theorem 1), and the
-mutual information of two positions, the dependence that attention is hoped to show. A answers, W open positions."""
+"""What positions tell of each other: the bits lost by a decoding's partition (L_T; ParallelBench,
+Theorem 1), and the mutual information of two positions, the dependence that attention is hoped to
+show. A answers, W open positions.
+"""
 
 from collections.abc import Sequence
 from math import log2
@@ -15,21 +17,28 @@ from pbcore.theory.distributions import Listed, Shuffled
 
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
-    """L_T in bits of the partition in which the masked positions were revealed. `steps[i]` is the step of canvas
-    position i; −1 (filled without a prediction) counts as after all others. Positions that the others determine lose
-    nothing. Raises InputError for steps that don't cover the canvas, and for a shuffle some of whose people have their
-    place already."""
+    """L_T in bits of the partition in which the masked positions were revealed. `steps[i]` is the
+    step of canvas position i; −1 (filled without a prediction) counts as after all others.
+    Positions that the others determine lose nothing. Raises InputError for steps that don't cover
+    the canvas, and for a shuffle some of whose people have their place already.
+    """
     masked = distribution.canvas == MASKED
     if len(steps) < distribution.length:
         raise InputError(
-            f"{len(steps)} steps for a canvas of {distribution.length} tokens; give the step of each token"
+            f"{len(steps)} steps for a canvas of {distribution.length} tokens; give the step of"
+            " each token"
         )
     when = np.array(steps[: distribution.length], dtype=np.int64)
     when[when < 0] = max(0, int(when.max())) + 1
     if isinstance(distribution, Shuffled):
         if not masked[distribution.slots].all():
-            raise InputError("some people of the shuffle have their place in the given canvas; its loss isn't derived")
-        return _shuffled_bits(len(distribution.slots), distribution.identity, when[distribution.slots])
+            raise InputError(
+                "some people of the shuffle have their place in the given canvas; its loss isn't"
+                " derived"
+            )
+        return _shuffled_bits(
+            len(distribution.slots), distribution.identity, when[distribution.slots]
+        )
     if isinstance(distribution, Product):  # independent: the losses add up
         parts = zip(distribution.parts, distribution.slices, strict=True)
         return sum(bits_lost(part, when[where].tolist()) for part, where in parts)
@@ -44,7 +53,9 @@ def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
 
 
 def rows_lost(rows: NDArray[np.int64], when: NDArray[np.int64]) -> float:
-    """L_T in bits of equally likely answers (A, W), whose positions are revealed at the steps `when` (W,)."""
+    """L_T in bits of equally likely answers (A, W), whose positions are revealed at the steps
+    `when` (W,).
+    """
     known = np.zeros(len(rows), dtype=np.int64)  # (A,) which answers agree so far
     total = before = 0.0
     for step in np.unique(when):
@@ -64,11 +75,17 @@ def _joined(labels: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.
 
 
 def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
-    """L_T of an order of n people; `when` (n, w) has the step of each name. The first name settles a slot."""
-    entropy = [changed_entropy(n, size) if not identity else sum(log2(n - i) for i in range(size)) for size in range(n)]
+    """L_T of an order of n people; `when` (n, w) has the step of each name. The first name settles
+    a slot.
+    """
+    entropy = [
+        changed_entropy(n, size) if not identity else sum(log2(n - i) for i in range(size))
+        for size in range(n)
+    ]
     entropy.append(entropy[-1])  # the last but one settles the last
     first = when.min(-1)
-    total, known = 0.0, 0
+    total = 0.0
+    known = 0
     for step in np.unique(first):
         here = first == step
         total += int((when[here] == step).sum()) * (entropy[known + 1] - entropy[known])
@@ -77,19 +94,26 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
 
 
 def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Probabilities:
-    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,) with MASKED at hidden
-    positions; 0 on the diagonal and wherever a position is known. Raises InputError for a distribution of another kind
-    than listed answers, shuffles and products of them."""
+    """I(yᵢ; yⱼ | revealed) = H(yᵢ) + H(yⱼ) − H(yᵢ, yⱼ) in nats, exact, (L, L), for a canvas (L,)
+    with MASKED at hidden positions; 0 on the diagonal and wherever a position is known. Raises
+    InputError for a distribution of another kind than listed answers, shuffles and products of
+    them.
+    """
     if isinstance(distribution, Listed):
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):
         return _shuffled_information(distribution, canvas)
     if isinstance(distribution, Product):
         result = np.zeros((distribution.length, distribution.length))
-        for number, (part, where) in enumerate(zip(distribution.parts, distribution.slices, strict=True)):
+        for number, (part, where) in enumerate(
+            zip(distribution.parts, distribution.slices, strict=True)
+        ):
             result[where, where] = mutual_information(part, distribution.local(canvas, number))
         return result
-    raise InputError(f"mutual information is known for listed answers and shuffles, not {type(distribution).__name__}")
+    raise InputError(
+        "mutual information is known for listed answers and shuffles, not"
+        f" {type(distribution).__name__}"
+    )
 
 
 def _listed_information(distribution: Listed, canvas: Ids) -> Probabilities:
@@ -102,7 +126,9 @@ def _listed_information(distribution: Listed, canvas: Ids) -> Probabilities:
         marks = np.zeros((len(answers), len(open_) * v))
         marks[np.arange(len(answers))[:, None], answers[:, open_] + np.arange(len(open_)) * v] = 1.0
         pairs = (marks.T @ marks / len(answers)).reshape(len(open_), v, len(open_), v)
-        joint = _entropy(pairs.transpose(0, 2, 1, 3).reshape(len(open_), len(open_), v * v))  # (W, W)
+        joint = _entropy(
+            pairs.transpose(0, 2, 1, 3).reshape(len(open_), len(open_), v * v)
+        )  # (W, W)
         own = joint.diagonal()
         result[np.ix_(open_, open_)] = own[:, None] + own - joint
     np.fill_diagonal(result, 0.0)
@@ -110,16 +136,21 @@ def _listed_information(distribution: Listed, canvas: Ids) -> Probabilities:
 
 
 def _shuffled_information(distribution: Shuffled, canvas: Ids) -> Probabilities:
-    """By counting orders: names of one slot tell each other all, those of two slots whatever the orders allow."""
+    """By counting orders: names of one slot tell each other all, those of two slots whatever the
+    orders allow.
+    """
     n, width = distribution.slots.shape
     assigned = distribution.assigned(canvas.tolist())
     people = distribution.people_given(assigned)  # (n, n)
     own = _entropy(people)  # (n,)
-    slots, free = np.zeros((n, n)), [slot for slot in range(n) if slot not in assigned]
+    slots = np.zeros((n, n))
+    free = [slot for slot in range(n) if slot not in assigned]
     for i in free:
         joint = np.zeros((n, n, n))  # (j, person in slot i, person in slot j)
         for person in people[i].nonzero()[0].tolist():
-            joint[:, person] = people[i, person] * distribution.people_given({**assigned, i: person})
+            joint[:, person] = people[i, person] * distribution.people_given(
+                {**assigned, i: person}
+            )
         slots[i, free] = own[i] + own[free] - _entropy(joint.reshape(n, -1))[free]
         slots[i, i] = own[i]
     result = np.zeros((distribution.length, distribution.length))

@@ -1,11 +1,12 @@
-"""The exact expected accuracy of the ideal model on a sample, under a sampler that treats open positions alike: the
-answers as states of knowledge, what a step makes of one, and the recursion over them.
+"""The exact expected accuracy of the ideal model on a sample, under a sampler that treats open
+positions alike: the answers as states of knowledge, what a step makes of one, and the recursion
+over them.
 
-A position is open while its token differs between the answers that are left. A revealed position never is, so an open
-one is masked. Parts (the blocks of a sampler, or the steps of a fixed partition) are decoded one after the other. A
-step reveals, of each group of positions with the same probabilities, some number drawn at random, since only noise
-distinguishes them. A token that contradicts every answer left makes the final answer wrong. W open positions, A
-answers.
+A position is open while its token differs between the answers that are left. A revealed position
+never is, so an open one is masked. Parts (the blocks of a sampler, or the steps of a fixed
+partition) are decoded one after the other. A step reveals, of each group of positions with the same
+probabilities, some number drawn at random, since only noise distinguishes them. A token that
+contradicts every answer left makes the final answer wrong. W open positions, A answers.
 """
 
 from collections import defaultdict
@@ -32,15 +33,18 @@ class NotExact(InputError):
 
 
 class Group(NamedTuple):
-    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are those of a position's
-    tokens, highest first."""
+    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are
+    those of a position's tokens, highest first.
+    """
 
     chances: tuple[float, ...]
     positions: int
 
 
 class Problem(Protocol):
-    """A sample's answers in parts of `sizes` masked positions. A state stands for the answers that are left."""
+    """A sample's answers in parts of `sizes` masked positions. A state stands for the answers that
+    are left.
+    """
 
     sizes: tuple[int, ...]
     start: Any
@@ -51,13 +55,17 @@ class Problem(Protocol):
     def groups(self, state: Any, part: int) -> tuple[Group, ...]:
         """The open positions of a part."""
 
-    def moves(self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[Any, float]:
-        """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
-        number, so many of all open positions. What contradicts every answer is left out."""
+    def moves(
+        self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float
+    ) -> Mapping[Any, float]:
+        """State → probability after a step that reveals, of each group, so many positions drawn at
+        random; with one number, so many of all open positions. What contradicts every answer is
+        left out.
+        """
 
 
-# (groups, settled positions, steps done in the part, positions of the part) → (probability, positions revealed of each
-# group, or of all open ones together; settled positions revealed)
+# (groups, settled positions, steps done in the part, positions of the part) → (probability,
+# positions revealed of each group, or of all open ones together; settled positions revealed)
 Outcome = tuple[float, Sequence[int] | int, int]
 Counts = Callable[[tuple[Group, ...], int, int, int], Sequence[Outcome]]
 
@@ -72,17 +80,29 @@ def structure(distribution: AnswerDistribution) -> Hashable:
     masked = (distribution.canvas == MASKED).tobytes()
     if isinstance(distribution, Shuffled):
         slots = distribution.slots
-        return "shuffled", slots.shape, slots.tobytes(), distribution.identity, distribution.length, masked
+        return (
+            "shuffled",
+            slots.shape,
+            slots.tobytes(),
+            distribution.identity,
+            distribution.length,
+            masked,
+        )
     if not isinstance(distribution, Listed):
-        raise NotExact(f"no ceiling is known for a {type(distribution).__name__.lower()} of answers")
-    rows, end = distribution.rows, distribution.vocabulary.index(EOS)
+        raise NotExact(
+            f"no ceiling is known for a {type(distribution).__name__.lower()} of answers"
+        )
+    rows = distribution.rows
+    end = distribution.vocabulary.index(EOS)
     named = np.stack([_by_appearance(column) for column in rows.T], axis=1)
     named[rows == end] = -1
     return "listed", named.shape, named.tobytes(), _consistent(distribution), masked
 
 
 def _by_appearance(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Tokens (R,) numbered by their first appearance, as `pandas.factorize` does, which a cell would import late."""
+    """Tokens (R,) numbered by their first appearance, as `pandas.factorize` does, which a cell
+    would import late.
+    """
     _, first, number = np.unique(tokens, return_index=True, return_inverse=True)
     return np.asarray(first.argsort().argsort()[number])
 
@@ -95,7 +115,9 @@ def _consistent(distribution: Listed) -> int:
 
 
 def chosen(chances: Sequence[float], temperature: float) -> list[float]:
-    """The probabilities with which each of a position's tokens is predicted: greedy, the likeliest, ties at random."""
+    """The probabilities with which each of a position's tokens is predicted: greedy, the likeliest,
+    ties at random.
+    """
     if temperature == 1:
         return list(chances)
     top = max(chances)
@@ -107,18 +129,24 @@ def chosen(chances: Sequence[float], temperature: float) -> list[float]:
 
 
 class ListedProblem:
-    """Listed answers; a state is the set of those that are left, as bits. Sets that split alike in every position,
-    taken in order, are one state. This is looked for among at most `FEW` answers."""
+    """Listed answers; a state is the set of those that are left, as bits. Sets that split alike in
+    every position, taken in order, are one state. This is looked for among at most `FEW` answers.
+    """
 
-    def __init__(self, distribution: Listed, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, distribution: Listed, parts: NDArray[np.int64], sizes: tuple[int, ...]
+    ) -> None:
         self.sizes = sizes
         self.start = _consistent(distribution)
-        self._columns: list[list[tuple[int, ...]]] = [[] for _ in sizes]  # part → positions, each its tokens' answers
+        self._columns: list[list[tuple[int, ...]]] = [
+            [] for _ in sizes
+        ]  # part → positions, each its tokens' answers
         self._labels: list[tuple[int, list[int]]] = []  # part and tokens of each of these positions
         for position in targets(distribution):
             column = distribution.rows[:, position]
             tokens = {
-                int(token): sum(1 << i for i in (column == token).nonzero()[0].tolist()) for token in np.unique(column)
+                int(token): sum(1 << i for i in (column == token).nonzero()[0].tolist())
+                for token in np.unique(column)
             }
             if len(tokens) > 1:
                 self._columns[parts[position]].append(tuple(tokens.values()))
@@ -131,7 +159,9 @@ class ListedProblem:
         return state.bit_count() == 1
 
     @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
-    def _classes(self, state: int, part: int) -> dict[tuple[float, ...], dict[tuple[int, ...], int]]:
+    def _classes(
+        self, state: int, part: int
+    ) -> dict[tuple[float, ...], dict[tuple[int, ...], int]]:
         """Probabilities → split of the answers by token → open positions that split them so."""
         total = state.bit_count()
         classes: dict[tuple[float, ...], dict[tuple[int, ...], int]] = {}
@@ -144,9 +174,13 @@ class ListedProblem:
         return dict(sorted(classes.items(), reverse=True))
 
     def groups(self, state: int, part: int) -> tuple[Group, ...]:
-        return tuple(Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items())
+        return tuple(
+            Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items()
+        )
 
-    def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
+    def moves(
+        self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float
+    ) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
         if isinstance(counts, int):
@@ -159,7 +193,9 @@ class ListedProblem:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)
         for answers, weight in reached.items():
-            merged[self._seen.setdefault(self._alike(answers), answers)] += weight  # the first state seen of its like
+            merged[self._seen.setdefault(self._alike(answers), answers)] += (
+                weight  # the first state seen of its like
+            )
         return merged
 
     def _merged(
@@ -171,7 +207,9 @@ class ListedProblem:
         for (used, answers), weight in table.items():
             left = _members(answers)
             later = tuple(
-                tuple(next(i for i, part in enumerate(split) if part >> answer & 1) for answer in left)
+                tuple(
+                    next(i for i, part in enumerate(split) if part >> answer & 1) for answer in left
+                )
                 for split in classes
             )
             key = used, first.setdefault((later, self._alike(answers)), answers)
@@ -180,8 +218,11 @@ class ListedProblem:
 
     @lru_cache(maxsize=1 << 16)  # noqa: B019  # lives as long as the problem
     def _alike(self, state: int) -> Hashable:
-        """What matters of a state: how each position splits the answers that are left, taken in order."""
-        left, table = _members(state), []
+        """What matters of a state: how each position splits the answers that are left, taken in
+        order.
+        """
+        left = _members(state)
+        table = []
         for part, label in self._labels:
             names: dict[int, int] = {}
             split = tuple([names.setdefault(label[answer], len(names)) for answer in left])
@@ -197,10 +238,13 @@ class ListedProblem:
         count: int,
         temperature: float,
     ) -> Mapping[int, float]:
-        """After revealing `count` positions drawn from the classes, by way of (positions used, answers left)."""
+        """After revealing `count` positions drawn from the classes, by way of (positions used,
+        answers left).
+        """
         if not count:
             return reached
-        total, left = state.bit_count(), sum(size for _, size in classes)
+        total = state.bit_count()
+        left = sum(size for _, size in classes)
         ways = comb(left, count)
         table: dict[tuple[int, int], float] = {(0, one): weight for one, weight in reached.items()}
         for number, (split, size) in enumerate(classes):
@@ -208,7 +252,9 @@ class ListedProblem:
                 table = self._merged(table, [later for later, _ in classes[number:]])
             left -= size
             chances = chosen([part.bit_count() / total for part in split], temperature)
-            options = [(part, chance) for part, chance in zip(split, chances, strict=True) if chance]
+            options = [
+                (part, chance) for part, chance in zip(split, chances, strict=True) if chance
+            ]
             after: defaultdict[tuple[int, int], float] = defaultdict(float)
             for (used, answers), weight in table.items():
                 if count - used <= left:
@@ -222,16 +268,22 @@ class ListedProblem:
             self._work += len(table)
             if self._work > MOST_WORK:
                 raise NotExact("there are too many outcomes to follow")
-        return {answers: weight / ways for (used, answers), weight in table.items() if used == count}
+        return {
+            answers: weight / ways for (used, answers), weight in table.items() if used == count
+        }
 
 
 def _members(state: int) -> list[int]:
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
 
 
-def expected_accuracy(problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False) -> float:
-    """The probability that decoding reveals an answer. `counts` is the sampler; with `scheduled` it reads the number of
-    steps done. Raises NotExact for too many states or outcomes, and what `counts` raises."""
+def expected_accuracy(
+    problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False
+) -> float:
+    """The probability that decoding reveals an answer. `counts` is the sampler; with `scheduled` it
+    reads the number of steps done. Raises NotExact for too many states or outcomes, and what
+    `counts` raises.
+    """
     counted = cache(counts)
     seen = 0
 
@@ -247,18 +299,35 @@ def expected_accuracy(problem: Problem, counts: Counts, temperature: float, *, s
         free = sum(group.positions for group in groups)
         if not free + settled:
             after = problem.groups(state, part + 1)
-            return value(state, part + 1, problem.sizes[part + 1] - sum(group.positions for group in after), 0)
+            return value(
+                state,
+                part + 1,
+                problem.sizes[part + 1] - sum(group.positions for group in after),
+                0,
+            )
         total = 0.0
         for chance, revealed, known in counted(groups, settled, step, problem.sizes[part]):
             used = revealed if isinstance(revealed, int) else sum(revealed)
-            moved = problem.moves(state, part, revealed if isinstance(revealed, int) else tuple(revealed), temperature)
+            moved = problem.moves(
+                state, part, revealed if isinstance(revealed, int) else tuple(revealed), temperature
+            )
             for next_state, probability in moved.items():
-                left = 0 if problem.solved(next_state) else sum(g.positions for g in problem.groups(next_state, part))
+                left = (
+                    0
+                    if problem.solved(next_state)
+                    else sum(g.positions for g in problem.groups(next_state, part))
+                )
                 rest = settled - known + free - used - left
-                total += chance * probability * value(next_state, part, rest, step + 1 if scheduled else 0)
+                total += (
+                    chance
+                    * probability
+                    * value(next_state, part, rest, step + 1 if scheduled else 0)
+                )
         return total
 
-    first = sum(group.positions for group in problem.groups(problem.start, 0)) if problem.sizes else 0
+    first = (
+        sum(group.positions for group in problem.groups(problem.start, 0)) if problem.sizes else 0
+    )
     return min(1.0, value(problem.start, 0, problem.sizes[0] - first, 0)) if problem.sizes else 1.0
 
 

@@ -12,12 +12,14 @@ from pbcore.theory.canvas import MASKED, AnswerDistribution
 from pbcore.theory.distributions import Listed, Shuffled
 from pbcore.theory.problems import Group, ListedProblem, NotExact, Problem, chosen, targets
 
-TIED = 1_000_000  # an excluded order among so many shifts a probability by less than the ideal model's noise
+# an excluded order among so many shifts a probability by less than the ideal model's noise
+TIED = 1_000_000
 
 
 def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
-    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0. Raises NotExact for
-    shuffles of many people some of whom have their place already."""
+    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0.
+    Raises NotExact for shuffles of many people some of whom have their place already.
+    """
     masked = targets(distribution)
     sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
     if isinstance(distribution, Shuffled):
@@ -32,10 +34,14 @@ State = tuple[tuple[int, ...], bool]
 
 
 class ShuffledProblem:
-    """Orders of people by counting. A state is the number of free slots of each type (the parts that a slot's names
-    belong to), and whether all people placed so far stand where they stood in a list that is not an answer."""
+    """Orders of people by counting. A state is the number of free slots of each type (the parts
+    that a slot's names belong to), and whether all people placed so far stand where they stood in a
+    list that is not an answer.
+    """
 
-    def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]
+    ) -> None:
         self.sizes = sizes
         kinds = Counter(tuple(sorted(parts[slot].tolist())) for slot in distribution.slots)
         self._kinds = tuple(kinds)
@@ -48,7 +54,9 @@ class ShuffledProblem:
     def groups(self, state: State, part: int) -> tuple[Group, ...]:
         free, excluded = state
         count = sum(one * kind.count(part) for one, kind in zip(free, self._kinds, strict=True))
-        return () if self.solved(state) or not count else (Group(_people(sum(free), excluded), count),)
+        return (
+            () if self.solved(state) or not count else (Group(_people(sum(free), excluded), count),)
+        )
 
     @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
     def moves(
@@ -57,10 +65,12 @@ class ShuffledProblem:
         count = counts if isinstance(counts, int) else sum(counts)
         if not count:
             return {state: 1.0}
-        n, excluded = sum(state[0]), state[1]
+        n = sum(state[0])
+        excluded = state[1]
         positions = self.groups(state, part)[0].positions
         predicted = chosen(_people(n, excluded), temperature)
-        other, home = predicted[0], predicted[-1]
+        other = predicted[0]
+        home = predicted[-1]
         # (revealed, those at home, slots at home, slots elsewhere, slots of each type) → ways
         table: dict[tuple[int, int, int, int, tuple[int, ...]], int] = {(0, 0, 0, 0, ()): 1}
         for free, kind in zip(state[0], self._kinds, strict=True):
@@ -68,7 +78,9 @@ class ShuffledProblem:
             after: defaultdict[tuple[int, int, int, int, tuple[int, ...]], int] = defaultdict(int)
             for (used, at_home, stay, go, slots), ways in table.items():
                 for j, same, m, moved, more in _hits(free, width, count - used, excluded):
-                    after[used + same + moved, at_home + same, stay + j, go + m, (*slots, j + m)] += ways * more
+                    after[
+                        used + same + moved, at_home + same, stay + j, go + m, (*slots, j + m)
+                    ] += ways * more
             table = after
         result: defaultdict[State, float] = defaultdict(float)
         for (used, at_home, stay, go, slots), ways in table.items():
@@ -77,12 +89,15 @@ class ShuffledProblem:
             left = tuple(free - hit for free, hit in zip(state[0], slots, strict=True))
             if excluded and not go and sum(left) < 2:
                 continue  # the list itself
-            # The ways to put different people into the slots elsewhere, none of them into the own one.
+            # The ways to put different people into the slots elsewhere, none of them into the own
+            # one.
             stuck = range(go + 1 if excluded else 1)
             assigned = sum((-1) ** i * comb(go, i) * perm(n - stay - i, go - i) for i in stuck)
             chance = home**at_home * other ** (used - at_home)
             if assigned and chance:
-                result[left, excluded and not go] += ways * assigned * chance / comb(positions, count)
+                result[left, excluded and not go] += (
+                    ways * assigned * chance / comb(positions, count)
+                )
         return result
 
 
@@ -95,15 +110,24 @@ def _people(n: int, excluded: bool) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _hits(free: int, width: int, most: int, excluded: bool) -> tuple[tuple[int, int, int, int, int], ...]:
-    """Ways to reveal up to `most` of `width` names in each of `free` slots: (slots at home, their names, slots
-    elsewhere, their names, ways). Without an excluded order all slots count as elsewhere."""
+def _hits(
+    free: int, width: int, most: int, excluded: bool
+) -> tuple[tuple[int, int, int, int, int], ...]:
+    """Ways to reveal up to `most` of `width` names in each of `free` slots: (slots at home, their
+    names, slots elsewhere, their names, ways). Without an excluded order all slots count as
+    elsewhere.
+    """
     found = []
     for j in range(free + 1 if excluded and width else 1):
         for m in range(free - j + 1 if width else 1):
             for same in range(j, min(j * width, most) + 1):
                 for moved in range(m, min(m * width, most - same) + 1):
-                    ways = comb(free, j) * comb(free - j, m) * _covers(j, width, same) * _covers(m, width, moved)
+                    ways = (
+                        comb(free, j)
+                        * comb(free - j, m)
+                        * _covers(j, width, same)
+                        * _covers(m, width, moved)
+                    )
                     if ways:
                         found.append((j, same, m, moved, ways))
     return tuple(found)
@@ -111,4 +135,6 @@ def _hits(free: int, width: int, most: int, excluded: bool) -> tuple[tuple[int, 
 
 def _covers(slots: int, width: int, names: int) -> int:
     """The ways to choose `names` of slots × width names with at least one in each slot."""
-    return sum((-1) ** i * comb(slots, i) * comb(width * (slots - i), names) for i in range(slots + 1))
+    return sum(
+        (-1) ** i * comb(slots, i) * comb(width * (slots - i), names) for i in range(slots + 1)
+    )

@@ -1,4 +1,6 @@
-"""Table 1 and Figure 2 of ParallelBench: the losses of the ideal model and its accuracy, as data and as text."""
+"""Table 1 and Figure 2 of ParallelBench: the losses of the ideal model and its accuracy, as data
+and as text.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +13,17 @@ from pbcore.theory.accuracy import LIST_OPS, MOST_ITEMS, accuracy
 from pbcore.theory.bounds import optimal_bound, step_bound, total_correlation
 
 LIMITS = {"copy": 0.0, "replace_index": 0.0, "replace_random": log2(e), "shuffle": inf}
-# γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds". No γ below is such
-# a value.
+# γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds".
+# No γ below is such a value.
 GAMMAS = (0.07, 0.17, 0.27, 0.37, 0.47, 0.57, 0.67, 0.77, 0.87, 0.97)
 SIDES = (0.6, 0.97)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ
-    (`threshold`)."""
+    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by
+    k (`top_k`) and γ (`threshold`).
+    """
 
     op: str
     n: int
@@ -44,9 +47,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, every position's confidence. `exceed`: a confidence must
-    exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small noise,
-    which puts each position above or below γ."""
+    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, every position's confidence. `exceed`:
+    a confidence must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code);
+    `noise`: the limit of small noise, which puts each position above or below γ.
+    """
 
     exceed: float
     reach: float
@@ -54,16 +58,22 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3, where all is tied at ½."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3, where all
+    is tied at ½.
+    """
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
-    above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
+    above, below = (
+        accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}")
+        for step in (1e-6, -1e-6)
+    )
     return Equality(above, below, 1 - 2.0**-n)
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n, a row per operation; `pairs_bound` is L_T for two tokens a step. Raises InputError for
-    n < 2."""
+    """Table 1 for lists of n, a row per operation; `pairs_bound` is L_T for two tokens a step.
+    Raises InputError for n < 2.
+    """
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
@@ -81,10 +91,14 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
     ]
 
 
-def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS) -> list[Point]:
-    """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2,
-    n over `lengths`; (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy
-    decoding, 1/m and (m − 1)/m, where the result depends on noise."""
+def figure2(
+    lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS
+) -> list[Point]:
+    """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random
+    top-k with k = 1, 2, n over `lengths`; (e) both under the confidence threshold at `n`. The
+    default γ avoid the confidences of greedy decoding, 1/m and (m − 1)/m, where the result depends
+    on noise.
+    """
     panels = {
         "a": ("shuffle", "+t1.0"),
         "b": ("shuffle", ""),
@@ -97,30 +111,55 @@ def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence
         for length in lengths
         for k in sorted({1, 2, length})
     ]
-    wanted += [("e", op, n, f"threshold-{gamma:g}") for op in ("shuffle", "replace_random") for gamma in gammas]
-    return [Point(panel, op, size, sampler, accuracy(op, size, sampler)) for panel, op, size, sampler in wanted]
+    wanted += [
+        ("e", op, n, f"threshold-{gamma:g}")
+        for op in ("shuffle", "replace_random")
+        for gamma in gammas
+    ]
+    return [
+        Point(panel, op, size, sampler, accuracy(op, size, sampler))
+        for panel, op, size, sampler in wanted
+    ]
 
 
 def report(n: int) -> str:
-    """The closed forms for lists of n, as `pbcore theory` prints them. Raises InputError for n < 2 and n > 200."""
+    """The closed forms for lists of n, as `pbcore theory` prints them. Raises InputError for n < 2
+    and n > 200.
+    """
     if n > MOST_ITEMS:
-        raise InputError(f"--n {n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n")
+        raise InputError(
+            f"--n {n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n"
+        )
     table = table1(n)
     rows = [
-        [row.op, row.total_correlation, row.limit, row.pairs_bound, *row.top_k.values(), *row.threshold.values()]
+        [
+            row.op,
+            row.total_correlation,
+            row.limit,
+            row.pairs_bound,
+            *row.top_k.values(),
+            *row.threshold.values(),
+        ]
         for row in table
     ]
     head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
-    head += [f"greedy k={k}" for k in table[0].top_k] + [f"γ={gamma:g}" for gamma in table[0].threshold]
+    head += [f"greedy k={k}" for k in table[0].top_k] + [
+        f"γ={gamma:g}" for gamma in table[0].threshold
+    ]
     steps = sorted({1, 2, 3, max(1, n // 2), n - 1, n} & set(range(1, n + 1)))
-    least = [[op, *(optimal_bound(op, n, T) for T in steps)] for op in ("replace_random", "shuffle")]
+    least = [
+        [op, *(optimal_bound(op, n, T) for T in steps)] for op in ("replace_random", "shuffle")
+    ]
     points = {(point.sampler, point.op): point.accuracy for point in figure2(lengths=(n,), n=n)}
     figure = [
         [sampler, points.get((sampler, "shuffle")), points.get((sampler, "replace_random"))]
         for sampler in dict.fromkeys(sampler for sampler, _ in points)
     ]
     parts = [
-        f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal model (greedy)",
+        (
+            f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal"
+            " model (greedy)"
+        ),
         tabulate(rows, head, floatfmt=".4g"),
         f"\nLeast bits lost in T steps, L*_T, n = {n}",
         tabulate(least, ["operation", *(f"T={T}" for T in steps)], floatfmt=".4f"),
@@ -130,8 +169,8 @@ def report(n: int) -> str:
     if n > 2:
         at = equality(n)
         parts.append(
-            f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {at.exceed:g} "
-            f"if confidences must exceed γ\n(the paper), {at.reach:g} if they may equal it (the reference code), "
-            f"{at.noise:.5f} in the limit of small noise."
+            f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random"
+            f" is {at.exceed:g} if confidences must exceed γ\n(the paper), {at.reach:g} if they may"
+            f" equal it (the reference code), {at.noise:.5f} in the limit of small noise."
         )
     return "\n".join(parts)

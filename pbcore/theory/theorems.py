@@ -1,4 +1,6 @@
-"""Lemma 1 and Theorem 3 of ParallelBench, on any distribution over answers (`bounds.answers_entropy`)."""
+"""Lemma 1 and Theorem 3 of ParallelBench, on any distribution over answers
+(`bounds.answers_entropy`).
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -7,8 +9,12 @@ from pbcore.errors import InputError
 from pbcore.theory.bounds import Entropy, least_bound
 
 
-def conditional_total_correlation(entropy: Entropy, together: Collection[int], known: Collection[int] = ()) -> float:
-    """E[C(A | Z)] = Σ_{i ∈ A} H(yᵢ | Z) − H(A | Z) in bits: the loss of revealing the positions A together."""
+def conditional_total_correlation(
+    entropy: Entropy, together: Collection[int], known: Collection[int] = ()
+) -> float:
+    """E[C(A | Z)] = Σ_{i ∈ A} H(yᵢ | Z) − H(A | Z) in bits: the loss of revealing the positions A
+    together.
+    """
     given = frozenset(known)
     base = entropy(given)
     alone = sum(entropy(given | {position}) - base for position in frozenset(together))
@@ -18,31 +24,47 @@ def conditional_total_correlation(entropy: Entropy, together: Collection[int], k
 def lemma1(
     entropy: Entropy, first: Collection[int], second: Collection[int], known: Collection[int] = ()
 ) -> tuple[float, float]:
-    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z are disjoint. A step
-    that is divided into two never loses more. Raises InputError for positions that occur twice."""
+    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z
+    are disjoint. A step that is divided into two never loses more. Raises InputError for positions
+    that occur twice.
+    """
     whole = [*first, *second]
     if len({*whole, *known}) < len(whole) + len(known):
-        raise InputError(f"{sorted(first)}, {sorted(second)} and {sorted(known)} must have no position in common")
+        raise InputError(
+            f"{sorted(first)}, {sorted(second)} and {sorted(known)} must have no position in common"
+        )
     divided = conditional_total_correlation(entropy, first, known)
     divided += conditional_total_correlation(entropy, second, [*known, *first])
     return conditional_total_correlation(entropy, whole, known), divided
 
 
-def theorem3(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> float:
-    """L*_T in bits where the partition may be chosen for each input x: E_x[min over partitions of L_T(x)] (Theorem 3).
-    `entropies` has the entropy function of the answers to each input, over `count` positions; `shares` the inputs'
-    probabilities. It is at most the least loss of one partition for all inputs (`one_partition`), and like it falls
-    with T. Raises InputError for a T outside 1 … count, and for more than 10 positions."""
+def theorem3(
+    entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
+) -> float:
+    """L*_T in bits where the partition may be chosen for each input x: E_x[min over partitions of
+    L_T(x)] (Theorem 3). `entropies` has the entropy function of the answers to each input, over
+    `count` positions; `shares` the inputs' probabilities. It is at most the least loss of one
+    partition for all inputs (`one_partition`), and like it falls with T. Raises InputError for a T
+    outside 1 … count, and for more than 10 positions.
+    """
     _check(entropies, shares)
     return sum(shares[x] * least_bound(entropy, count, T) for x, entropy in entropies.items())
 
 
-def one_partition(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> float:
-    """L*_T in bits of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2). Errors as above."""
+def one_partition(
+    entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
+) -> float:
+    """L*_T in bits of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2).
+    Errors as above.
+    """
     _check(entropies, shares)
-    return least_bound(lambda known: sum(shares[x] * bits(known) for x, bits in entropies.items()), count, T)
+    return least_bound(
+        lambda known: sum(shares[x] * bits(known) for x, bits in entropies.items()), count, T
+    )
 
 
 def _check(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float]) -> None:
     if entropies.keys() != shares.keys() or abs(sum(shares.values()) - 1) > 1e-9:
-        raise InputError("each input needs its entropy function and its probability, and these add up to 1")
+        raise InputError(
+            "each input needs its entropy function and its probability, and these add up to 1"
+        )

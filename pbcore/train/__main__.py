@@ -1,4 +1,6 @@
-"""`python -m pbcore.train`: trains `tiny` or `tiny-ar`, resumes an interrupted run, or evaluates a checkpoint."""
+"""`python -m pbcore.train`: trains `tiny` or `tiny-ar`, resumes an interrupted run, or evaluates a
+checkpoint.
+"""
 
 import argparse
 import sys
@@ -27,7 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(given)
     if options.recipe is not None and options.objective is not None:
-        parser.error("--objective chooses one of the two recipes; a --recipe of your own has the key `objective`")
+        parser.error(
+            "--objective chooses one of the two recipes; a --recipe of your own has the key"
+            " `objective`"
+        )
     objective = options.objective or "diffusion"
     if options.graph is not None and objective != "sedd":
         parser.error("--graph is the noise of --objective sedd; add that, or leave it out")
@@ -37,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        results = evaluate.evaluate(folder, samples=options.samples or SAMPLES, device=options.device)
+        results = evaluate.evaluate(
+            folder, samples=options.samples or SAMPLES, device=options.device
+        )
         print(evaluate.scores_table(results))
         return 0
     return _train(options)
@@ -52,7 +59,8 @@ def _train(options: argparse.Namespace) -> int:
         nonlocal saved
         row = run.log[-1]
         print(
-            f"step {run.step}/{recipe.steps}  loss {row['loss']:.3f}  rate {row['rate']:g}  {run.seconds / 60:.1f} min",
+            f"step {run.step}/{recipe.steps}  loss {row['loss']:.3f}  rate {row['rate']:g} "
+            f" {run.seconds / 60:.1f} min",
             flush=True,
         )
         if time.monotonic() - saved > 60 * options.save_minutes:
@@ -70,8 +78,9 @@ def _train(options: argparse.Namespace) -> int:
     card.export(run, folder)
     if run.step < recipe.steps and options.samples is None:
         print(
-            f"written to {folder}, not scored, as step {run.step} is not the last of {recipe.steps}; the same command "
-            f"without --steps goes on, `python -m pbcore.train --evaluate {folder}` scores it"
+            f"written to {folder}, not scored, as step {run.step} is not the last of"
+            f" {recipe.steps}; the same command without --steps goes on, `python -m pbcore.train"
+            f" --evaluate {folder}` scores it"
         )
         return 0
     samples = options.samples or SAMPLES
@@ -82,14 +91,18 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
-    """A new run, or the resumed run of `out`. The tokenizer is saved in `out` once and then reused."""
+    """A new run, or the resumed run of `out`. The tokenizer is saved in `out` once and then
+    reused.
+    """
     if (out / "tokenizer.json").is_file():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     else:
         if recipe.start is not None:
             tokenizer = PreTrainedTokenizerFast.from_pretrained(loop.embedded(recipe.start))
         else:
-            tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks))
+            tokenizer = vocabulary.build(
+                vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks)
+            )
         out.mkdir(parents=True, exist_ok=True)
         tokenizer.save_pretrained(out)
     run = loop.start(recipe, tokenizer, device)
@@ -100,21 +113,37 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m pbcore.train", description=__doc__.split("\n\n")[0].strip()
+    )
     add = parser.add_argument
     adapt = "train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help"
     add("--adapt", metavar="MODEL", help=adapt)
-    trained = "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
+    trained = (
+        "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd"
+        " `tiny-sedd` on"
+    )
     add("--objective", choices=get_args(Objective), help=f"{trained} scores")
-    add("--graph", choices=SEDD_GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
+    add(
+        "--graph",
+        choices=SEDD_GRAPHS,
+        help="noise of --objective sedd: absorb (default) or uniform",
+    )
     add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
     out = "folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
     add("--out", type=Path, help=out)
-    add("--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)")
+    add(
+        "--steps",
+        type=int,
+        help="stop after this step, without scoring (default: the recipe's last, with scores)",
+    )
     add("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
     score = "score a checkpoint instead of training (default: the embedded one)"
     add("--evaluate", type=Path, nargs="?", const="", metavar="DIR", help=score)
-    samples = f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)"
+    samples = (
+        f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last"
+        " step)"
+    )
     add("--samples", type=int, help=samples)
     add("--device", default="cpu", help="cpu or cuda")
     add("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")

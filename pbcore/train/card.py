@@ -104,7 +104,9 @@ _WORDS = {
 
 
 def export(run: Run, folder: Path) -> None:
-    """Writes the checkpoint: config.json, weights in float16, tokenizer files, loss.csv and loss.png."""
+    """Writes the checkpoint: config.json, weights in float16, tokenizer files, loss.csv and
+    loss.png.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(run.model, SeddNetwork):
         save(run.model, folder, torch.float16)
@@ -112,7 +114,9 @@ def export(run: Run, folder: Path) -> None:
         run.model.config.dtype = torch.float16
         run.model.config.architectures = ["LlamaForCausalLM"]
         run.model.config.save_pretrained(folder)
-        weights = {name: tensor.to("cpu", torch.float16) for name, tensor in run.model.state_dict().items()}
+        weights = {
+            name: tensor.to("cpu", torch.float16) for name, tensor in run.model.state_dict().items()
+        }
         weights.pop("lm_head.weight")  # tied to the embeddings
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
@@ -140,7 +144,8 @@ def card(run: Run, results: Sequence[Result], samples: int) -> str:
     options = "" if recipe.objective == "diffusion" else f" --objective {recipe.objective}"
     text = CARD
     if recipe.objective == "sedd":
-        text, options = SEDD_CARD, f"{options} --graph {recipe.graph}"
+        text = SEDD_CARD
+        options = f"{options} --graph {recipe.graph}"
     return (text + END).format(
         **_WORDS[recipe.objective],
         run=run,

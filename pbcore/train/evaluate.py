@@ -1,4 +1,6 @@
-"""Evaluates a checkpoint: its score on every task's test split for several numbers of tokens per step."""
+"""Evaluates a checkpoint: its score on every task's test split for several numbers of tokens per
+step.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +20,9 @@ SEDD_SAMPLERS = ("analytic-s16", "analytic-s4", "analytic-s2", "analytic-s1")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The mean of one score of one task, a value per sampler; None where it could not be measured."""
+    """The mean of one score of one task, a value per sampler; None where it could not be
+    measured.
+    """
 
     task: str
     measure: str
@@ -28,25 +32,35 @@ class Result:
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[Result]:
-    """Results on the first `samples` samples of each test split (seed 0, own data), under the samplers of the
-    checkpoint's family; each goes to stderr at once. `tasks`: by default the paper's, for SEDD list operations on
-    symbols."""
+    """Results on the first `samples` samples of each test split (seed 0, own data), under the
+    samplers of the checkpoint's family; each goes to stderr at once. `tasks`: by default the
+    paper's, for SEDD list operations on symbols.
+    """
     model = load_model(str(folder), device=device, dtype="float32")
-    causal, scores = model.info.get("autoregressive", False), model.info.get("family") == "sedd"
+    causal = model.info.get("autoregressive", False)
+    scores = model.info.get("family") == "sedd"
     samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
     results: list[Result] = []
     symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
     for name in tasks or (symbols if scores else task_names()):
-        task, measures = load_task(name, limit=samples), _measures(name)
-        # An autoregressive checkpoint in a folder of its own may answer with more tokens than the canvas has.
+        task = load_task(name, limit=samples)
+        measures = _measures(name)
+        # An autoregressive checkpoint in a folder of its own may answer with more tokens than the
+        # canvas has.
         length = task.samples[0].max_new_tokens if causal else None
         scored = {}
         for sampler in samplers:
             texts = [generation.text for generation in decode(model, task.samples, sampler, length)]
-            scored[sampler] = [one.scores for one in task.score_many(texts, task.samples, metrics=measures)]
+            scored[sampler] = [
+                one.scores for one in task.score_many(texts, task.samples, metrics=measures)
+            ]
         for measure in measures:
             of_sampler = {
-                sampler: fmean(one[measure] for one in ones) if all(measure in one for one in ones) else None
+                sampler: (
+                    fmean(one[measure] for one in ones)
+                    if all(measure in one for one in ones)
+                    else None
+                )
                 for sampler, ones in scored.items()
             }
             print(f"  {name} {measure}: {of_sampler}", file=sys.stderr, flush=True)
@@ -55,21 +69,31 @@ def evaluate(
 
 
 def _measures(name: str) -> tuple[str, ...]:
-    """The scores of a task: accuracy of lists and puzzles; grammar and one more of text tasks (not BERTScore)."""
+    """The scores of a task: accuracy of lists and puzzles; grammar and one more of text tasks (not
+    BERTScore).
+    """
     own = {"summarization": "rouge_l", "paraphrasing": "inv_bleu"}
     category, _, short = name.partition("/")
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
 
 
 def scores_table(results: Sequence[Result]) -> str:
-    """Results as a Markdown table in percent; the last row is the mean accuracy over lists and puzzles."""
+    """Results as a Markdown table in percent; the last row is the mean accuracy over lists and
+    puzzles.
+    """
     samplers = list(results[0].scores)
-    rows = [(result.task, result.measure, [result.scores[name] for name in samplers]) for result in results]
+    rows = [
+        (result.task, result.measure, [result.scores[name] for name in samplers])
+        for result in results
+    ]
     exact = [values for _, measure, values in rows if measure == "accuracy"]
     if exact:
         means = [fmean(value or 0.0 for value in values) for values in zip(*exact, strict=True)]
         rows.append(("**mean of lists and puzzles**", "accuracy", list(means)))
-    lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]
+    lines = [
+        "| task | score | " + " | ".join(samplers) + " |",
+        "|---|---|" + "---:|" * len(samplers),
+    ]
     for task, measure, values in rows:
         shown = ["–" if value is None else f"{100 * value:.1f}" for value in values]
         lines.append(f"| {' | '.join([task, measure, *shown])} |")

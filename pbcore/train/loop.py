@@ -32,7 +32,9 @@ STATE = "state.pt"
 
 @dataclass(slots=True)
 class Run:
-    """A training run: the network, its loss and optimizers, steps done, seconds spent, and the log."""
+    """A training run: the network, its loss and optimizers, steps done, seconds spent, and the
+    log.
+    """
 
     recipe: Recipe
     tokenizer: PreTrainedTokenizerFast
@@ -45,11 +47,15 @@ class Run:
 
 
 def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
-    """A run at step 0. Raises InputError if this installation lacks the model that it starts from."""
+    """A run at step 0. Raises InputError if this installation lacks the model that it starts
+    from.
+    """
     model = new_network(recipe, tokenizer)
     if recipe.start is not None:
         weights = load_file(embedded(recipe.start) / "model.safetensors")
-        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=False)
+        model.load_state_dict(
+            {name: tensor.float() for name, tensor in weights.items()}, strict=False
+        )
     model.to(device)  # type: ignore[arg-type]
     loss: AnswerLoss | ScoreLoss
     if isinstance(model, SeddNetwork):
@@ -60,10 +66,14 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
 
 
 def embedded(name: str) -> Path:
-    """The folder of an embedded model. Raises InputError if this installation has none of that name."""
+    """The folder of an embedded model. Raises InputError if this installation has none of that
+    name.
+    """
     entry = next((entry for entry in all_entries() if entry.name == name and entry.embedded), None)
     if entry is None or entry.folder is None or missing_here(entry):
-        raise InputError(f"recipe: start {name!r} is not an embedded model of this installation; give e.g. tiny")
+        raise InputError(
+            f"recipe: start {name!r} is not an embedded model of this installation; give e.g. tiny"
+        )
     return entry.folder
 
 
@@ -94,28 +104,39 @@ def write_table(log: Sequence[Mapping[str, Any]], folder: Path) -> None:
 
 
 def resume(run: Run, folder: Path) -> None:
-    """Restores the saved state into a new run. Raises InputError if the vocabulary has changed since."""
-    state = torch.load(folder / STATE, map_location=next(run.model.parameters()).device, weights_only=True)
+    """Restores the saved state into a new run. Raises InputError if the vocabulary has changed
+    since.
+    """
+    state = torch.load(
+        folder / STATE, map_location=next(run.model.parameters()).device, weights_only=True
+    )
     if state["words"] != len(run.tokenizer):
         raise InputError(
-            f"{folder}: its run has {state['words']} tokens, the tasks now have {len(run.tokenizer)}; start again in "
-            "another folder"
+            f"{folder}: its run has {state['words']} tokens, the tasks now have"
+            f" {len(run.tokenizer)}; start again in another folder"
         )
     run.model.load_state_dict(state["model"])
     for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(saved)
-    run.step, run.seconds, run.log = state["step"], state["seconds"], state["log"]
+    run.step = state["step"]
+    run.seconds = state["seconds"]
+    run.log = state["log"]
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times `warmup` (0 to 1)."""
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times
+    `warmup` (0 to 1).
+    """
     progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 
 
 def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
-    """Trains up to step `until`. Every `every` steps and at the end the log gets a row and `report` is called."""
-    recipe, warmup = run.recipe, max(1, run.recipe.warmup)
+    """Trains up to step `until`. Every `every` steps and at the end the log gets a row and `report`
+    is called.
+    """
+    recipe = run.recipe
+    warmup = max(1, run.recipe.warmup)
     noise = process(run.model) if isinstance(run.model, SeddNetwork) else None
     batches_of = cache(lambda number: Batches(recipe, number, run.tokenizer, noise))
     losses: dict[str, list[Tensor]] = defaultdict(list)
@@ -123,14 +144,21 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
     while run.step < until:
         started = time.perf_counter()
         number, within = recipe.at(run.step)
-        phase, batch = recipe.phases[number], batches_of(number)[within]
+        phase = recipe.phases[number]
+        batch = batches_of(number)[within]
         learning_rate = rate(phase, within, min(1.0, (run.step + 1) / warmup))
-        for task, loss in zip(batch.tasks, _step(run, batch, learning_rate, phase.balance), strict=True):
+        for task, loss in zip(
+            batch.tasks, _step(run, batch, learning_rate, phase.balance), strict=True
+        ):
             losses[task].append(loss)
         run.step += 1
         run.seconds += time.perf_counter() - started
         if run.step % every == 0 or run.step == until:
-            row = {"step": run.step, "seconds": round(run.seconds, 1), "rate": round(learning_rate, 6)}
+            row = {
+                "step": run.step,
+                "seconds": round(run.seconds, 1),
+                "rate": round(learning_rate, 6),
+            }
             row["loss"] = _mean(loss for rows in losses.values() for loss in rows)
             run.log.append(row | {task: _mean(rows) for task, rows in sorted(losses.items())})
             losses.clear()
@@ -146,7 +174,9 @@ def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tenso
     return batch.by_row(losses.detach().cpu() * batch.weights) / batch.by_row(batch.weights)
 
 
-def descend(optimizers: Iterable[torch.optim.Optimizer], weights: Iterable[Tensor], rate: float, clip: float) -> None:
+def descend(
+    optimizers: Iterable[torch.optim.Optimizer], weights: Iterable[Tensor], rate: float, clip: float
+) -> None:
     """One step of the optimizers at a learning rate, with gradients clipped at the norm `clip`."""
     torch.nn.utils.clip_grad_norm_(weights, clip)
     for optimizer in optimizers:

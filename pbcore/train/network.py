@@ -1,7 +1,8 @@
-"""The networks of the embedded models, the loss of masked or next tokens, and SEDD's score entropy (arXiv 2310.16834,
-Section 3).
+"""The networks of the embedded models, the loss of masked or next tokens, and SEDD's score entropy
+(arXiv 2310.16834, Section 3).
 
-R rows, T columns, M positions to predict, H width, V tokens, N columns of a score."""
+R rows, T columns, M positions to predict, H width, V tokens, N columns of a score.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +15,13 @@ from pbcore.models.sedd.network import SeddConfig, SeddNetwork
 from pbcore.train.recipe import Recipe
 
 
-def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:
-    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits start near 1: a
-    small Llama with full or causal attention and tied embeddings, or SEDD's network for log-linear noise."""
+def new_network(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast
+) -> LlamaForCausalLM | SeddNetwork:
+    """A recipe's network at random, with embeddings of standard deviation 1/√width, so that logits
+    start near 1: a small Llama with full or causal attention and tied embeddings, or SEDD's network
+    for log-linear noise.
+    """
     torch.manual_seed(recipe.seed)
     model: LlamaForCausalLM | SeddNetwork
     if recipe.objective == "sedd":
@@ -61,12 +66,18 @@ def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForC
 
 
 class AnswerLoss(nn.Module):
-    """The cross-entropy of tokens to predict, as one module, which `accelerate` can spread over GPUs. `adapted` is the
-    module whose weights are trained: the network's own, or what peft has wrapped around it. With `shift` a position's
-    logits are read one column earlier."""
+    """The cross-entropy of tokens to predict, as one module, which `accelerate` can spread over
+    GPUs. `adapted` is the module whose weights are trained: the network's own, or what peft has
+    wrapped around it. With `shift` a position's logits are read one column earlier.
+    """
 
     def __init__(
-        self, network: NativeNetwork, adapted: nn.Module, *, shift: bool = False, causal: bool = False
+        self,
+        network: NativeNetwork,
+        adapted: nn.Module,
+        *,
+        shift: bool = False,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         self.adapted = adapted
@@ -77,8 +88,12 @@ class AnswerLoss(nn.Module):
         return F.cross_entropy(self.logits(ids, attend, masked).float(), targets, reduction="none")
 
     def logits(self, ids: Tensor, attend: Tensor, masked: Tensor) -> Tensor:
-        """Logits (M, V) of the positions `masked` (R, T); `attend` (R, T) is false at padding, which is on the left."""
-        read = masked.roll(-self._shift, 1)  # (R, T); the first column is never masked, since prompts are not empty
+        """Logits (M, V) of the positions `masked` (R, T); `attend` (R, T) is false at padding,
+        which is on the left.
+        """
+        read = masked.roll(
+            -self._shift, 1
+        )  # (R, T); the first column is never masked, since prompts are not empty
         positions = (attend.long().cumsum(-1) - 1).clamp(min=0)
         skip = int(read.any(0).int().argmax())  # columns that nobody reads
         mask = None if bool(attend.all()) else attend
@@ -88,11 +103,15 @@ class AnswerLoss(nn.Module):
         return self._network.project(hidden[read[:, skip:]])
 
 
-def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:
-    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known, at noise σ (M,).
+def score_entropy(
+    graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor
+) -> Tensor:
+    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known,
+    at noise σ (M,).
 
-    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x | clean) is the true
-    ratio, so it is 0 for the true scores and positive for all others."""
+    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x
+    | clean) is the true ratio, so it is 0 for the true scores and positive for all others.
+    """
     ratio, rate = ratios(graph, tokens, clean, sigma)
     constant = torch.where(ratio > 0, ratio * (ratio.clamp(min=1e-30).log() - 1), 0.0)
     terms = log_score.exp() - ratio * log_score + constant  # (M, N)
@@ -100,7 +119,9 @@ def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor
 
 
 def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-    """The true ratios r (M, N), and the rates Q (M, N) with which the present token would be reached from each y."""
+    """The true ratios r (M, N), and the rates Q (M, N) with which the present token would be
+    reached from each y.
+    """
     own = torch.nn.functional.one_hot(clean, graph.columns).float()  # (M, N)
     kept = (-sigma).exp()[:, None]  # (M, 1)
     if graph.mask_id is None:
@@ -112,18 +133,24 @@ def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[
 
 
 class ScoreLoss(nn.Module):
-    """The score entropy of noisy answer tokens times σ′(t)·t, as one module, which `accelerate` can spread over GPUs.
-    The bound's own weight is σ′(t), under which few rows with t near 0 would decide."""
+    """The score entropy of noisy answer tokens times σ′(t)·t, as one module, which `accelerate` can
+    spread over GPUs. The bound's own weight is σ′(t), under which few rows with t near 0 would
+    decide.
+    """
 
     def __init__(self, network: SeddNetwork) -> None:
         super().__init__()
         self.network = network
         self._graph, self._noise = process(network)
 
-    def forward(self, ids: Tensor, seen: Tensor, judged: Tensor, clean: Tensor, time: Tensor) -> Tensor:
+    def forward(
+        self, ids: Tensor, seen: Tensor, judged: Tensor, clean: Tensor, time: Tensor
+    ) -> Tensor:
         """The loss (M,) of each position `judged` (R, T), in row-major order."""
         sigma = torch.tensor([self._noise.total(float(t)) for t in time], device=ids.device)  # (R,)
-        rate = torch.tensor([self._noise.rate(float(t)) * float(t) for t in time], device=ids.device)
+        rate = torch.tensor(
+            [self._noise.rate(float(t)) * float(t) for t in time], device=ids.device
+        )
         row = judged.nonzero()[:, 0]
         log_score = self.network(ids, sigma, judged, None if bool(seen.all()) else seen)  # (M, N)
         return score_entropy(self._graph, log_score, ids[judged], clean, sigma[row]) * rate[row]
@@ -132,4 +159,6 @@ class ScoreLoss(nn.Module):
 def process(network: SeddNetwork) -> tuple[Graph, Noise]:
     """The graph and the noise schedule of a network."""
     config = network.config
-    return Graph(config.graph, config.columns), Noise(config.noise, config.sigma_min, config.sigma_max)
+    return Graph(config.graph, config.columns), Noise(
+        config.noise, config.sigma_min, config.sigma_max
+    )

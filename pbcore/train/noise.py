@@ -24,8 +24,9 @@ WEIGHTS = torch.tensor([1.0] * TAIL + [PADDING_WEIGHT])  # in the loss
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sample as ids: the prompt formatted by the chat template, and the target canvas, whose `holes` mark the tokens
-    that are decoded where others are given (infilling; None: all are)."""
+    """A sample as ids: the prompt formatted by the chat template, and the target canvas, whose
+    `holes` mark the tokens that are decoded where others are given (infilling; None: all are).
+    """
 
     task: str
     prompt: tuple[int, ...]
@@ -38,7 +39,9 @@ class Row:
         return len(self.prompt) + len(self.canvas)
 
     def kinds(self) -> list[int]:
-        """What each token is: of the prompt, of its example's answer, given, of the answer, the first EOS, or later."""
+        """What each token is: of the prompt, of its example's answer, given, of the answer, the
+        first EOS, or later.
+        """
         start, end = self.shot
         prompt = [*[PROMPT] * start, *[SHOT] * (end - start), *[PROMPT] * (len(self.prompt) - end)]
         holes = (True,) * self.answer if self.holes is None else self.holes
@@ -48,7 +51,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """R rows of T tokens; `targets` are to be predicted at the M positions `masked`, in row-major order."""
+    """R rows of T tokens; `targets` are to be predicted at the M positions `masked`, in row-major
+    order.
+    """
 
     ids: Tensor  # (R, T) long, with noise; complete for next-token prediction
     attend: Tensor  # (R, T) bool, false at padding
@@ -68,8 +73,9 @@ class Batch:
         return torch.zeros(len(self.ids)).index_add_(0, self.masked.nonzero()[:, 0], values)
 
     def shares(self, balance: float) -> Tensor:
-        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the sum of its weights to
-        the power of 1 − `balance`."""
+        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the
+        sum of its weights to the power of 1 − `balance`.
+        """
         sums = self.by_row(self.weights)
         shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
         return shares / shares.sum()
@@ -77,8 +83,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a
-    blank)."""
+    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a
+    phrase (start with a blank).
+    """
 
     mask_id: int
     eos_id: int
@@ -104,13 +111,16 @@ def masked_batch(
     pairs: float = 0.0,
     power: float = 1.0,
 ) -> Batch:
-    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer, or each hole of it, is masked with
-    probability t; at least one is. The EOS tail draws its own t in half of the rows, since decoding reveals it as a
-    whole, early or late. In a share `masked_shots` of rows the example in the prompt is masked with its own t.
+    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer, or each hole of
+    it, is masked with probability t; at least one is. The EOS tail draws its own t in half of the
+    rows, since decoding reveals it as a whole, early or late. In a share `masked_shots` of rows the
+    example in the prompt is masked with its own t.
 
-    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays
-    visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
-    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated."""
+    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation
+    mostly stays visible. Such states occur in decoding, and in them one half of a name doesn't
+    reveal the other. These rows have t ~ U(0, 1)^power; a power above 1 favours the last steps of
+    decoding, where items must not be repeated.
+    """
     ids, kinds, tasks = padded(rows, words.eos_id, "left")
     answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
@@ -127,20 +137,30 @@ def masked_batch(
     return Batch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
 
 
-def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
-    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows, prompts' examples."""
+def causal_batch(
+    rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0
+) -> Batch:
+    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows,
+    prompts' examples.
+    """
     ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
     ids, kinds, tasks = padded(ended, words.eos_id, "left")
     shown = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
     target = (kinds >= GIVEN) | (kinds == SHOT) & shown  # (R, T)
-    masked = torch.cat([target[:, 1:], target.new_zeros(len(rows), 1)], dim=1)  # (R, T): one position earlier
+    masked = torch.cat(
+        [target[:, 1:], target.new_zeros(len(rows), 1)], dim=1
+    )  # (R, T): one position earlier
     return Batch(ids, kinds > PAD, masked, ids[target], torch.ones(int(target.sum())), tasks)
 
 
-def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
-    """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
-    total noise σ(t). The loss is taken at answers, where EOS tokens after the first one weigh less; with the absorbing
-    graph only at masks, of which every row has at least one."""
+def noisy_batch(
+    rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator
+) -> Batch:
+    """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its
+    answer is corrupted with total noise σ(t). The loss is taken at answers, where EOS tokens after
+    the first one weigh less; with the absorbing graph only at masks, of which every row has at
+    least one.
+    """
     clean, kinds, tasks = padded(rows, eos_id, "right")
     count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
@@ -158,17 +178,28 @@ def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rn
 
 
 def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """The rows' tokens (R, T), padded on a side, what each of them is (R, T), and the rows' tasks."""
-    ids = pad_sequence([torch.tensor([*row.prompt, *row.canvas]) for row in rows], True, padding, side)
+    """The rows' tokens (R, T), padded on a side, what each of them is (R, T), and the rows'
+    tasks.
+    """
+    ids = pad_sequence(
+        [torch.tensor([*row.prompt, *row.canvas]) for row in rows], True, padding, side
+    )
     kinds = pad_sequence([torch.tensor(row.kinds()) for row in rows], True, PAD, side)
     return ids, kinds, tuple(row.task for row in rows)
 
 
 def _paired(
-    noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
+    noise: Tensor,
+    ids: Tensor,
+    words: Words,
+    where: Tensor,
+    share: float,
+    power: float,
+    rng: torch.Generator,
 ) -> Tensor:
-    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for punctuation. It is
-    raised to 1/power there, since u^(1/power) < t is the same as u < t^power."""
+    """Noise (R, T) that in a share of rows is equal for both words of a pair and above every t for
+    punctuation. It is raised to 1/power there, since u^(1/power) < t is the same as u < t^power.
+    """
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
     continues = words.continues[ids] & where  # (R, T)
     phrase = torch.where(continues, 0, place).cummax(1).values  # (R, T): the start of the phrase

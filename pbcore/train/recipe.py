@@ -22,24 +22,28 @@ RECIPES = {
 
 
 def model_of(objective: str, graph: str | None) -> str:
-    """The embedded model that is trained with an objective, and with a graph of noise if that is sedd."""
+    """The embedded model that is trained with an objective, and with a graph of noise if that is
+    sedd.
+    """
     name = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}[objective]
     return f"{name}-uniform" if (objective, graph) == ("sedd", "uniform") else name
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from `rate` to
-    `end_rate`.
+    """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from
+    `rate` to `end_rate`.
 
-    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `lengths` gives tasks
-    values of n other than the test's, since short lists are learned sooner. `balance` weights each row's tokens by the
-    row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row (as LLaDA's 1/t).
+    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out).
+    `lengths` gives tasks values of n other than the test's, since short lists are learned sooner.
+    `balance` weights each row's tokens by the row's number of masks to the power −`balance`: with 0
+    every token counts alike, with 1 every row (as LLaDA's 1/t).
 
-    Three fields are shares of rows. `full_canvas`: with the whole canvas; the others have the answer and a few EOS
-    tokens, which costs less and teaches the same answers. `masked_shots`: with the prompt's example masked too, a
-    second answer to learn from. `pairs`: masked by pairs of words; `power` as in `noise.masked_batch`. The last two
-    are noise of the diffusion objective."""
+    Three fields are shares of rows. `full_canvas`: with the whole canvas; the others have the
+    answer and a few EOS tokens, which costs less and teaches the same answers. `masked_shots`: with
+    the prompt's example masked too, a second answer to learn from. `pairs`: masked by pairs of
+    words; `power` as in `noise.masked_batch`. The last two are noise of the diffusion objective.
+    """
 
     steps: int
     rate: float
@@ -54,20 +58,24 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
-        """The tasks of this phase with their shares: of `names`, by default the paper's tasks. Raises InputError for a
-        weight of another name."""
-        given, names = self.weights or {}, task_names() if names is None else names
+        """The tasks of this phase with their shares: of `names`, by default the paper's tasks.
+        Raises InputError for a weight of another name.
+        """
+        given = self.weights or {}
+        names = task_names() if names is None else names
         _known("tasks", given, names)
         return {name: share for name in names if (share := given.get(name, 1.0)) > 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split.
-    `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
-    corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
-    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with, else random
-    ones. Raises InputError for an unknown objective, graph or task."""
+    """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task
+    and split. `objective` is `diffusion` (masked tokens under full attention), `causal` (next
+    tokens) or `sedd` (scores, with the corruption `graph`, absorb or uniform, and noise levels
+    through `condition` numbers). `tasks` are those it learns, by default the paper's. `start` names
+    the embedded model whose tokens and weights the run begins with, else random ones. Raises
+    InputError for an unknown objective, graph or task.
+    """
 
     width: int
     layers: int
@@ -114,10 +122,15 @@ def read_recipe(path: Path) -> Recipe:
         tasks = loaded.pop("tasks", None)
         return Recipe(phases=phases, tasks=None if tasks is None else tuple(tasks), **loaded)
     except (TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None
+        raise InputError(
+            f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example"
+        ) from None
 
 
 def _known(what: str, given: Iterable[str], allowed: Sequence[str]) -> None:
     unknown = sorted(set(given) - set(allowed))
     if unknown:
-        raise InputError(f"recipe: unknown {what} {', '.join(map(repr, unknown))}; choose from {', '.join(allowed)}")
+        raise InputError(
+            f"recipe: unknown {what} {', '.join(map(repr, unknown))}; choose from"
+            f" {', '.join(allowed)}"
+        )

@@ -1,4 +1,6 @@
-"""Training rows: samples of the train split as token ids, in batches of similar length, by seed and step alone."""
+"""Training rows: samples of the train split as token ids, in batches of similar length, by seed and
+step alone.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,18 +26,27 @@ SLACK = 4  # at most this many EOS tokens in a shortened canvas
 
 
 class Batches:
-    """Batches of a recipe's phase by number; a number always gives the same batch. `noise` is that of a SEDD model."""
+    """Batches of a recipe's phase by number; a number always gives the same batch. `noise` is that
+    of a SEDD model.
+    """
 
     def __init__(
-        self, recipe: Recipe, phase: int, tokenizer: PreTrainedTokenizerFast, noise: tuple[Graph, Noise] | None = None
+        self,
+        recipe: Recipe,
+        phase: int,
+        tokenizer: PreTrainedTokenizerFast,
+        noise: tuple[Graph, Noise] | None = None,
     ) -> None:
-        self._phase, self._seed, self._causal = recipe.phases[phase], recipe.seed + phase, recipe.causal
+        self._phase = recipe.phases[phase]
+        self._seed = recipe.seed + phase
+        self._causal = recipe.causal
         self._shares = self._phase.tasks(recipe.tasks)
         self._tokenizer, self._words, self._noise = tokenizer, Words.of(tokenizer), noise
         self._chunk = lru_cache(maxsize=1)(self._make_chunk)
 
     def __getitem__(self, number: int) -> Batch:
-        phase, rows = self._phase, self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
+        phase = self._phase
+        rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
         rng = torch.Generator().manual_seed(self._seed * 1_000_003 + number)
         if self._noise is not None:
             return noisy_batch(rows, self._words.eos_id, *self._noise, rng)
@@ -44,13 +55,22 @@ class Batches:
         return masked_batch(rows, self._words, rng, phase.masked_shots, phase.pairs, phase.power)
 
     def _make_chunk(self, chunk: int) -> list[list[Row]]:
-        phase, rng = self._phase, Random(f"{self._seed}/{chunk}")
-        names, shares = list(self._shares), list(self._shares.values())
+        phase = self._phase
+        rng = Random(f"{self._seed}/{chunk}")
+        names = list(self._shares)
+        shares = list(self._shares.values())
         chosen = Counter(rng.choices(names, shares, k=BATCHES_PER_CHUNK * phase.rows))
         rows: list[Row] = []
         for name in names:
-            stream = generate(name, "train", seed=self._seed * 1_000_003 + chunk, n=(phase.lengths or {}).get(name))
-            rows += encoded(list(islice(stream, chosen[name])), self._tokenizer, rng, phase.full_canvas)
+            stream = generate(
+                name,
+                "train",
+                seed=self._seed * 1_000_003 + chunk,
+                n=(phase.lengths or {}).get(name),
+            )
+            rows += encoded(
+                list(islice(stream, chosen[name])), self._tokenizer, rng, phase.full_canvas
+            )
         rng.shuffle(rows)
         rows.sort(key=len)
         batches = [rows[start : start + phase.rows] for start in range(0, len(rows), phase.rows)]
@@ -68,7 +88,11 @@ def encoded(
 
     rows = []
     for sample in samples:
-        chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
+        chat = str(
+            tokenizer.apply_chat_template(
+                list(sample.messages), tokenize=False, add_generation_prompt=True
+            )
+        )
         prompt = piece(chat)
         ids = tokenizer.get_vocab()
         shot = 0, 0  # start and end of the example's assistant turn, in prompts that have one
@@ -88,14 +112,22 @@ def row(
     full_canvas: float = 1.0,
     shot: tuple[int, int] = (0, 0),
 ) -> Row:
-    """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas behind it, in the
-    others there are a few; infilling has the answer's own canvas. `piece` gives the ids of a text. Raises InputError
-    for a sample without an answer, or with an answer that doesn't fit its canvas."""
-    answer, room = piece(rng.choice(answers(sample))), sample.max_new_tokens
+    """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas
+    behind it, in the others there are a few; infilling has the answer's own canvas. `piece` gives
+    the ids of a text. Raises InputError for a sample without an answer, or with an answer that
+    doesn't fit its canvas.
+    """
+    answer = piece(rng.choice(answers(sample)))
+    room = sample.max_new_tokens
     if sample.canvas is not None:
         given = canvas_ids(sample.canvas, piece, None)
-        if len(given) != len(answer) or any(one not in (None, two) for one, two in zip(given, answer, strict=True)):
-            raise InputError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
+        if len(given) != len(answer) or any(
+            one not in (None, two) for one, two in zip(given, answer, strict=True)
+        ):
+            raise InputError(
+                f"{sample.task}: the answer {sample.answer!r} does not fit the canvas"
+                f" {sample.canvas!r}"
+            )
         holes = tuple(one is None for one in given)
         return Row(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes)
     if len(answer) > room:
@@ -103,4 +135,6 @@ def row(
         raise InputError(f"{sample.task}: {size}: {sample.answer!r}")
     if rng.random() >= full_canvas:
         room = min(room, len(answer) + rng.randint(1, SLACK))
-    return Row(sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot)
+    return Row(
+        sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot
+    )

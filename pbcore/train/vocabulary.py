@@ -1,4 +1,6 @@
-"""The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, a `tokenizers` file with a chat template."""
+"""The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, a `tokenizers` file with
+a chat template.
+"""
 
 import string
 from ast import literal_eval
@@ -14,21 +16,39 @@ from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import all_task_names, generate, task_spec
 from pbcore.tasks.words import PATTERN, tokens
 
-SPECIAL = MASK, EOS, UNKNOWN, USER, ASSISTANT = "<|mask|>", "<|eos|>", "<|unknown|>", "<|user|>", "<|assistant|>"
+SPECIAL = MASK, EOS, UNKNOWN, USER, ASSISTANT = (
+    "<|mask|>",
+    "<|eos|>",
+    "<|unknown|>",
+    "<|user|>",
+    "<|assistant|>",
+)
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
-    "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"
+    "{{ '"
+    + USER
+    + "' if message['role'] == 'user' else '"
+    + ASSISTANT
+    + "' }}{{ message['content'] }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
 
 
-def vocabulary(samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None) -> list[str]:
-    """All tokens in prompts and answers of the tasks, of both splits (a test list may hold a person that the other
-    lacks), in a fixed order: special tokens, single characters, then words by frequency."""
-    generated = [name for name in names or all_task_names() if task_spec(name).generator is not None]
+def vocabulary(
+    samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None
+) -> list[str]:
+    """All tokens in prompts and answers of the tasks, of both splits (a test list may hold a person
+    that the other lacks), in a fixed order: special tokens, single characters, then words by
+    frequency.
+    """
+    generated = [
+        name for name in names or all_task_names() if task_spec(name).generator is not None
+    ]
     samples = chain.from_iterable(
-        islice(generate(name, split, seed=seed), samples_per_task) for name in generated for split in ("train", "test")
+        islice(generate(name, split, seed=seed), samples_per_task)
+        for name in generated
+        for split in ("train", "test")
     )
     counts: Counter[str] = Counter()
     for sample in samples:
@@ -43,15 +63,21 @@ def answers(sample: Sample) -> list[str]:
     """The correct answers in a sample's label. Raises InputError if it has none."""
     if sample.answer is not None:
         return [sample.answer]
-    examples = sample.label.get("examples")  # of a paraphrase: a printed list, as in the official rows
+    examples = sample.label.get(
+        "examples"
+    )  # of a paraphrase: a printed list, as in the official rows
     if not examples:
-        raise InputError(f"{sample.task}: the label has no answer to learn; it has {sorted(sample.label)}")
+        raise InputError(
+            f"{sample.task}: the label has no answer to learn; it has {sorted(sample.label)}"
+        )
     return list(literal_eval(examples) if isinstance(examples, str) else examples)
 
 
 def build(words: Sequence[str]) -> PreTrainedTokenizerFast:
     """A tokenizer that splits text exactly like `words.tokens` and decodes by concatenation."""
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=UNKNOWN)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

@@ -17,7 +17,9 @@ SOURCES = {"llada-1.5": "GSAI-ML/LLaDA-1.5", "dream-7b": "Dream-org/Dream-v0-Ins
 
 
 def ours(**facts: Any) -> pd.DataFrame:
-    return frame([factory.cell(**{"model": "llada-1.5", "sampler": "confidence-k2", "n": 100, **facts})[0]])
+    return frame(
+        [factory.cell(**{"model": "llada-1.5", "sampler": "confidence-k2", "n": 100, **facts})[0]]
+    )
 
 
 def of(rows: list[Beside], source: str) -> list[Beside]:
@@ -33,14 +35,20 @@ class TestFigures:
             theirs = read(bundled(name))
             assert theirs is not None
             mine = own[own["prompts"] == theirs["prompts"].iloc[0]]
-            columns = [c for c in theirs.columns if c in mine.columns and theirs[c].dtype == "float64"]
+            columns = [
+                c for c in theirs.columns if c in mine.columns and theirs[c].dtype == "float64"
+            ]
             columns = [c for c in columns if theirs[c].notna().any() and c != "output_length"]
             assert {"accuracy", "grammar", "score"} <= set(columns)
             one, other = (table.set_index(keys).sort_index()[columns] for table in (mine, theirs))
-            pd.testing.assert_frame_equal(one, other, check_exact=False, rtol=1e-4, check_index_type=False)
+            pd.testing.assert_frame_equal(
+                one, other, check_exact=False, rtol=1e-4, check_index_type=False
+            )
 
     def test_without_the_reference(self) -> None:
-        """LLaDA 1.5 on shuffle: 19 % in Table 5 ... and Tables 6 and 7 have the other categories."""
+        """LLaDA 1.5 on shuffle: 19 % in Table 5 ... and Tables 6 and 7 have the other
+        categories.
+        """
         paper = figures()
         paper = paper[paper["prompts"] == "v1"]
         assert sorted(paper["table"].unique()) == [5, 6, 7]
@@ -62,30 +70,46 @@ NAMES = {  # the paper's name → checkpoints that it stands for
 
 
 class TestNames:
-    @pytest.mark.parametrize(("name", "source"), [(name, source) for name, all in NAMES.items() for source in all])
+    @pytest.mark.parametrize(
+        ("name", "source"), [(name, source) for name, all in NAMES.items() for source in all]
+    )
     def test_the_papers_names(self, name: str, source: str) -> None:
-        """Each checkpoint finds the paper's figures of its name alone; two tokens a step for diffusion models, one
-        token after the other for the rest.
+        """Each checkpoint finds the paper's figures of its name alone; two tokens a step for
+        diffusion models, one token after the other for the rest.
         """
         sampler = "confidence-k2" if name in list(NAMES)[:4] else "ar"
-        rows = of(against(ours(model="mine", sampler=sampler), figures(), {"mine": source}), "paper, Table 5")
+        rows = of(
+            against(ours(model="mine", sampler=sampler), figures(), {"mine": source}),
+            "paper, Table 5",
+        )
         assert {row.published_model for row in rows} == {name}
         other = "ar" if sampler != "ar" else "confidence-k2"
-        assert of(against(ours(model="mine", sampler=other), figures(), {"mine": source}), "paper, Table 5") == []
+        assert (
+            of(
+                against(ours(model="mine", sampler=other), figures(), {"mine": source}),
+                "paper, Table 5",
+            )
+            == []
+        )
 
     def test_api_models_match_by_as_alone(self) -> None:
         """What Mercury and Claude were then is not what their names stand for now."""
         rest = set(figures()[lambda table: table["prompts"] == "v1"]["model"]) - NAMES.keys()
         mercury, claude = sorted(rest, key=lambda name: "Mercury" not in name)
         for name, sampler in ((mercury, "server"), (claude, "ar")):
-            assert against(ours(model="mine", sampler=sampler), figures(), {"mine": name.lower()}) == []
+            assert (
+                against(ours(model="mine", sampler=sampler), figures(), {"mine": name.lower()})
+                == []
+            )
             rows = against(ours(model="mine", sampler=sampler), figures(), {}, {"mine": name})
             assert {row.published_model for row in rows} == {name}
 
 
 class TestMatch:
     def test_by_source_of_the_checkpoint(self) -> None:
-        """The paper's name and the rewrite's hub id both stand for our model; the difference is ours minus theirs."""
+        """The paper's name and the rewrite's hub id both stand for our model; the difference is
+        ours minus theirs.
+        """
         rows = against(ours(right=0.5), figures(), SOURCES)
         [paper] = of(rows, "paper, Table 5")
         rewrite = of(rows, "2026 rewrite")
@@ -109,7 +133,9 @@ class TestMatch:
         ],
     )
     def test_by_sampler(self, sampler: str, sources: set[str]) -> None:
-        """A cache doesn't prevent a match, blocks and temperatures do; the paper's tables have two tokens a step."""
+        """A cache doesn't prevent a match, blocks and temperatures do; the paper's tables have two
+        tokens a step.
+        """
         rows = against(ours(sampler=sampler), figures(), SOURCES)
         assert {row.source for row in rows} == sources
 
@@ -119,23 +145,34 @@ class TestMatch:
         assert [row.published_model for row in rows] == ["Qwen3 4B"]
 
     def test_a_name_given_for_a_model(self) -> None:
-        """A checkpoint folder may be one of theirs; unknown names are refused with those that exist."""
+        """A checkpoint folder may be one of theirs; unknown names are refused with those that
+        exist.
+        """
         cells = ours(model="my-folder")
         assert against(cells, figures(), {}) == []
         [joined] = of(against(cells, figures(), {}, {"my-folder": "LLaDA 1.5"}), "paper, Table 5")
         assert joined.differs[0] == "model: ours is my-folder, by --as"
-        [mercury] = against(ours(model="mercury", sampler="server"), figures(), {}, {"mercury": "Mercury"})
+        [mercury] = against(
+            ours(model="mercury", sampler="server"), figures(), {}, {"mercury": "Mercury"}
+        )
         assert mercury.published_model == "Mercury"
         assert not against(ours(model="mercury", sampler="server"), figures(), {})
-        with pytest.raises(ValueError, match=r"no model 'nobody' in these runs; they have my-folder"):
+        with pytest.raises(
+            ValueError, match=r"no model 'nobody' in these runs; they have my-folder"
+        ):
             against(cells, figures(), {}, {"nobody": "LLaDA 1.5"})
-        with pytest.raises(ValueError, match=r"no model 'LLaDA 9' in the published figures; they have LLaDA, "):
+        with pytest.raises(
+            ValueError, match=r"no model 'LLaDA 9' in the published figures; they have LLaDA, "
+        ):
             against(cells, figures(), {}, {"my-folder": "LLaDA 9"})
 
     def test_scores_of_text(self) -> None:
         """Each metric that both have; the rewrite's ROUGE-L is beside ours without stemmer."""
         record, _ = factory.cell(
-            model="llada-1.5", task="text_writing/summarization", headline="rouge_l", right=[0.4, 0.5] * 50
+            model="llada-1.5",
+            task="text_writing/summarization",
+            headline="rouge_l",
+            right=[0.4, 0.5] * 50,
         )
         scores = {**record.scores, "rouge_l_unstemmed": record.scores["rouge_l"]}
         record.scores.update(scores)
@@ -146,8 +183,12 @@ class TestMatch:
 
 class TestHonesty:
     def test_what_differs(self) -> None:
-        """Own data of other lengths and numbers, caches and prompts are named; what is equal is not."""
-        rows = against(ours(sampler="confidence-k2+dual", n=16, length="3-6", right=1.0), figures(), SOURCES)
+        """Own data of other lengths and numbers, caches and prompts are named; what is equal is
+        not.
+        """
+        rows = against(
+            ours(sampler="confidence-k2+dual", n=16, length="3-6", right=1.0), figures(), SOURCES
+        )
         [paper] = of(rows, "paper, Table 5")
         assert paper.differs == (
             "data: ours own, theirs official",
@@ -173,6 +214,8 @@ class TestHonesty:
     def test_counted_by_source(self) -> None:
         """A note stands once, with the number of rows that it holds for."""
         cells = pd.concat([ours(), ours(task="waiting_line/copy", length="15")], ignore_index=True)
-        notes = shared_differences(of(against(cells, figures(), SOURCES), "paper, Table 5"))["paper, Table 5"]
+        notes = shared_differences(of(against(cells, figures(), SOURCES), "paper, Table 5"))[
+            "paper, Table 5"
+        ]
         assert next(iter(notes.items())) == ("data: ours own, theirs official", 2)
         assert notes["length: ours n = unknown, theirs n = 15"] == 1

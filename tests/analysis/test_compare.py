@@ -30,9 +30,16 @@ def only(head: StoredCell, base: StoredCell) -> CellComparison:
 class TestCompared:
     def test_difference_interval_test_and_flips(self) -> None:
         """Head minus base, with its interval and both ways' flips by sample and seed."""
-        base, head = [1, 1, 1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 0, 0, 0, 1]
+        base = [1, 1, 1, 0, 1, 0, 1, 1]
+        head = [1, 0, 1, 1, 0, 0, 0, 1]
         cell = only(stored(head), stored(base))
-        assert (cell.status, cell.n, cell.base, cell.head, cell.change) == ("compared", 8, 0.75, 0.5, -0.25)
+        assert (cell.status, cell.n, cell.base, cell.head, cell.change) == (
+            "compared",
+            8,
+            0.75,
+            0.5,
+            -0.25,
+        )
         assert (cell.low, cell.high) == tango(3, 1, 8)
         assert [(flip.index, flip.seed, flip.base, flip.head) for flip in cell.worse] == [
             (1, 0, 1, 0),
@@ -43,43 +50,62 @@ class TestCompared:
         assert cell.p == cell.p_adjusted == two_sided([-1, -1, -1, 1], binary=True)
 
     def test_holm_over_all_cells(self) -> None:
-        """p-values are adjusted over the compared cells; a cell that can't be compared is not counted."""
+        """p-values are adjusted over the compared cells; a cell that can't be compared is not
+        counted.
+        """
         names = ("waiting_line/copy", "waiting_line/sort", "waiting_line/reverse")
         base = [stored([1] * 12, task=name) for name in names]
-        head = [stored([0] * lost + [1] * (12 - lost), task=name) for name, lost in zip(names, (9, 4, 0), strict=True)]
+        head = [
+            stored([0] * lost + [1] * (12 - lost), task=name)
+            for name, lost in zip(names, (9, 4, 0), strict=True)
+        ]
         new = stored([0] * 12, task="waiting_line/shuffle")
         comparison = compare_runs([*head, new], base)
         cells = {cell.pair.task: cell for cell in comparison.cells}
-        assert [cells[name].p_adjusted for name in names] == holm([cells[name].p or 0 for name in names])
-        assert [comparison.verdict(cells[name]) for name in names] == ["worse", "no clear change", "the same"]
+        assert [cells[name].p_adjusted for name in names] == holm(
+            [cells[name].p or 0 for name in names]
+        )
+        assert [comparison.verdict(cells[name]) for name in names] == [
+            "worse",
+            "no clear change",
+            "the same",
+        ]
         assert cells[names[0]].p_adjusted == 3 * 2 * 0.5**9
         assert cells["waiting_line/shuffle"].p_adjusted is None
 
     def test_seeds_are_one_sample(self) -> None:
         """Two seeds of four samples are four paired means; flips name the seed."""
-        base, head = [1, 1, 1, 1, 1, 1, 1, 0], [1, 0, 1, 1, 1, 0, 1, 1]
+        base = [1, 1, 1, 1, 1, 1, 1, 0]
+        head = [1, 0, 1, 1, 1, 0, 1, 1]
         cell = only(stored(head, seeds=2), stored(base, seeds=2))
         assert (cell.n, cell.change) == (4, -0.125)
         assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, 0), (1, 1)]
         assert [(flip.index, flip.seed) for flip in cell.better] == [(3, 1)]
 
     def test_other_seeds_are_paired_by_sample(self) -> None:
-        """The questions are the same, so the pair stands; that the seeds differ is told, and flips have none."""
+        """The questions are the same, so the pair stands; that the seeds differ is told, and flips
+        have none.
+        """
         cell = only(stored([1, 0, 1], seed=5), stored([1, 1, 1], seed=0))
         assert cell.status == "compared"
         assert cell.differs == ("seeds 0 → 5",)
         assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, None)]
 
     def test_conditions_that_differ_are_told(self) -> None:
-        """Another dtype or revision is what one wants to compare, so it is named and not refused."""
+        """Another dtype or revision is what one wants to compare, so it is named and not
+        refused.
+        """
         cell = only(
-            stored([1, 1], dtype="bfloat16", model_info={"source": "embedded", "revision": "r2"}), stored([1, 1])
+            stored([1, 1], dtype="bfloat16", model_info={"source": "embedded", "revision": "r2"}),
+            stored([1, 1]),
         )
         assert cell.status == "compared"
         assert cell.differs == ("dtype float32 → bfloat16", "revision r1 → r2")
 
     def test_rows(self) -> None:
-        """Rows and tokens per row of both runs; a cell with other rows has changed, whatever its calls."""
+        """Rows and tokens per row of both runs; a cell with other rows has changed, whatever its
+        calls.
+        """
         cell = only(stored([1, 1], rows=[64, 32]), stored([1, 1]))
         assert cell.rates["rows"] == (16, 48)
         assert cell.rates["tokens_per_row"] == (2, 0.75)
@@ -111,10 +137,14 @@ class TestCompared:
 
 class TestOtherNames:
     def test_as_cells_of_one_name(self) -> None:
-        """Another name changes no figure: difference, interval, test, flips and rates are those of equal names."""
-        base, head = [1, 1, 1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 0, 0, 0, 1]
+        """Another name changes no figure: difference, interval, test, flips and rates are those of
+        equal names.
+        """
+        base = [1, 1, 1, 0, 1, 0, 1, 1]
+        head = [1, 0, 1, 1, 0, 0, 0, 1]
         plain = only(stored(head, nfe=8), stored(base))
-        sampler, model = stored(head, nfe=8, sampler="random-k2"), stored(head, nfe=8, model="v2")
+        sampler = stored(head, nfe=8, sampler="random-k2")
+        model = stored(head, nfe=8, model="v2")
         for entry, names in (
             (sampler, {"samplers": {"random-k2": "confidence-k2"}}),
             (model, {"models": {"v2": "tiny"}}),
@@ -126,8 +156,13 @@ class TestOtherNames:
     def test_both_names_are_kept(self) -> None:
         """A's before B's in `model` and `sampler`, both in `name`."""
         names = {"models": {"v2": "tiny"}, "samplers": {"random-k2": "confidence-k2"}}
-        [cell] = compare_runs([stored([1], model="v2", sampler="random-k2")], [stored([1])], **names).cells
-        assert (cell.pair.model, cell.pair.sampler) == (("v2", "tiny"), ("random-k2", "confidence-k2"))
+        [cell] = compare_runs(
+            [stored([1], model="v2", sampler="random-k2")], [stored([1])], **names
+        ).cells
+        assert (cell.pair.model, cell.pair.sampler) == (
+            ("v2", "tiny"),
+            ("random-k2", "confidence-k2"),
+        )
         assert cell.pair.name == "tiny→v2/shuffle/confidence-k2→random-k2"
 
     def test_holm_over_the_named_cells_only(self) -> None:
@@ -160,8 +195,16 @@ class TestNotCompared:
     def test_other_questions(self) -> None:
         """Refused with both sides' data; the means are still there, an interval is not."""
         cell = only(stored([1, 0, 1, 1]), stored([1, 1], data_hash="d2"))
-        assert (cell.status, cell.base, cell.head, cell.change, cell.p) == ("refused", 1, 0.75, None, None)
-        assert cell.reason.startswith("other questions: A has 4 samples of digest d1, B 2 samples of digest d2")
+        assert (cell.status, cell.base, cell.head, cell.change, cell.p) == (
+            "refused",
+            1,
+            0.75,
+            None,
+            None,
+        )
+        assert cell.reason.startswith(
+            "other questions: A has 4 samples of digest d1, B 2 samples of digest d2"
+        )
 
     def test_no_common_score(self) -> None:
         """A score that one run could not measure leaves nothing to compare."""
@@ -172,9 +215,14 @@ class TestNotCompared:
         """Missing, new and failed cells are named as such; a failed one with its cause and side."""
         copy, sort = (stored([1], task=f"waiting_line/{name}") for name in ("copy", "sort"))
         failed = StoredCell(error_cell(replace(stored([1]).cell), "boom"), ())
-        cells = {cell.pair.task: cell for cell in compare_runs([copy, failed], [sort, stored([1])]).cells}
+        cells = {
+            cell.pair.task: cell for cell in compare_runs([copy, failed], [sort, stored([1])]).cells
+        }
         assert (cells["waiting_line/copy"].status, cells["waiting_line/copy"].head) == ("new", 1)
-        assert (cells["waiting_line/sort"].status, cells["waiting_line/sort"].base) == ("missing", 1)
+        assert (cells["waiting_line/sort"].status, cells["waiting_line/sort"].base) == (
+            "missing",
+            1,
+        )
         assert cells["waiting_line/shuffle"].reason == "could not be run in A: boom"
 
     def test_a_run_without_answers(self) -> None:
@@ -186,7 +234,8 @@ class TestNotCompared:
 class TestBaselineFile:
     def test_as_the_run_that_it_was_made_of(self, tmp_path: Path) -> None:
         """Same differences and flips; rates that the file lacks are None."""
-        base, head = stored([1, 1, 0, 1]), stored([1, 0, 0, 1], nfe=[16, 16, 8, 16])
+        base = stored([1, 1, 0, 1])
+        head = stored([1, 0, 0, 1], nfe=[16, 16, 8, 16])
         rows = read_baseline(write_baseline(tmp_path / "b.json", [base]))
         [cell] = compare_runs([head], rows).cells
         other = only(head, base)
@@ -196,9 +245,14 @@ class TestBaselineFile:
 
     def test_several_seeds(self, tmp_path: Path) -> None:
         """The file has means over seeds, so its flips have no seed and NFE is an answer's."""
-        base, head = stored([1, 1, 1, 0], seeds=2), stored([1, 0, 1, 0], seeds=2)
-        [cell] = compare_runs([head], read_baseline(write_baseline(tmp_path / "b.json", [base]))).cells
-        assert [(flip.index, flip.seed, flip.base, flip.head) for flip in cell.worse] == [(1, None, 0.5, 0)]
+        base = stored([1, 1, 1, 0], seeds=2)
+        head = stored([1, 0, 1, 0], seeds=2)
+        [cell] = compare_runs(
+            [head], read_baseline(write_baseline(tmp_path / "b.json", [base]))
+        ).cells
+        assert [(flip.index, flip.seed, flip.base, flip.head) for flip in cell.worse] == [
+            (1, None, 0.5, 0)
+        ]
         assert cell.rates["nfe"] == (16, 16)
 
 
@@ -211,4 +265,6 @@ def test_worst_first() -> None:
     head["slightly"] = stored([1] * 9 + [0] * 11, sampler="slightly")
     head["better"] = stored([1] * 20, sampler="better")
     base = [cells[name] for name in names if name != "new"]
-    assert [cell.pair.sampler[0] for cell in compare_runs(list(head.values()), base).worst_first()] == list(names)
+    assert [
+        cell.pair.sampler[0] for cell in compare_runs(list(head.values()), base).worst_first()
+    ] == list(names)

@@ -45,8 +45,14 @@ def test_one_seed_and_graded_scores_have_no_pass_at_k() -> None:
 
 
 def test_flip_flops() -> None:
-    """At position 1 A went and came back, then went for B; at 5 the last token, written once, came back."""
-    former = [FormerToken(1, "A", 0, 2, 0.5), FormerToken(1, "A", 3, 4, 0.5), FormerToken(5, "E", 1, 2, 0.5)]
+    """At position 1 A went and came back, then went for B; at 5 the last token, written once, came
+    back.
+    """
+    former = [
+        FormerToken(1, "A", 0, 2, 0.5),
+        FormerToken(1, "A", 3, 4, 0.5),
+        FormerToken(5, "E", 1, 2, 0.5),
+    ]
     one = sample(0, 0, 1.0, tokens=["x", "B", "E"], former=former)
     assert returns(one) == [True, False, True]
     found = exploration([one, sample(1, 0, 1.0)], "accuracy")

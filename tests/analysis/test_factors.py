@@ -19,7 +19,9 @@ def stored(scores: Sequence[float], seeds: int = 1, **level: Any) -> StoredCell:
     rows = level.pop("at_once", None)
     cell = replace(cell, conditions=replace(cell.conditions, level=level or None, at_once=rows))
     cell = replace(cell, sampler=cell.sampler + (f"+x{rows}" if rows else ""))
-    return StoredCell(cell, tuple(replace(one, text=str(one.scores["accuracy"])) for one in samples))
+    return StoredCell(
+        cell, tuple(replace(one, text=str(one.scores["accuracy"])) for one in samples)
+    )
 
 
 def by_factor(*cells: StoredCell) -> dict[tuple[str, str], FactorChange]:
@@ -37,14 +39,17 @@ def test_flips_are_seen_where_the_means_are_equal() -> None:
 
 def test_a_text_can_change_without_its_score() -> None:
     """Two wrong answers may differ."""
-    first, second = stored([1, 0], threads=1), stored([1, 0], threads=2)
+    first = stored([1, 0], threads=1)
+    second = stored([1, 0], threads=2)
     other = replace(second, samples=(second.samples[0], replace(second.samples[1], text="another")))
     one = by_factor(first, other)["threads", "2"]
     assert (one.answers.mean, one.scores.mean) == (0.5, 0)
 
 
 def test_a_factor_is_paired_at_equal_levels_of_the_others_and_by_dtype() -> None:
-    """The batch size changes nothing in float32 and one of two answers in bfloat16; dtype is paired at both sizes."""
+    """The batch size changes nothing in float32 and one of two answers in bfloat16; dtype is paired
+    at both sizes.
+    """
     found = by_factor(
         stored([1, 1], at_once=1, dtype="float32"),
         stored([1, 1], at_once=8, dtype="float32"),
@@ -58,7 +63,9 @@ def test_a_factor_is_paired_at_equal_levels_of_the_others_and_by_dtype() -> None
 
 
 def test_seeds_are_a_factor_of_one_record() -> None:
-    """The first seed against each of the others; a cell without levels and with one seed has no row."""
+    """The first seed against each of the others; a cell without levels and with one seed has no
+    row.
+    """
     one = by_factor(stored([1, 0, 1, 1, 1, 0], seeds=3))["seed", "1,2"]
     assert (one.base, one.answers.n) == ("0", 2)
     assert one.answers.mean == pytest.approx((0 + 0.5) / 2)
@@ -71,8 +78,11 @@ def test_a_level_without_a_partner_has_no_row() -> None:
 
 
 def test_runs_side_by_side_are_no_seeds_of_one_cell() -> None:
-    """Runs that differ in more than the seed aren't paired by it: the last one counts, by itself."""
-    first, other = stored([1, 0]), stored([0, 1])
+    """Runs that differ in more than the seed aren't paired by it: the last one counts, by
+    itself.
+    """
+    first = stored([1, 0])
+    other = stored([0, 1])
     seeded = replace(other, samples=tuple(replace(one, seed=1) for one in other.samples))
     assert not factor_changes([first, seeded])
     (one,) = factor_changes([stored([1, 1, 0, 0], seeds=2), stored([1, 0, 1, 0], seeds=2)])

@@ -45,8 +45,10 @@ def lengths(*of: int | None) -> dict[int, int | None]:
 
 class TestBest:
     def test_each_n_has_its_own_steps(self) -> None:
-        """Two items in one step are right half of the time. Of four items in two steps 15/32: 4 of 7 answers take 2.75
-        steps (a pair, right with 3/4, then one by one; after a mistake the rest at once), 3 of 7 one (4!/4⁴)."""
+        """Two items in one step are right half of the time. Of four items in two steps 15/32: 4 of
+        7 answers take 2.75 steps (a pair, right with 3/4, then one by one; after a mistake the rest
+        at once), 3 of 7 one (4!/4⁴).
+        """
         found = room(*entry(), lengths(4, 4, 2, 2))
         assert found is not None
         four = 4 / 7 * 3 / 4 + 3 / 7 * 24 / 256
@@ -56,14 +58,19 @@ class TestBest:
         assert found.gap == pytest.approx(100 * (31 / 64 - 1 / 2))
 
     def test_unequal_steps_of_one_n_are_averaged(self) -> None:
-        """Two items: half of the answers in two steps, half in one, are right with (1 + 1/2) / 2."""
+        """Two items: half of the answers in two steps, half in one, are right with (1 + 1/2) /
+        2.
+        """
         found = room(*entry(items=(2, 2, 2, 2), nfe=(2, 1, 2, 1)), lengths(2, 2, 2, 2))
         assert found is not None
         assert found.best == pytest.approx(0.75)
 
     def test_sight_of_the_tokens_helps(self) -> None:
         """Greedily on shuffle, too: of tokens drawn twice one is kept."""
-        found = [room(*entry(sampler=name), lengths(4, 4, 2, 2)) for name in ("random-k2", "confidence-k2")]
+        found = [
+            room(*entry(sampler=name), lengths(4, 4, 2, 2))
+            for name in ("random-k2", "confidence-k2")
+        ]
         assert [one.kind for one in found if one] == ["order", "seen"]
         blind, sighted = (one.best or 0.0 for one in found if one)
         assert blind < sighted
@@ -74,7 +81,9 @@ class TestBest:
         assert found is not None
         assert (found.kind, found.best, found.gap) == ("back", None, None)
 
-    @pytest.mark.parametrize("sampler", ["random-k1", "random-k2", "confidence-k2", "threshold-0.9", "random-k2+t1.0"])
+    @pytest.mark.parametrize(
+        "sampler", ["random-k1", "random-k2", "confidence-k2", "threshold-0.9", "random-k2+t1.0"]
+    )
     @pytest.mark.parametrize("task", ["list_ops/shuffle", "list_ops/replace_random"])
     def test_ideal_is_not_above(self, task: str, sampler: str) -> None:
         """Its interval reaches down to the frontier; one by one it is on it."""
@@ -87,7 +96,9 @@ class TestBest:
 
 class TestAbsent:
     def test_other_tasks_and_samplers(self) -> None:
-        """One answer, canvases of more tokens than items, other temperatures and decoders of other models."""
+        """One answer, canvases of more tokens than items, other temperatures and decoders of other
+        models.
+        """
         known = lengths(4, 4, 2, 2)
         for task in ("list_ops/copy", "waiting_line/shuffle", "puzzle/latin_square"):
             assert room(*entry(task), known) is None
@@ -102,7 +113,10 @@ class TestAbsent:
         assert room(cell, samples, lengths(4, 4, 2, 3)) is None  # two tokens can't be three items
         assert room(cell, [replace(samples[0], nfe=None), *samples[1:]], known) is None
         assert room(cell, [replace(samples[0], prefill=1), *samples[1:]], known) is None
-        assert room(replace(cell, conditions=replace(cell.conditions, dummy=True)), samples, known) is None
+        assert (
+            room(replace(cell, conditions=replace(cell.conditions, dummy=True)), samples, known)
+            is None
+        )
         assert room(cell, [], {}) is None
 
     def test_lists_too_long(self) -> None:

@@ -21,7 +21,9 @@ def binary(wrong: int, right: int, n: int) -> list[float]:
 
 
 def coverage(n: int, wrong: float, right: float) -> float:
-    """The exact probability that the interval holds right − wrong, over all outcomes of n samples."""
+    """The exact probability that the interval holds right − wrong, over all outcomes of n
+    samples.
+    """
     total = 0.0
     for b in range(n + 1):
         for c in range(n + 1 - b):
@@ -35,7 +37,9 @@ def coverage(n: int, wrong: float, right: float) -> float:
 class TestTango:
     @pytest.mark.parametrize("n", [10, 16, 40])
     def test_its_coverage_is_what_it_promises(self, n: int) -> None:
-        """Enumerated exactly: about 95 % on average, and not far below it for any rates of flips."""
+        """Enumerated exactly: about 95 % on average, and not far below it for any rates of
+        flips.
+        """
         rates = [0.01, 0.05, 0.1, 0.2, 0.3, 0.45]
         covered = [coverage(n, wrong, right) for wrong in rates for right in rates]
         assert 0.95 <= np.mean(covered) <= 0.98
@@ -43,14 +47,18 @@ class TestTango:
 
     @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 60))
     def test_it_is_what_the_score_test_keeps(self, wrong: int, right: int, same: int) -> None:
-        """It holds 0 exactly where McNemar's statistic (b − c)² / (b + c) is below z²; swapped runs mirror it."""
+        """It holds 0 exactly where McNemar's statistic (b − c)² / (b + c) is below z²; swapped runs
+        mirror it.
+        """
         n = wrong + right + same
         if n == 0:
             return
         low, high = tango(wrong, right, n)
         assert -1 <= low <= (right - wrong) / n <= high <= 1
         if abs((right - wrong) ** 2 - Z2 * (wrong + right)) > 1e-6:
-            assert (low < 0 < high) == ((right - wrong) ** 2 < Z2 * (wrong + right)) or not wrong + right
+            assert (low < 0 < high) == (
+                (right - wrong) ** 2 < Z2 * (wrong + right)
+            ) or not wrong + right
         mirrored = tango(right, wrong, n)
         assert mirrored == pytest.approx((-high, -low), abs=1e-9)
 
@@ -63,7 +71,9 @@ class TestTango:
 
 class TestInterval:
     def test_graded_differences_are_covered(self) -> None:
-        """Skewed differences with many zeros, 600 draws of 20 samples each: near 95 % hold the true mean."""
+        """Skewed differences with many zeros, 600 draws of 20 samples each: near 95 % hold the true
+        mean.
+        """
         rng = np.random.default_rng(1)
 
         def draw() -> list[float]:
@@ -76,7 +86,9 @@ class TestInterval:
         assert 0.92 <= held <= 0.98
 
     def test_without_any_difference_it_is_not_a_point(self) -> None:
-        """Equal graded scores bound the share of samples that differ, and with it the mean; one sample says nothing."""
+        """Equal graded scores bound the share of samples that differ, and with it the mean; one
+        sample says nothing.
+        """
         assert interval([0.0] * 30, binary=False) == pytest.approx(tango(0, 0, 30))
         assert interval([0.4], binary=False) == (-1.0, 1.0)
         with pytest.raises(ValueError, match="at least one sample"):

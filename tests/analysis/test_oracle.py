@@ -14,13 +14,15 @@ from pbcore.results import SampleRecord
 
 
 def sample(index: int, right: float, nfe: int, steps: list[int] | None = None) -> SampleRecord:
-    return SampleRecord(index, "", {"accuracy": right}, nfe, 32, len(steps or []), steps=steps or [])
+    return SampleRecord(
+        index, "", {"accuracy": right}, nfe, 32, len(steps or []), steps=steps or []
+    )
 
 
 class TestOracle:
     def test_by_hand(self) -> None:
-        """Best score first, then fewest steps: sample 0 takes the fast threshold, sample 1 the one that is right,
-        sample 2 the fastest.
+        """Best score first, then fewest steps: sample 0 takes the fast threshold, sample 1 the one
+        that is right, sample 2 the fastest.
         """
         runs = {
             "threshold-0.9": [sample(0, 1, 8), sample(1, 1, 16), sample(2, 0, 16)],
@@ -33,12 +35,14 @@ class TestOracle:
 
     @given(
         st.lists(
-            st.lists(st.tuples(st.integers(0, 1), st.integers(1, 32)), min_size=4, max_size=4), min_size=1, max_size=5
+            st.lists(st.tuples(st.integers(0, 1), st.integers(1, 32)), min_size=4, max_size=4),
+            min_size=1,
+            max_size=5,
         )
     )
     def test_no_sampler_beats_it(self, table: list[list[tuple[int, int]]]) -> None:
-        """The oracle's score is at least every sampler's, and of those with its score on every sample none is
-        faster.
+        """The oracle's score is at least every sampler's, and of those with its score on every
+        sample none is faster.
         """
         runs = {
             f"threshold-{i}": [sample(j, right, nfe) for j, (right, nfe) in enumerate(row)]
@@ -65,8 +69,8 @@ class TestOracle:
 
 class TestParallelizability:
     def test_by_hand(self) -> None:
-        """A task solved only one token at a time has 1; one that never suffers over k = 1, 2, 4 has 7/3; one never
-        solved none.
+        """A task solved only one token at a time has 1; one that never suffers over k = 1, 2, 4 has
+        7/3; one never solved none.
         """
         assert parallelizability({1: 1.0, 2: 0.0, 4: 0.0}) == 1
         assert parallelizability({1: 0.9, 2: 0.9, 4: 0.9}) == pytest.approx(7 / 3)
@@ -94,25 +98,30 @@ class TestOrder:
     def test_kendall_by_pairs(self, steps: list[int]) -> None:
         """τ-b counted pair by pair."""
         pairs = [
-            (steps[j] > steps[i]) - (steps[j] < steps[i]) for i in range(len(steps)) for j in range(i + 1, len(steps))
+            (steps[j] > steps[i]) - (steps[j] < steps[i])
+            for i in range(len(steps))
+            for j in range(i + 1, len(steps))
         ]
         untied = sum(pair != 0 for pair in pairs)
         expected = sum(pairs) / (untied * len(pairs)) ** 0.5 if untied else None
         assert kendall(steps) == (None if expected is None else pytest.approx(expected))
 
     def test_leftmost_share(self) -> None:
-        """1 from left to right, also in blocks of several a step; from the right only the last token is the
-        leftmost.
+        """1 from left to right, also in blocks of several a step; from the right only the last
+        token is the leftmost.
         """
         assert leftmost_share([0, 0, 1, 1]) == 1
         assert leftmost_share([3, 2, 1, 0]) == 0.25
         assert leftmost_share([-1, -1]) is None
 
     def test_statistics(self) -> None:
-        """Means over the samples for which each is defined; the answer part ends at the first EOS; nothing recorded,
-        nothing said.
+        """Means over the samples for which each is defined; the answer part ends at the first EOS;
+        nothing recorded, nothing said.
         """
-        records = [SampleRecord(0, "", {}, 3, 4, 2, steps=[0, 1, 2, 2]), SampleRecord(1, "", {}, 1, 2, 2, steps=[0, 0])]
+        records = [
+            SampleRecord(0, "", {}, 3, 4, 2, steps=[0, 1, 2, 2]),
+            SampleRecord(1, "", {}, 1, 2, 2, steps=[0, 0]),
+        ]
         found = order_statistics(records)
         assert found["kendall_answer"] == pytest.approx(1)
         assert found["max_tokens_in_step"] == 2

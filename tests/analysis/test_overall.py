@@ -30,7 +30,9 @@ class TestOverall:
         assert mean.high == pytest.approx(0.5 + sqrt(2) * (high - 0.5) / 2)
 
     def test_cells_of_a_task_share_their_samples(self) -> None:
-        """Four samplers with the same flips say no more than one; other samples of the task stand alone."""
+        """Four samplers with the same flips say no more than one; other samples of the task stand
+        alone.
+        """
         same = overall([("a", HALF, WRONG)] * 4)
         differences = [HALF[i] for i in range(10)]
         assert (same.low, same.high) == pytest.approx(interval(differences, binary=False))
@@ -41,15 +43,21 @@ class TestOverall:
     def test_runs_swapped(self) -> None:
         one = overall([("a", HALF, WRONG), ("b", RIGHT, HALF)])
         other = overall([("a", WRONG, HALF), ("b", HALF, RIGHT)])
-        assert (other.change, other.low, other.high) == pytest.approx((-one.change, -one.high, -one.low))
+        assert (other.change, other.low, other.high) == pytest.approx(
+            (-one.change, -one.high, -one.low)
+        )
 
     def test_nothing(self) -> None:
         assert overall([]).cells == 0
         assert isnan(overall([]).change)
 
     def test_holds_the_true_difference(self) -> None:
-        """In about 95 % of 600 draws: five tasks of 16 samples that flip at different rates, three cells of each."""
-        random, held, rounds = np.random.default_rng(0), 0, 600
+        """In about 95 % of 600 draws: five tasks of 16 samples that flip at different rates, three
+        cells of each.
+        """
+        random = np.random.default_rng(0)
+        held = 0
+        rounds = 600
         rates = [(0.0, 0.05), (0.05, 0.1), (0.1, 0.3), (0.2, 0.2), (0.3, 0.6)]
         truth = float(np.mean([better - worse for worse, better in rates]))
         for _ in range(rounds):

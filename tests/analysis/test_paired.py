@@ -44,7 +44,9 @@ class TestMcnemar:
 class TestPermutation:
     @given(st.lists(st.integers(-9, 9), max_size=7), st.sampled_from([0.1, 1e-4]))
     def test_by_all_sign_patterns(self, values: list[int], unit: float) -> None:
-        """Equal to counting every pattern of signs, down to differences of the resolution itself."""
+        """Equal to counting every pattern of signs, down to differences of the resolution
+        itself.
+        """
         losses = [abs(value) for value in values]
         seen = sum(-value for value in values if value < 0)
         patterns = [
@@ -57,7 +59,9 @@ class TestPermutation:
     @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
     def test_is_mcnemar_on_binary_scores(self, b: int, c: int, same: int) -> None:
         """On 0/1 scores both tests are one."""
-        assert permutation([-1] * b + [1] * c + [0] * same) == pytest.approx(mcnemar(b, c), abs=1e-12)
+        assert permutation([-1] * b + [1] * c + [0] * same) == pytest.approx(
+            mcnemar(b, c), abs=1e-12
+        )
 
     def test_compare(self) -> None:
         """Flips are listed by sample id; unlike samples are refused."""
@@ -76,7 +80,9 @@ class TestGradedDrop:
         ],
     )
     def test_skewed_differences_without_a_drop(self, source: Source) -> None:
-        """At n = 20 and a nominal 5 % a drop is found in about 5 % where the mean is 0, however skewed."""
+        """At n = 20 and a nominal 5 % a drop is found in about 5 % where the mean is 0, however
+        skewed.
+        """
         assert found(source, 20, 1500, graded_drop) <= 0.075
 
     def test_the_permutation_alone_finds_too_many(self) -> None:
@@ -93,7 +99,9 @@ class TestGradedDrop:
         data = [-0.4, -0.1, -0.1, 0.1, -0.2]
         t = stats.ttest_1samp(data, 0).statistic
         a = stats.skew(data, bias=False) / math.sqrt(5)
-        assert skewed_t(data) == pytest.approx(stats.t.cdf(((1 + a * t / 3) ** 3 - 1) / a + a / 6, 4))
+        assert skewed_t(data) == pytest.approx(
+            stats.t.cdf(((1 + a * t / 3) ** 3 - 1) / a + a / 6, 4)
+        )
         assert skewed_t([*data, 0.0, 0.0]) == skewed_t(data)
 
     def test_differences_all_alike(self) -> None:
@@ -123,8 +131,8 @@ class TestHolm:
 
 class TestPower:
     def test_field_figures(self) -> None:
-        """With a tenth of the answers flipping both ways a 5-point drop is seen about 1 time in 4 to 5 at n = 100, .6
-        at n = 400.
+        """With a tenth of the answers flipping both ways a 5-point drop is seen about 1 time in 4
+        to 5 at n = 100, .6 at n = 400.
         """
         assert power(100, 0.05, churn=0.07) == pytest.approx(0.25, abs=0.03)
         assert power(400, 0.05, churn=0.10) == pytest.approx(0.60, abs=0.01)
@@ -141,7 +149,9 @@ class TestPower:
         assert power(100, 0.10, churn=0.05) == pytest.approx(caught, abs=0.01)
 
     def test_detectable_drop_is_the_smallest(self) -> None:
-        """At the drop named the power is reached, a tenth of a point below it isn't; 4 samples can show nothing."""
+        """At the drop named the power is reached, a tenth of a point below it isn't; 4 samples can
+        show nothing.
+        """
         for churn in (0.0, 0.03):
             drop = detectable_drop(100, churn=churn)
             assert drop is not None
@@ -149,8 +159,8 @@ class TestPower:
         assert detectable_drop(4) is None
 
     def test_detectable_shift(self) -> None:
-        """More samples see less, no scatter hides nothing; where every sign pattern is likely enough nothing can be
-        seen.
+        """More samples see less, no scatter hides nothing; where every sign pattern is likely
+        enough nothing can be seen.
         """
         few, many = (detectable_shift(n, 0.3) for n in (25, 400))
         assert few is not None
@@ -161,12 +171,16 @@ class TestPower:
         with pytest.raises(ValueError, match="spread=-1"):
             detectable_shift(10, -1)
 
-    @pytest.mark.parametrize(("n", "spread", "power_wanted", "level"), [(25, 0.3, 0.8, 0.05), (400, 2.0, 0.9, 0.01)])
+    @pytest.mark.parametrize(
+        ("n", "spread", "power_wanted", "level"), [(25, 0.3, 0.8, 0.05), (400, 2.0, 0.9, 0.01)]
+    )
     def test_detectable_shift_solves_its_equation(
         self, n: int, spread: float, power_wanted: float, level: float
     ) -> None:
         """d − z_power·spread/√n = z_level·√(spread² + d²)/√n."""
         shift = detectable_shift(n, spread, power_wanted, level=level)
         assert shift is not None
-        for_power, for_level = (NormalDist().inv_cdf(share) / math.sqrt(n) for share in (power_wanted, 1 - level))
+        for_power, for_level = (
+            NormalDist().inv_cdf(share) / math.sqrt(n) for share in (power_wanted, 1 - level)
+        )
         assert shift - for_power * spread == pytest.approx(for_level * math.hypot(spread, shift))

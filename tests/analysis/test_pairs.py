@@ -23,7 +23,9 @@ def run(*names: str) -> dict[str, BaselineCell]:
         model, task, sampler = name.split()
         full = next(one for one in TASKS if short(one) == task)
         name = f"{model}/{task}/{sampler}"
-        cells[name] = BaselineCell(name, model, full, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None)
+        cells[name] = BaselineCell(
+            name, model, full, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None
+        )
     return cells
 
 
@@ -33,29 +35,42 @@ def sides(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
 
 class TestByName:
     def test_a_sampler_against_another_of_the_same_run(self) -> None:
-        """Same model, same task; the run's other cells are counted and not compared with themselves."""
+        """Same model, same task; the run's other cells are counted and not compared with
+        themselves.
+        """
         cells = run("m copy a-k2", "m copy b-k2", "m copy c-k2", "n shuffle a-k2", "n shuffle b-k2")
         pairs, left_out, _ = pair_cells(cells, cells, samplers={"a-k2": "b-k2"})
-        assert sides(pairs) == [("m/copy/a-k2", "m/copy/b-k2"), ("n/shuffle/a-k2", "n/shuffle/b-k2")]
+        assert sides(pairs) == [
+            ("m/copy/a-k2", "m/copy/b-k2"),
+            ("n/shuffle/a-k2", "n/shuffle/b-k2"),
+        ]
         assert [pair.name for pair in pairs] == ["m/copy/b-k2→a-k2", "n/shuffle/b-k2→a-k2"]
         assert left_out == (3, 3)
 
     def test_a_model_against_another(self) -> None:
         """Each of its samplers with the same sampler of the other."""
-        head, base = run("v2 copy a", "v2 copy b", "x copy a"), run("v1 copy a", "v1 copy b")
+        head = run("v2 copy a", "v2 copy b", "x copy a")
+        base = run("v1 copy a", "v1 copy b")
         pairs, left_out, _ = pair_cells(head, base, {"v2": "v1"})
         assert sides(pairs) == [("v2/copy/a", "v1/copy/a"), ("v2/copy/b", "v1/copy/b")]
         assert left_out == (1, 0)
 
     def test_both(self) -> None:
         """With models and samplers a cell needs both names; a name may stand for itself."""
-        head, base = run("v2 copy a", "v2 copy b", "x copy a"), run("v1 copy b", "v1 copy a", "x copy b")
-        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "b"})[0]) == [("v2/copy/a", "v1/copy/b")]
-        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "a"})[0]) == [("v2/copy/a", "v1/copy/a")]
+        head = run("v2 copy a", "v2 copy b", "x copy a")
+        base = run("v1 copy b", "v1 copy a", "x copy b")
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "b"})[0]) == [
+            ("v2/copy/a", "v1/copy/b")
+        ]
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "a"})[0]) == [
+            ("v2/copy/a", "v1/copy/a")
+        ]
 
     def test_without_partners(self) -> None:
         """Cells of the names on one side only are named, and what the other side lacks."""
-        pairs, *_ = pair_cells(run("v2 copy a", "v2 shuffle a"), run("v1 copy a", "v1 list_ops/copy a"), {"v2": "v1"})
+        pairs, *_ = pair_cells(
+            run("v2 copy a", "v2 shuffle a"), run("v1 copy a", "v1 list_ops/copy a"), {"v2": "v1"}
+        )
         assert {(*pair.ids, pair.name) for pair in pairs} == {
             ("v2/copy/a", "v1/copy/a", "v1→v2/copy/a"),
             ("v2/shuffle/a", "", "v1→v2/shuffle/a"),
@@ -75,8 +90,9 @@ class TestByName:
         }
 
     def test_what_was_never_run_is_not_missing(self) -> None:
-        """Within one run nothing can be dropped; between two a model that A ran with none of the new sampler wasn't
-        dropped either, while a task that it ran with another sampler was."""
+        """Within one run nothing can be dropped; between two a model that A ran with none of the
+        new sampler wasn't dropped either, while a task that it ran with another sampler was.
+        """
         cells = run("m copy a", "m copy c", "m shuffle c", "n copy c", "n shuffle c")
         within, _, lacking = pair_cells(cells, cells, samplers={"a": "c"})
         assert sides(within) == [("m/copy/a", "m/copy/c")]
@@ -84,7 +100,9 @@ class TestByName:
         between, _, lacking = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c"})
         assert sides(between) == [("m/copy/a", "m/copy/c"), ("", "m/shuffle/c")]
         assert lacking == ["n/copy/a", "n/shuffle/a"]
-        named, _, lacking = pair_cells(cells, {**cells, **run("x copy a")}, {"m": "m", "n": "n"}, {"a": "c"})
+        named, _, lacking = pair_cells(
+            cells, {**cells, **run("x copy a")}, {"m": "m", "n": "n"}, {"a": "c"}
+        )
         assert lacking == []
         assert sum(pair.head is None for pair in named) == 3
 
@@ -115,7 +133,11 @@ class TestUnknownNames:
         [
             ({"tinny": "ideal"}, None, "no model 'tinny' in A; did you mean tiny? A has tiny"),
             ({"tiny": "zz"}, None, "no model 'zz' in B; B has ideal, other"),
-            (None, {"random-k3": "random-k2"}, "no sampler 'random-k3' in A; did you mean random-k2? A has random-k2"),
+            (
+                None,
+                {"random-k3": "random-k2"},
+                "no sampler 'random-k3' in A; did you mean random-k2? A has random-k2",
+            ),
             (
                 {"tiny": "other"},
                 None,
@@ -123,10 +145,17 @@ class TestUnknownNames:
             ),
         ],
     )
-    def test_what_there_is(self, models: dict[str, str] | None, samplers: dict[str, str] | None, said: str) -> None:
+    def test_what_there_is(
+        self, models: dict[str, str] | None, samplers: dict[str, str] | None, said: str
+    ) -> None:
         """The error has the name, the side, close matches and what that side has."""
         with pytest.raises(InputError) as raised:
-            pair_cells(run("tiny copy random-k2"), run("ideal copy random-k2", "other shuffle a"), models, samplers)
+            pair_cells(
+                run("tiny copy random-k2"),
+                run("ideal copy random-k2", "other shuffle a"),
+                models,
+                samplers,
+            )
         assert str(raised.value).startswith(said)
 
     def test_one_name_in_two_spellings(self) -> None:
@@ -138,19 +167,27 @@ class TestUnknownNames:
 
 
 def cells_of(models: Iterable[str]) -> st.SearchStrategy[list[str]]:
-    names = [f"{model} {short(task)} {sampler}" for model in models for task in TASKS for sampler in "abc"]
+    names = [
+        f"{model} {short(task)} {sampler}"
+        for model in models
+        for task in TASKS
+        for sampler in "abc"
+    ]
     return st.lists(st.sampled_from(names), min_size=1, unique=True)
 
 
 @given(cells_of("mn"), cells_of("mn"))
 def test_names_that_stand_for_themselves(head: list[str], base: list[str]) -> None:
     """Where every name stands for itself, all pairs are those by id."""
-    a, b = run(*head), run(*base)
+    a = run(*head)
+    b = run(*base)
     models = {cell.model: cell.model for cell in a.values()}
     if not models.keys() <= {cell.model for cell in b.values()} or not a.keys() & b.keys():
         return
     named, *_ = pair_cells(a, b, models)
     assert sides(named) == [
-        pair for pair in sides(pair_cells(a, b)[0]) if (a.get(pair[0]) or b[pair[1]]).model in models
+        pair
+        for pair in sides(pair_cells(a, b)[0])
+        if (a.get(pair[0]) or b[pair[1]]).model in models
     ]
     assert not any(pair.renamed for pair in named)

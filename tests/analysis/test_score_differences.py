@@ -16,12 +16,19 @@ def answer(index: int, **scores: float) -> SampleRecord:
 
 class TestDifferences:
     def test_by_hand(self) -> None:
-        """Higher and lower answers of all cells of a task are named; equal scores and those without the pair don't
-        count.
+        """Higher and lower answers of all cells of a task are named; equal scores and those without
+        the pair don't count.
         """
-        cells = [cell("a", "waiting_line/copy"), cell("b", "waiting_line/copy"), cell("c", "puzzle/sudoku")]
+        cells = [
+            cell("a", "waiting_line/copy"),
+            cell("b", "waiting_line/copy"),
+            cell("c", "puzzle/sudoku"),
+        ]
         samples = {
-            "a": [answer(0, accuracy=0, accuracy_any_layout=1), answer(1, accuracy=1, accuracy_any_layout=1)],
+            "a": [
+                answer(0, accuracy=0, accuracy_any_layout=1),
+                answer(1, accuracy=1, accuracy_any_layout=1),
+            ],
             "b": [
                 answer(0, accuracy=1, accuracy_any_layout=0),
                 answer(1, accuracy=1),

@@ -1,4 +1,6 @@
-"""pbcore.analysis.tradeoff and order: PBx, AUP, Pareto, curves, means, checked against published figures and loops."""
+"""pbcore.analysis.tradeoff and order: PBx, AUP, Pareto, curves, means, checked against published
+figures and loops.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def slow_pbx(points: list[tuple[float, float]], level: float) -> float | None:
     best: dict[float, float] = {}
     for x, y in points:
         best[x] = max(y, best.get(x, 0))
-    xs, found = sorted(best), None
+    xs = sorted(best)
+    found = None
     for left, right in itertools.pairwise(xs):
         for step in range(2001):
             x = left + (right - left) * step / 2000
@@ -51,7 +54,9 @@ def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
 
 class TestPbx:
     def test_published_leaderboard(self) -> None:
-        """LLaDA 1.5 with thresholds: PB80 is 4.09 interpolated and 3.42 on measured points (the rewrite's runs)."""
+        """LLaDA 1.5 with thresholds: PB80 is 4.09 interpolated and 3.42 on measured points (the
+        rewrite's runs).
+        """
         table = pd.read_csv(bundled("parallelbench_v2.csv"))
         chosen = table[
             (table["model"] == "GSAI-ML__LLaDA-1.5")
@@ -64,32 +69,40 @@ class TestPbx:
         assert pbx(points, 99) is None
 
     @pytest.mark.parametrize(
-        ("level", "measured", "between"), [(60, 4, 4.0), (60.1, 2, 3.992), (80, 2, 2.4), (85, 2, 2.0), (87, 1, 1.6)]
+        ("level", "measured", "between"),
+        [(60, 4, 4.0), (60.1, 2, 3.992), (80, 2, 2.4), (85, 2, 2.0), (87, 1, 1.6)],
     )
     def test_a_level_between_scores(self, level: float, measured: float, between: float) -> None:
-        """90 % at one token a step, 85 at two, 60 at four: the fastest measured point that is good enough, or the place
-        on the line to the next one.
+        """90 % at one token a step, 85 at two, 60 at four: the fastest measured point that is good
+        enough, or the place on the line to the next one.
         """
         points = [(4.0, 60.0), (1.0, 90.0), (2.0, 85.0)]
         assert pbx(points, level) == measured
         assert pbx(points, level, interpolate=True) == pytest.approx(between)
 
     @given(POINTS, st.floats(0, 100))
-    def test_interpolated_against_a_walk(self, points: list[tuple[float, float]], level: float) -> None:
+    def test_interpolated_against_a_walk(
+        self, points: list[tuple[float, float]], level: float
+    ) -> None:
         """The interpolated form is the last point of the joined curve at or above the level."""
-        slow, fast = slow_pbx(points, level), pbx(points, level, interpolate=True)
+        slow = slow_pbx(points, level)
+        fast = pbx(points, level, interpolate=True)
         assert (slow is None) == (fast is None)
         if slow is not None and fast is not None:
             assert fast == pytest.approx(slow, abs=0.04)
 
     @given(POINTS, st.floats(0, 100), st.floats(0, 100))
     def test_monotone(self, points: list[tuple[float, float]], first: float, second: float) -> None:
-        """A stricter level never allows more tokens per step, interpolation never fewer than measured points."""
+        """A stricter level never allows more tokens per step, interpolation never fewer than
+        measured points.
+        """
         low, high = sorted((first, second))
         for interpolate in (False, True):
-            strict, lax = pbx(points, high, interpolate), pbx(points, low, interpolate)
+            strict = pbx(points, high, interpolate)
+            lax = pbx(points, low, interpolate)
             assert strict is None or (lax is not None and lax >= strict)
-        plain, joined = pbx(points, low), pbx(points, low, interpolate=True)
+        plain = pbx(points, low)
+        joined = pbx(points, low, interpolate=True)
         assert (plain is None) == (joined is None)
         assert plain is None or joined is None or joined >= plain
 
@@ -114,23 +127,30 @@ class TestPbx:
 class TestAup:
     @given(
         st.lists(
-            st.tuples(st.floats(0.5, 64), st.floats(1, 100)), min_size=1, max_size=12, unique_by=lambda point: point[0]
+            st.tuples(st.floats(0.5, 64), st.floats(1, 100)),
+            min_size=1,
+            max_size=12,
+            unique_by=lambda point: point[0],
         ),
         st.floats(0, 50),
     )
     def test_against_the_formula(self, points: list[tuple[float, float]], above: float) -> None:
-        """Equal to the sum written out, whatever the order of the points and the best score elsewhere."""
+        """Equal to the sum written out, whatever the order of the points and the best score
+        elsewhere.
+        """
         top = max(y for _, y in points) + above
         assert aup(points[::-1], top) == pytest.approx(slow_aup(points, top))
 
     def test_by_hand(self) -> None:
-        """(1, 80), (2, 80) without a better method: 80 + 80; a method at 100 weighs the second part by e^-0.6; a fall
-        of 6 ends it.
+        """(1, 80), (2, 80) without a better method: 80 + 80; a method at 100 weighs the second part
+        by e^-0.6; a fall of 6 ends it.
         """
         assert aup([(1, 80), (2, 80)]) == pytest.approx(160)
         assert aup([(1, 80), (2, 80)], 100) == pytest.approx(80 + 80 * exp(-0.6))
         assert aup([(1, 80), (2, 74)]) == pytest.approx(80)
-        assert aup([(1, 80), (2, 80)], 40) == pytest.approx(160)  # better than the best elsewhere weighs no more than 1
+        assert aup([(1, 80), (2, 80)], 40) == pytest.approx(
+            160
+        )  # better than the best elsewhere weighs no more than 1
 
     def test_zero_scores_and_none(self) -> None:
         """A method that is never right has an area of 0; no points are an error."""
@@ -145,14 +165,16 @@ class TestPareto:
     def test_against_all_pairs(self, points: list[tuple[float, float]]) -> None:
         """A point stays exactly if no other is at least as good in both and better in one."""
         unique = set(points)
-        slow = {p for p in unique if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in unique)}
+        slow = {
+            p for p in unique if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in unique)
+        }
         assert pareto(points) == sorted(slow)
 
 
 class TestCurves:
     def test_means_over_tasks(self) -> None:
-        """A point is the plain mean over tasks of score and rate; dummies, errors and incomplete samplers are
-        left out.
+        """A point is the plain mean over tasks of score and rate; dummies, errors and incomplete
+        samplers are left out.
         """
         entries = [
             factory.cell("tiny", "waiting_line/copy", "threshold-0.9", right=1.0, nfe=8),
@@ -168,14 +190,21 @@ class TestCurves:
         assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
 
     def test_a_curve_runs_from_slow_to_fast(self) -> None:
-        """Points follow their rate, not their name or the order of the cells; models and families stay together."""
+        """Points follow their rate, not their name or the order of the cells; models and families
+        stay together.
+        """
         rates = {"threshold-0.5": 8, "threshold-0.9": 16, "threshold-0.7": 4, "random-k2": 16}
         entries = [
-            factory.cell(model, sampler=name, nfe=nfe) for model in ("toy", "tiny") for name, nfe in rates.items()
+            factory.cell(model, sampler=name, nfe=nfe)
+            for model in ("toy", "tiny")
+            for name, nfe in rates.items()
         ]
         table = curves(frame(record for record, _ in entries))
         assert list(table["model"]) == ["tiny"] * 4 + ["toy"] * 4
-        assert list(table["sampler"]) == ["random-k2", "threshold-0.9", "threshold-0.5", "threshold-0.7"] * 2
+        assert (
+            list(table["sampler"])
+            == ["random-k2", "threshold-0.9", "threshold-0.5", "threshold-0.7"] * 2
+        )
         assert list(table["tokens_per_step"]) == [2, 2, 4, 8] * 2
 
     def test_twice_is_refused(self) -> None:
@@ -191,21 +220,31 @@ class TestCurves:
             assert list(table(frame([])).columns) == list(table(some).columns)
 
     def test_interval_of_a_mean(self) -> None:
-        """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's own."""
+        """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's
+        own.
+        """
         assert mean_interval([(0.5, 0.4, 0.6)] * 4) == pytest.approx((0.5, 0.45, 0.55))
         assert mean_interval([(1.0, 0.9, 1.0)]) == pytest.approx((1.0, 0.9, 1.0))
 
     def test_published_overall(self) -> None:
-        """Plain means over the 17 tasks give the rewrite's published overall score and tokens per step of every run."""
+        """Plain means over the 17 tasks give the rewrite's published overall score and tokens per
+        step of every run.
+        """
         path = bundled("parallelbench_v2.csv")
-        table, found = pd.read_csv(path), load(path)
+        table = pd.read_csv(path)
+        found = load(path)
         published = table[table["task"] == "all"]
-        score, rate = means(found), means(found, "tokens_per_step")
+        score = means(found)
+        rate = means(found, "tokens_per_step")
         assert sorted(score["overall"] * 100) == pytest.approx(sorted(published["score"]), abs=1e-3)
-        assert sorted(rate["overall"]) == pytest.approx(sorted(published["tokens_per_step"]), abs=1e-3)
+        assert sorted(rate["overall"]) == pytest.approx(
+            sorted(published["tokens_per_step"]), abs=1e-3
+        )
 
     def test_a_category_has_the_mean_of_its_own_tasks(self) -> None:
-        """`overall` is the mean over tasks, not over categories; dummies count nowhere, other columns on demand."""
+        """`overall` is the mean over tasks, not over categories; dummies count nowhere, other
+        columns on demand.
+        """
         entries = [
             factory.cell(task="waiting_line/copy", right=1.0, nfe=8),
             factory.cell(task="waiting_line/sort", right=0.5),
@@ -231,8 +270,12 @@ class TestCurves:
 
 class TestOrder:
     def test_names(self) -> None:
-        """Families drop numbers and keep words and modifiers; sorting counts; short names are short."""
-        assert [family(name) for name in ("confidence-k4+b8", "threshold-0.9", "factor-1.0-ref", "ar")] == [
+        """Families drop numbers and keep words and modifiers; sorting counts; short names are
+        short.
+        """
+        assert [
+            family(name) for name in ("confidence-k4+b8", "threshold-0.9", "factor-1.0-ref", "ar")
+        ] == [
             "confidence+b8",
             "threshold",
             "factor-ref",
@@ -247,13 +290,16 @@ class TestOrder:
         ]
 
     def test_every_task_has_its_place(self) -> None:
-        """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
+        """The paper's tasks stand as its tables have them, then the list operations; each name fits
+        a narrow column.
+        """
         ordered = sorted_tasks(["a/b", *all_task_names()])
         operations = ("copy", "replace_index", "replace_random", "shuffle")
         assert ordered[17:22] == [*(f"list_ops/{operation}" for operation in operations), "a/b"]
         assert {task.partition("/")[0] for task in ordered[22:]} == {"questions", "walk"}
-        assert " ".join(short(task) for task in ordered[:17]) == (
-            "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
+        assert (
+            " ".join(short(task) for task in ordered[:17])
+            == "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
             "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"
         )
         assert [short(name) for name in ("mine/x", "mine/x/y", "x")] == ["x", "x/y", "x"]

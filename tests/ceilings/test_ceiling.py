@@ -32,7 +32,10 @@ def decoded_share(model: Ideal, name: str, n: int | None, sampler: str, count: i
     task = load_task(name, n=n, limit=1)
     samples = copies(task, count)
     out = decode(model, samples, sampler, batch_size=count)
-    return sum(s.scores["accuracy"] == 1 for s in task.score_many([g.text for g in out], samples, ["accuracy"]))
+    return sum(
+        s.scores["accuracy"] == 1
+        for s in task.score_many([g.text for g in out], samples, ["accuracy"])
+    )
 
 
 EXACT = [
@@ -64,7 +67,9 @@ EXACT = [
 
 class TestEnumeration:
     @pytest.mark.parametrize(("name", "n", "sampler"), EXACT)
-    def test_decoding_with_ideal_agrees(self, model: Ideal, name: str, n: int, sampler: str) -> None:
+    def test_decoding_with_ideal_agrees(
+        self, model: Ideal, name: str, n: int, sampler: str
+    ) -> None:
         """The share of right answers lies within chance of the exact value (fixed seed)."""
         expected = ceiling(load_task(name, n=n, limit=1).samples, sampler)
         assert expected.kind == "exact"
@@ -73,12 +78,22 @@ class TestEnumeration:
         if expected.mean in (0, 1):
             assert right == 300 * expected.mean
         else:
-            assert binomtest(right, 300, expected.mean).pvalue > 1e-3, f"{right} of 300, expected {expected.mean:.4f}"
+            assert binomtest(right, 300, expected.mean).pvalue > 1e-3, (
+                f"{right} of 300, expected {expected.mean:.4f}"
+            )
 
     @pytest.mark.parametrize("op", ["shuffle", "replace_random"])
     @pytest.mark.parametrize(
         "sampler",
-        ["random-k2", "random-k3+t1.0", "confidence-k2", "margin-k4", "threshold-0.3", "threshold-0.9", "factor-1.3"],
+        [
+            "random-k2",
+            "random-k3+t1.0",
+            "confidence-k2",
+            "margin-k4",
+            "threshold-0.3",
+            "threshold-0.9",
+            "factor-1.3",
+        ],
     )
     @pytest.mark.parametrize("n", [3, 6, 10])
     def test_equals_the_closed_form_on_list_ops(self, op: str, sampler: str, n: int) -> None:
@@ -87,7 +102,9 @@ class TestEnumeration:
         value = exact(answer_distribution(sample), policy(name), name)
         assert value == pytest.approx(accuracy(op, n, sampler), abs=1e-9)
 
-    @pytest.mark.parametrize("edge", ["threshold-0.5", "threshold-0.25", "factor-1.5", "threshold-0.5+t1.0"])
+    @pytest.mark.parametrize(
+        "edge", ["threshold-0.5", "threshold-0.25", "factor-1.5", "threshold-0.5+t1.0"]
+    )
     @pytest.mark.parametrize("n", [2, 4])
     def test_noise_decides_equalities_as_in_the_closed_form(self, edge: str, n: int) -> None:
         """γ = ½ and ¼ and a factor that confidences just reach."""
@@ -103,7 +120,9 @@ class TestEnumeration:
             samples = load_task(f"waiting_line/{op}", n=n, limit=2).samples
             values = [ceiling(samples, f"random-k{k}") for k in (1, 2, 4, 8)]
             assert {value.kind for value in values[1:]} == {"exact"}
-            assert [value.mean for value in values] == sorted((value.mean for value in values), reverse=True)
+            assert [value.mean for value in values] == sorted(
+                (value.mean for value in values), reverse=True
+            )
 
 
 class TestKinds:
@@ -118,7 +137,9 @@ class TestKinds:
         value = ceiling(load_task("list_ops/shuffle", n=4, limit=3).samples, "random-k2")
         assert (value.mean, value.kind) == (0.375, "closed")
 
-    @pytest.mark.parametrize("sampler", ["random-k4", "confidence-k4", "confidence-k2+rcr", "klass-0.5"])
+    @pytest.mark.parametrize(
+        "sampler", ["random-k4", "confidence-k4", "confidence-k2+rcr", "klass-0.5"]
+    )
     def test_the_rest_is_sampled_with_an_interval(self, model: Ideal, sampler: str) -> None:
         """Latin squares; decoding with `ideal` itself agrees."""
         samples = load_task("puzzle/latin_square", limit=3).samples
@@ -134,14 +155,21 @@ class TestKinds:
         from pbcore.ceilings.ceiling import _sampled
 
         distribution = answer_distribution(task.samples[0])
-        assert _sampled(distribution, policy(name), name, 200) == _sampled(distribution, policy(name), name, 200)
+        assert _sampled(distribution, policy(name), name, 200) == _sampled(
+            distribution, policy(name), name, 200
+        )
 
     def test_sampled_and_exact_agree(self) -> None:
         """Both ways on what both can do."""
         from pbcore.ceilings.ceiling import _sampled
 
-        for task, n, sampler in (("shuffle", 4, "random-k4"), ("insert_random", 4, "confidence-k2+t1.0")):
-            distribution = answer_distribution(load_task(f"waiting_line/{task}", n=n, limit=1).samples[0])
+        for task, n, sampler in (
+            ("shuffle", 4, "random-k4"),
+            ("insert_random", 4, "confidence-k2+t1.0"),
+        ):
+            distribution = answer_distribution(
+                load_task(f"waiting_line/{task}", n=n, limit=1).samples[0]
+            )
             name = parse(sampler)
             sampled = _sampled(distribution, policy(name), name, 1000)
             try:

@@ -1,4 +1,6 @@
-"""What theory says of cells: ceilings by task, bits lost by recorded steps, answers in a model's own tokens."""
+"""What theory says of cells: ceilings by task, bits lost by recorded steps, answers in a model's
+own tokens.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def hash_of(text: str) -> int:
 
 
 class Stub:
-    name, mask_id, tokenizer = "stub", -5, Pieces()
+    name = "stub"
+    mask_id = -5
+    tokenizer = Pieces()
 
 
 class TestCeilings:
@@ -39,7 +43,9 @@ class TestCeilings:
 
     def test_none_for_answers_with_steps(self) -> None:
         """Their canvas holds more than the answers that `ideal` knows."""
-        assert Ceilings().of(load_task("waiting_line/shuffle", limit=4, cot=True), "random-k4") is None
+        assert (
+            Ceilings().of(load_task("waiting_line/shuffle", limit=4, cot=True), "random-k4") is None
+        )
 
     @pytest.mark.parametrize(
         ("task", "sampler", "block"),
@@ -50,13 +56,16 @@ class TestCeilings:
             ("waiting_line/shuffle", "random-k2", 4),
         ],
     )
-    def test_none_where_ideal_says_nothing(self, task: str, sampler: str, block: int | None) -> None:
+    def test_none_where_ideal_says_nothing(
+        self, task: str, sampler: str, block: int | None
+    ) -> None:
         assert Ceilings().of(load_task(task, limit=2), sampler, block) is None
 
 
 class TestBitsLost:
     def test_the_mean_over_answers(self) -> None:
-        model, task = Ideal(), load_task("waiting_line/shuffle", limit=6)
+        model = Ideal()
+        task = load_task("waiting_line/shuffle", limit=6)
         out = decode(model, task.samples, "random-k8")
         pairs = [(sample, one.steps) for sample, one in zip(task.samples, out, strict=True)]
         each = [bits_lost(answer_distribution(sample), steps) for sample, steps in pairs]
@@ -64,11 +73,19 @@ class TestBitsLost:
         assert sum(each) > 0
 
     def test_one_token_at_a_time_loses_nothing(self) -> None:
-        model, task = Ideal(), load_task("puzzle/latin_square", limit=2)
+        model = Ideal()
+        task = load_task("puzzle/latin_square", limit=2)
         out = decode(model, task.samples, "confidence-k1")
-        assert mean_bits_lost(model, "confidence-k1", zip(task.samples, (one.steps for one in out), strict=True)) == 0
+        assert (
+            mean_bits_lost(
+                model, "confidence-k1", zip(task.samples, (one.steps for one in out), strict=True)
+            )
+            == 0
+        )
 
-    @pytest.mark.parametrize("sampler", ["confidence-k2+rcr", "confidence-k2+remdm1", "wino-0.6", "analytic-s8"])
+    @pytest.mark.parametrize(
+        "sampler", ["confidence-k2+rcr", "confidence-k2+remdm1", "wino-0.6", "analytic-s8"]
+    )
     def test_samplers_without_a_partition(self, sampler: str) -> None:
         sample = load_task("waiting_line/shuffle", limit=1).samples[0]
         assert mean_bits_lost(Ideal(), sampler, [(sample, [0] * 32)]) is None
@@ -82,14 +99,22 @@ class TestBitsLost:
 
 
 class TestTokens:
-    @pytest.mark.parametrize("task", ["waiting_line/shuffle", "waiting_line/insert_random", "puzzle/latin_square"])
+    @pytest.mark.parametrize(
+        "task", ["waiting_line/shuffle", "waiting_line/insert_random", "puzzle/latin_square"]
+    )
     def test_tiny_has_the_words_of_ideal(self, task: str) -> None:
         sample = load_task(task, limit=1).samples[0]
-        assert structure(answers_of(load_model("tiny"), sample)) == structure(answer_distribution(sample))
+        assert structure(answers_of(load_model("tiny"), sample)) == structure(
+            answer_distribution(sample)
+        )
 
     def test_other_tokens(self) -> None:
-        """In pieces of two characters "ab" and "ac" differ in one token; the second pair in both."""
-        sample = Sample("own/x", 0, ({"role": "user", "content": "?"},), {}, {"answers": ["abcd", "abce"]}, 4)
+        """In pieces of two characters "ab" and "ac" differ in one token; the second pair in
+        both.
+        """
+        sample = Sample(
+            "own/x", 0, ({"role": "user", "content": "?"},), {}, {"answers": ["abcd", "abce"]}, 4
+        )
         two = replace(sample, label={"answers": ["abcd", "efgh"]})
         one_open, both_open = (answers_of(Stub(), each) for each in (sample, two))
         assert bits_lost(one_open, [0, 0, 0, 0]) == 0

@@ -59,7 +59,9 @@ class TestAgainstDecoding:
         result = outcomes(distribution, sampler)
         assert sum(result.chances.values()) == pytest.approx(1)
         texts = {
-            "".join(distribution.vocabulary[i] for i in canvas if distribution.vocabulary[i] != EOS): chance
+            "".join(
+                distribution.vocabulary[i] for i in canvas if distribution.vocabulary[i] != EOS
+            ): chance
             for canvas, chance in result.chances.items()
         }
         model = Ideal()
@@ -68,23 +70,32 @@ class TestAgainstDecoding:
         assert counts.keys() <= texts.keys()
         often = [text for text, chance in texts.items() if chance * 600 >= 5]
         seen = [counts[text] for text in often] + [600 - sum(counts[text] for text in often)]
-        expected = [600 * texts[text] for text in often] + [600 * (1 - sum(texts[text] for text in often))]
+        expected = [600 * texts[text] for text in often] + [
+            600 * (1 - sum(texts[text] for text in often))
+        ]
         if expected[-1] < 1e-6:
             assert seen.pop() == 0
             expected.pop()
         if len(seen) > 1:
             assert chisquare(seen, np.array(expected) * sum(seen) / sum(expected)).pvalue > 1e-4
 
-    @pytest.mark.parametrize("sampler", ["random-k2", "confidence-k2", "threshold-0.4", "random-k3+t1.0", "dus-2"])
-    @pytest.mark.parametrize("op", ["shuffle_changed", "insert_random", "remove_random", "replace_random"])
+    @pytest.mark.parametrize(
+        "sampler", ["random-k2", "confidence-k2", "threshold-0.4", "random-k3+t1.0", "dus-2"]
+    )
+    @pytest.mark.parametrize(
+        "op", ["shuffle_changed", "insert_random", "remove_random", "replace_random"]
+    )
     def test_the_accuracy_is_the_ceiling(self, op: str, sampler: str) -> None:
         """Two enumerations that have nothing but the policies in common."""
         from pbcore.ceilings.ceiling import exact
         from pbcore.decoding.samplers import policy
         from pbcore.names import parse
 
-        rows, name = listed(op, 4 if op in ("remove_random", "shuffle_changed") else 3), parse(sampler)
-        assert outcomes(rows, sampler).accuracy == pytest.approx(exact(rows, policy(name), name), abs=1e-6)
+        rows = listed(op, 4 if op in ("remove_random", "shuffle_changed") else 3)
+        name = parse(sampler)
+        assert outcomes(rows, sampler).accuracy == pytest.approx(
+            exact(rows, policy(name), name), abs=1e-6
+        )
 
 
 class TestMargins:
@@ -98,8 +109,12 @@ class TestMargins:
             ("margin-k1+t1.0", {(0, 0): 1 / 4, (0, 1): 1 / 2, (1, 0): 1 / 4}),
         ],
     )
-    def test_the_larger_margin_goes_first(self, sampler: str, chances: dict[tuple[int, ...], float]) -> None:
-        """The surer position is revealed first and decides the other; the other order would give (0, 0), too."""
+    def test_the_larger_margin_goes_first(
+        self, sampler: str, chances: dict[tuple[int, ...], float]
+    ) -> None:
+        """The surer position is revealed first and decides the other; the other order would give
+        (0, 0), too.
+        """
         assert outcomes(self.ROWS, sampler).chances == pytest.approx(chances)
 
     def test_equal_margins_are_drawn(self) -> None:
@@ -111,7 +126,9 @@ class TestMargins:
 
 class TestTheorem1:
     @pytest.mark.parametrize("op", ["shuffle", "replace_random", "insert_random", "remove_random"])
-    @pytest.mark.parametrize("sampler", ["left_to_right-k2+t1.0", "left_to_right-k3+t1.0", "dus-2+t1.0"])
+    @pytest.mark.parametrize(
+        "sampler", ["left_to_right-k2+t1.0", "left_to_right-k3+t1.0", "dus-2+t1.0"]
+    )
     def test_a_fixed_partition_loses_its_bound_exactly(self, op: str, sampler: str) -> None:
         result = outcomes(listed(op, 4), sampler)
         assert result.divergence == pytest.approx(result.bits, abs=1e-6)
@@ -122,9 +139,14 @@ class TestTheorem1:
         assert result.steps == 2
 
     def test_a_random_order_loses_less_than_its_mean_bound(self) -> None:
-        """A mixture over partitions: .6077 against .6226 bits for replace_random, n = 4; equal for shuffles."""
+        """A mixture over partitions: .6077 against .6226 bits for replace_random, n = 4; equal for
+        shuffles.
+        """
         mixed = outcomes(listed("replace_random", 4), "random-k2+t1.0")
-        assert (mixed.divergence, mixed.bits) == (pytest.approx(0.6077, abs=5e-5), pytest.approx(0.6226, abs=5e-5))
+        assert (mixed.divergence, mixed.bits) == (
+            pytest.approx(0.6077, abs=5e-5),
+            pytest.approx(0.6226, abs=5e-5),
+        )
         shuffle = outcomes(listed("shuffle", 4), "random-k2+t1.0")
         assert shuffle.divergence == pytest.approx(shuffle.bits, abs=1e-6)
         for op in ("insert_random", "remove_random"):
@@ -143,7 +165,9 @@ class TestTheorem1:
 
 class TestGreedy:
     def test_greedy_misses_answers(self) -> None:
-        """Greedy replace_random one by one is always right, and only ever places the new item last."""
+        """Greedy replace_random one by one is always right, and only ever places the new item
+        last.
+        """
         result = outcomes(listed("replace_random", 3), "left_to_right-k1")
         assert result.accuracy == pytest.approx(1)
         assert result.divergence == math.inf

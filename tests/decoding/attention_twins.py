@@ -1,7 +1,8 @@
-"""The selection rules of samplers that read attention, restated in plain Python over all columns of one row.
+"""The selection rules of samplers that read attention, restated in plain Python over all columns of
+one row.
 
-They follow the authors' code: `get_transfer_index_dawn` and `select_parallel_tokens_conflict_mis` (DAWN),
-`filter_transfer_index_with_clad` and `get_transfer_index_dapd` (CLAD's repository),
+They follow the authors' code: `get_transfer_index_dawn` and `select_parallel_tokens_conflict_mis`
+(DAWN), `filter_transfer_index_with_clad` and `get_transfer_index_dapd` (CLAD's repository),
 `select_axon_adaptive_gate_anchors` and the gate before it (AXON).
 """
 
@@ -14,14 +15,16 @@ from typing import Any
 from tests.decoding.test_policies import probabilities
 from tests.decoding.toys import MASK
 
-SLOTS, TOKENS = 6, 4
+SLOTS = 6
+TOKENS = 4
 Graph = list[list[float]]
 Chosen = Callable[["State"], set[int]]
 
 
 class State:
-    """One row before a step: all its columns, the first `prompt` of them given, probabilities and attention of each,
-    what is masked, and the blocks of which a twin took note."""
+    """One row before a step: all its columns, the first `prompt` of them given, probabilities and
+    attention of each, what is masked, and the blocks of which a twin took note.
+    """
 
     def __init__(
         self,
@@ -33,8 +36,13 @@ class State:
         prompt: int = 0,
         mask: int = MASK,
     ) -> None:
-        self.canvas, self.probs, self.graph, self.block, self.noted = canvas, probs, graph, block, noted
-        self.columns, self.prompt = range(len(canvas)), prompt
+        self.canvas = canvas
+        self.probs = probs
+        self.graph = graph
+        self.block = block
+        self.noted = noted
+        self.columns = range(len(canvas))
+        self.prompt = prompt
         self.masks = [i for i in block if canvas[i] == mask]
         self.seen = [i for i in self.columns if canvas[i] != mask]
         self.progress = 1 - canvas.count(mask) / (len(canvas) - prompt)
@@ -56,7 +64,9 @@ class State:
 
 
 def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int], int]:
-    canvas, nfe, noted = [MASK] * SLOTS, 0, set[range]()
+    canvas = [MASK] * SLOTS
+    nfe = 0
+    noted = set[range]()
     for start in range(0, SLOTS, block):
         while MASK in canvas[start : start + block]:
             probs = probabilities(rule, tuple(canvas), range(SLOTS))
@@ -70,7 +80,8 @@ def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int]
 def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int]:
     norm = {i: max(max(state.both(i, k) for k in state.masks), 1e-8) for i in state.masks}
     degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in among}
-    bound, taken = low + (high - low) * state.progress, list[int]()
+    bound = low + (high - low) * state.progress
+    taken = list[int]()
     for i in sorted(among, key=lambda i: (-degree[i], i)):
         if all(state.both(i, j) / norm[i] <= bound for j in taken):
             taken.append(i)
@@ -99,8 +110,11 @@ def of_clad(low: float, high: float, sure: float) -> Chosen:
         progress = 1 - len(state.masks) / len(state.block)
         if progress > 0.5:
             return {i for i in state.masks if state.sure(i) > sure} or state.best()
-        bound, taken = low + (high - low) * progress, list[int]()
-        degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in state.masks}
+        bound = low + (high - low) * progress
+        taken = list[int]()
+        degree = {
+            i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in state.masks
+        }
         for i in sorted(state.masks, key=lambda i: (-degree[i], i)):
             if all(state.both(i, j) <= bound for j in taken):
                 taken.append(i)
@@ -111,12 +125,22 @@ def of_clad(low: float, high: float, sure: float) -> Chosen:
 
 def dawn(gamma: float, edge: float, induce: float, least: float, sink: float) -> Chosen:
     def choose(state: State) -> set[int]:
-        columns, sunk = state.columns, state.sunk(sink)
-        edges = {(i, j) for i in columns for j in columns if i != j and j not in sunk and state.graph[i][j] >= edge}
+        columns = state.columns
+        sunk = state.sunk(sink)
+        edges = {
+            (i, j)
+            for i in columns
+            for j in columns
+            if i != j and j not in sunk and state.graph[i][j] >= edge
+        }
         anchors = [j for j in state.seen if j < state.prompt or state.sure(j) >= gamma]
         certain = {i for i in state.masks if state.sure(i) >= gamma}
-        induced = {i for i in state.masks if state.sure(i) >= induce and any((i, j) in edges for j in anchors)}
-        joined = lambda i, j: (i, j) in edges or (j, i) in edges  # noqa: E731
+        induced = {
+            i
+            for i in state.masks
+            if state.sure(i) >= induce and any((i, j) in edges for j in anchors)
+        }
+        joined = lambda i, j: (i, j) in edges or (j, i) in edges
         rest = [i for i in state.masks if state.sure(i) >= least and i not in certain | induced]
         rest = [i for i in rest if not any((i, j) in edges for j in certain & induced)]
         taken: list[int] = []
@@ -133,18 +157,27 @@ def axon(dawn: Chosen, sink: float, cover: bool) -> Chosen:
         base = dawn(state)
         rest = [i for i in state.masks if i not in base]
         given = [
-            min(1, sum(state.graph[i][j] for j in base) / sum(state.graph[i][j] for j in state.block)) for i in rest
+            min(
+                1,
+                sum(state.graph[i][j] for j in base) / sum(state.graph[i][j] for j in state.block),
+            )
+            for i in rest
         ]
         doubt = [1 - state.sure(i) for i in rest]
-        gap = rest and sum(given) / len(rest) < max(len(base) / len(state.masks), sum(doubt) / len(rest))
+        gap = rest and sum(given) / len(rest) < max(
+            len(base) / len(state.masks), sum(doubt) / len(rest)
+        )
         if not gap or state.block in state.noted:
             return base
         state.noted.add(state.block)
         sunk = state.sunk(sink)
-        unsure = lambda i, j: state.graph[i][j] * (1 - state.sure(i)) * state.sure(j)  # noqa: E731
-        weight = lambda i, j: 0.0 if i == j or j in sunk else unsure(i, j)  # noqa: E731
-        covers = lambda anchors: sum(max((weight(i, j) for j in anchors), default=0.0) for i in state.masks)  # noqa: E731
-        target, anchors = sum(max(unsure(i, j) for j in base) for i in rest), list[int]()
+        unsure = lambda i, j: state.graph[i][j] * (1 - state.sure(i)) * state.sure(j)
+        weight = lambda i, j: 0.0 if i == j or j in sunk else unsure(i, j)
+        covers = lambda anchors: sum(
+            max((weight(i, j) for j in anchors), default=0.0) for i in state.masks
+        )
+        target = sum(max(unsure(i, j) for j in base) for i in rest)
+        anchors = list[int]()
         while len(anchors) < (math.ceil(math.log2(len(state.masks) + 1)) if cover else 1):
             left = [j for j in state.masks if j not in anchors]
             gain = {j: covers([*anchors, j]) - covers(anchors) for j in left}
@@ -166,10 +199,12 @@ def clad(gamma: float) -> Chosen:
                 runs[-1].append(i)
             else:
                 runs.append([i])
-        strong = lambda i, j: max(state.graph[i][j], state.graph[j][i])  # noqa: E731
-        one_way = lambda a, b: max(sum(strong(i, j) for j in b) / len(b) for i in a)  # noqa: E731
+        strong = lambda i, j: max(state.graph[i][j], state.graph[j][i])
+        one_way = lambda a, b: max(sum(strong(i, j) for j in b) / len(b) for i in a)
         count = len(runs)
-        rel = [[max(one_way(a, b), one_way(b, a)) if a is not b else 0.0 for b in runs] for a in runs]
+        rel = [
+            [max(one_way(a, b), one_way(b, a)) if a is not b else 0.0 for b in runs] for a in runs
+        ]
         gone: set[int] = set()
         for a in range(count):
             for b in range(a + 1, count):

@@ -1,8 +1,8 @@
 """The exact law of a sampler's answers: every run of it, each with its probability.
 
-All random choices of the loop and of `spec` go through two functions. Each is made to branch: a run replays a tape of
-choices and takes the first possible one after its end; the tape's last choice that has another one after it is turned
-next.
+All random choices of the loop and of `spec` go through two functions. Each is made to branch: a run
+replays a tape of choices and takes the first possible one after its end; the tape's last choice
+that has another one after it is turned next.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class ExactTable(Table):
 
 @dataclass
 class Tape:
-    """One run's choices: the place taken among the possible ones, of how many, and with what probability."""
+    """One run's choices: the place taken among the possible ones, of how many, and with what
+    probability.
+    """
 
     choices: list[tuple[int, int, float]] = field(default_factory=list)
     at: int = 0
@@ -53,10 +55,14 @@ class Tape:
         return possible[place]
 
     def categorical(self, logits: Tensor, uniforms: Tensor) -> Tensor:
-        return torch.tensor([self.choose(row) for row in logits.double().softmax(-1).tolist()], dtype=torch.long)
+        return torch.tensor(
+            [self.choose(row) for row in logits.double().softmax(-1).tolist()], dtype=torch.long
+        )
 
     def bernoulli(self, chances: Tensor, uniforms: Tensor) -> Tensor:
-        accepted = [self.choose([min(1.0, one), 1 - min(1.0, one)]) == 0 for one in chances.tolist()]
+        accepted = [
+            self.choose([min(1.0, one), 1 - min(1.0, one)]) == 0 for one in chances.tolist()
+        ]
         return torch.tensor(accepted, dtype=torch.bool)
 
 
@@ -78,7 +84,9 @@ def law(
     distribution: AnswerDistribution, sampler: str, monkeypatch: pytest.MonkeyPatch
 ) -> dict[tuple[int, ...], float]:
     """Answer → probability."""
-    table, name, result = ExactTable(distribution), parse(sampler), defaultdict[tuple[int, ...], float](float)
+    table = ExactTable(distribution)
+    name = parse(sampler)
+    result = defaultdict[tuple[int, ...], float](float)
     for tape in runs():
         for place in PATCHED:
             monkeypatch.setattr(place, tape.categorical)

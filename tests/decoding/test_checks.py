@@ -39,14 +39,20 @@ class ChangedContext(ToyContext):
         return super().logits(query), toy.change(self._at(query.review, []), query)  # type: ignore[arg-type]
 
 
-EXPECTED = r"expected a floating-point tensor of shape \(8, 12\) on cpu: a row for each masked position .* 12 tokens"
+EXPECTED = (
+    r"expected a floating-point tensor of shape \(8, 12\) on cpu: a row for each masked position .*"
+    r" 12 tokens"
+)
 
 
 class TestLogits:
     @pytest.mark.parametrize(
         ("change", "came"),
         [
-            (lambda x, query: x.new_zeros(query.canvas.numel() + 1, 12), r"a float32 tensor of shape \(9, 12\) on cpu"),
+            (
+                lambda x, query: x.new_zeros(query.canvas.numel() + 1, 12),
+                r"a float32 tensor of shape \(9, 12\) on cpu",
+            ),
             (lambda x, query: x[:, :11], r"a float32 tensor of shape \(8, 11\) on cpu"),
             (lambda x, query: x[None], r"a float32 tensor of shape \(1, 8, 12\) on cpu"),
             (lambda x, query: x.long(), r"a int64 tensor of shape \(8, 12\) on cpu"),
@@ -56,7 +62,9 @@ class TestLogits:
         ],
     )
     def test_wrong_ones(self, change: Any, came: str) -> None:
-        """Shape, dtype, device and type: the error names the model, what it returned and what is expected."""
+        """Shape, dtype, device and type: the error names the model, what it returned and what is
+        expected.
+        """
         with pytest.raises(DecodingError, match=rf"toy returned {came} as logits; {EXPECTED}"):
             decode(Changed(change=change), [[5]], "confidence-k2")
 
@@ -66,13 +74,19 @@ class TestLogits:
         def everywhere(logits: Tensor, query: Query) -> Tensor:
             return logits.new_zeros(query.canvas.numel(), 12)
 
-        with pytest.raises(DecodingError, match=r"shape \(8, 12\) on cpu as logits; expected .* \(4, 12\)"):
+        with pytest.raises(
+            DecodingError, match=r"shape \(8, 12\) on cpu as logits; expected .* \(4, 12\)"
+        ):
             decode(Changed(change=everywhere), [[5]], "confidence-k2+b4")
 
     @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
     def test_any_floating_dtype(self, kind: torch.dtype) -> None:
         """Models compute in their own dtype."""
-        exact = Toy(lambda canvas, position, key: [float((position * 5 + j * 3 + key) % 7) for j in range(12)])
+        exact = Toy(
+            lambda canvas, position, key: [
+                float((position * 5 + j * 3 + key) % 7) for j in range(12)
+            ]
+        )
         other = Changed(exact.rule, change=lambda logits, query: logits.to(kind))
         assert [g.token_ids for g in decode(other, [[5]], "confidence-k2")] == [
             g.token_ids for g in decode(exact, [[5]], "confidence-k2")
@@ -81,7 +95,9 @@ class TestLogits:
     def test_reviews(self) -> None:
         """The second part of a forward with review is checked too."""
         toy = Changed(change=lambda logits, query: logits.new_zeros(3, 12))
-        with pytest.raises(DecodingError, match=r"shape \(0, 12\) on cpu: a row for each revealed position"):
+        with pytest.raises(
+            DecodingError, match=r"shape \(0, 12\) on cpu: a row for each revealed position"
+        ):
             decode(toy, [[5]], "wino")
 
 
@@ -117,20 +133,38 @@ class TestAnswers:
     def test_wrong_tensors(self, answer: Any, came: str) -> None:
         """The error names the policy, what it returned and what is expected."""
         expected = (
-            r"expected a bool tensor of shape \(3, 4\) on cpu \(like step.masked, True where to reveal\) or a Move"
+            r"expected a bool tensor of shape \(3, 4\) on cpu \(like step.masked, True where to"
+            r" reveal\) or a Move"
         )
-        with pytest.raises(DecodingError, match=rf"policy mine: select returned {came}; {expected}"):
+        with pytest.raises(
+            DecodingError, match=rf"policy mine: select returned {came}; {expected}"
+        ):
             run(Answers(answer))
 
     @pytest.mark.parametrize(
         ("move", "complaint"),
         [
-            (lambda step: Move(None), r"Move.reveal is None; expected a bool tensor of shape (3, 4)"),
+            (
+                lambda step: Move(None),
+                r"Move.reveal is None; expected a bool tensor of shape (3, 4)",
+            ),
             (lambda step: Move(step.masked, remask=step.token), "Move.remask is a int64 tensor"),
-            (lambda step: Move(step.masked, revise=step.masked[:1]), "Move.revise is a bool tensor of shape (1, 4)"),
-            (lambda step: Move(step.masked, token=step.confidence), "Move.token is a float32 tensor"),
-            (lambda step: Move(step.masked, confidence=step.masked), "Move.confidence is a bool tensor"),
-            (lambda step: Move(step.masked, hold=step.masked), "expected a bool tensor of shape (3,) on cpu"),
+            (
+                lambda step: Move(step.masked, revise=step.masked[:1]),
+                "Move.revise is a bool tensor of shape (1, 4)",
+            ),
+            (
+                lambda step: Move(step.masked, token=step.confidence),
+                "Move.token is a float32 tensor",
+            ),
+            (
+                lambda step: Move(step.masked, confidence=step.masked),
+                "Move.confidence is a bool tensor",
+            ),
+            (
+                lambda step: Move(step.masked, hold=step.masked),
+                "expected a bool tensor of shape (3,) on cpu",
+            ),
         ],
     )
     def test_wrong_moves(self, move: Any, complaint: str) -> None:
@@ -141,7 +175,9 @@ class TestAnswers:
     @pytest.mark.parametrize("token", [0, -1, 12])
     def test_tokens_that_cannot_be_written(self, token: int) -> None:
         """The mask, and ids outside the vocabulary."""
-        with pytest.raises(DecodingError, match=rf"Move.token has {token} .* from 0 to 11 other than the mask 0"):
+        with pytest.raises(
+            DecodingError, match=rf"Move.token has {token} .* from 0 to 11 other than the mask 0"
+        ):
             run(Answers(lambda step: Move(step.masked, token=torch.full_like(step.token, token))))
 
     def test_tokens_elsewhere_do_not_matter(self) -> None:
@@ -154,8 +190,10 @@ class TestAnswers:
         run(Answers(answer))
 
     def test_one_idle_row_of_two(self) -> None:
-        """A policy that reveals nothing in one row is named with that row, though the other goes on."""
-        only_first = lambda step: step.masked & (step.key == 0)[:, None]  # noqa: E731
+        """A policy that reveals nothing in one row is named with that row, though the other goes
+        on.
+        """
+        only_first = lambda step: step.masked & (step.key == 0)[:, None]
         with pytest.raises(DecodingError, match="mine revealed nothing for row 1 at step 0"):
             run(Answers(only_first), rows=2)
 
@@ -163,7 +201,8 @@ class TestAnswers:
     def test_caps(self, cap: Any) -> None:
         """A cap is a whole number of steps, at least one."""
         with pytest.raises(
-            DecodingError, match=r"policy mine: cap\(4\) returned .*; expected .* whole number of at least 1"
+            DecodingError,
+            match=r"policy mine: cap\(4\) returned .*; expected .* whole number of at least 1",
         ):
             run(Answers(lambda step: step.masked, cap=cap))
 
@@ -184,7 +223,9 @@ class TestAnswers:
             decode(Toy(), [[5]], f"silent_for_a_test-k1+{remask}")
 
     def test_revising_needs_a_bound(self) -> None:
-        """A policy that only revises gets the default cap, with a warning, and what it writes is written."""
+        """A policy that only revises gets the default cap, with a warning, and what it writes is
+        written.
+        """
 
         def answer(step: Step) -> Move:
             reveal = step.best_one(step.confidence)
@@ -193,7 +234,9 @@ class TestAnswers:
 
         toy = Toy()
         with pytest.warns(UserWarning, match="Answers remasks or revises tokens"):
-            (generation,) = denoise(toy, [Request((5,), (0,) * 4, 0)], Answers(answer), parse("mine"))
+            (generation,) = denoise(
+                toy, [Request((5,), (0,) * 4, 0)], Answers(answer), parse("mine")
+            )
         assert generation.token_ids.count(7) >= 3
 
 
@@ -233,7 +276,11 @@ class TestTraits:
             ("rewrites", "yes", "rewrites is 'yes'; allowed: False, True"),
             ("reads", "logits", "reads is 'logits'; allowed: 'distributions', 'numbers'"),
             ("cap", 4, "cap is 4; write a method cap"),
-            ("needs", "frequencies", "needs is 'frequencies'; allowed: a set of 'attention', 'causal', 'frequencies'"),
+            (
+                "needs",
+                "frequencies",
+                "needs is 'frequencies'; allowed: a set of 'attention', 'causal', 'frequencies'",
+            ),
             ("needs", {"gradients"}, "needs is .*gradients"),
             ("needs", 3, "needs is 3"),
         ],

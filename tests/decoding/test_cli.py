@@ -31,7 +31,8 @@ class TestList:
         assert main(["samplers", "--details"]) == 0
         said = capsys.readouterr().out
         assert all(
-            re.search(rf"^  {name}  \((unmasker|remasker|reviser)\)  ", said, re.MULTILINE) for name in built_in()
+            re.search(rf"^  {name}  \((unmasker|remasker|reviser)\)  ", said, re.MULTILINE)
+            for name in built_in()
         )
         assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block per step" in said
 
@@ -42,16 +43,26 @@ class TestList:
         headings = [line for line in parts if not line.startswith("  ")]
         assert len(headings) == len(GROUPS)
         assert len(parts) == len(described()) + len(headings)
-        assert parts.index("Attention:") < parts.index(next(line for line in parts if line.startswith("  dawn  ")))
-        assert {item.group for item in described() if item.name in ("threshold", "meanfield", "joint", "spec")} == {
+        assert parts.index("Attention:") < parts.index(
+            next(line for line in parts if line.startswith("  dawn  "))
+        )
+        assert {
+            item.group
+            for item in described()
+            if item.name in ("threshold", "meanfield", "joint", "spec")
+        } == {
             "numbers",
             "distributions",
             "tokens",
             "what-if",
         }
 
-    def test_a_users_policy_is_described_by_its_fields(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A parameter without a default by its name alone; without a docstring there is no rule to show."""
+    def test_a_users_policy_is_described_by_its_fields(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A parameter without a default by its name alone; without a docstring there is no rule to
+        show.
+        """
         monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
 
         @register_policy("mine")
@@ -66,12 +77,17 @@ class TestList:
 
         Mine.__doc__ = None
         (mine,) = (item for item in described() if item.name == "mine")
-        assert (mine.parameters, mine.rule) == ("gamma, k (or a schedule), low = 0.5", "no description")
+        assert (mine.parameters, mine.rule) == (
+            "gamma, k (or a schedule), low = 0.5",
+            "no description",
+        )
 
     def test_facts(self) -> None:
         """Kinds follow from what a policy does, papers and state from its docstring."""
         facts = {item.name: item for item in described()}
-        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr", "+remdmN-early")] == [
+        assert [
+            facts[name].kind for name in ("threshold", "wino", "joint", "+rcr", "+remdmN-early")
+        ] == [
             "unmasker",
             "remasker",
             "reviser",
@@ -88,7 +104,7 @@ class TestDocs:
     def test_the_table_is_up_to_date(self) -> None:
         """docs/samplers.md has the table that `pbcore samplers --markdown` prints."""
         lines = samplers_table().splitlines()
-        cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]  # noqa: E731
+        cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
         page = (DOCS / "samplers.md").read_text(encoding="utf-8")
         shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
         rows = [line for line in lines if line.startswith("| ")]
@@ -100,9 +116,23 @@ class TestFrequencies:
     def test_counts_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The tokens of a text file, under the model's own tokenizer."""
         folder = llama_checkpoint(tmp_path / "model")
-        corpus, output = tmp_path / "corpus.txt", tmp_path / "table.json"
+        corpus = tmp_path / "corpus.txt"
+        output = tmp_path / "table.json"
         corpus.write_text("abcd\nABCD\nabcd\n")
-        assert main(["samplers", "--frequencies", str(corpus), "--model", str(folder), "--output", str(output)]) == 0
+        assert (
+            main(
+                [
+                    "samplers",
+                    "--frequencies",
+                    str(corpus),
+                    "--model",
+                    str(folder),
+                    "--output",
+                    str(output),
+                ]
+            )
+            == 0
+        )
         assert re.search(r"\d+ tokens, \d+ different ones", capsys.readouterr().out)
         tokenizer, size = tokenizer_of(str(folder))
         counted = load_frequencies(output, size)
@@ -113,7 +143,9 @@ class TestFrequencies:
         assert main(["samplers", "--frequencies", "train"]) == 2
         assert "--model NAME" in capsys.readouterr().err
 
-    def test_a_corpus_that_is_not_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_corpus_that_is_not_there(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """A wrong path is named."""
         folder = llama_checkpoint(tmp_path / "model")
         assert (

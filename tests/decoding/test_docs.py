@@ -1,4 +1,6 @@
-"""docs/samplers.md describes the whole interface between the loop and a policy, and its example runs."""
+"""docs/samplers.md describes the whole interface between the loop and a policy, and its example
+runs.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,25 @@ PAGE = (Path(__file__).parents[2] / "docs" / "samplers.md").read_text(encoding="
 
 def section(title: str) -> str:
     """The page from a heading to the next one."""
-    (text,) = re.findall(rf"^### {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(
+        rf"^### {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL
+    )
     return str(text)
 
 
 def rows(text: str) -> dict[str, str]:
-    """First cell → the rest of the row, of every table row whose first cell is code; a method by its name."""
+    """First cell → the rest of the row, of every table row whose first cell is code; a method by
+    its name.
+    """
     return dict(re.findall(r"^\| `(\w+)(?:\([^`]*\))?` \| (.*) \|$", text, re.MULTILINE))
 
 
 def methods(cls: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")}
+    return {
+        name: value
+        for name, value in vars(cls).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
 
 
 def public_fields(cls: Any) -> set[str]:
@@ -44,15 +54,18 @@ def public_fields(cls: Any) -> set[str]:
 class TestInterface:
     def test_every_part_of_a_step(self) -> None:
         """Every field and method, and nothing that a step hasn't."""
-        assert set(rows(section("What a `Step` offers"))) == public_fields(Step) | set(methods(Step)) | public_fields(
-            Review
-        )
+        assert set(rows(section("What a `Step` offers"))) == public_fields(Step) | set(
+            methods(Step)
+        ) | public_fields(Review)
 
     def test_every_part_of_a_probe(self) -> None:
         """Every field of a Probe, and every part of its answers."""
         page = section("Asking what if")
         assert set(rows(page)) == public_fields(Probe)
-        assert all(f"`{name}" in page for name in public_fields(Answers) | set(methods(Answers)) - {"taken"})
+        assert all(
+            f"`{name}" in page
+            for name in public_fields(Answers) | set(methods(Answers)) - {"taken"}
+        )
 
     def test_every_field_of_a_move(self) -> None:
         """Every field, and nothing else."""
@@ -69,11 +82,18 @@ class TestInterface:
 
     @pytest.mark.parametrize("name", methods(Step))
     def test_arguments_of_methods(self, name: str) -> None:
-        """A method's parameters stand in the page as in the code, in order and with their defaults."""
+        """A method's parameters stand in the page as in the code, in order and with their
+        defaults.
+        """
         (shown,) = re.findall(rf"^\| `{name}\(([^`]*)\)` \|", PAGE, re.MULTILINE)
         parameters = list(inspect.signature(methods(Step)[name]).parameters.values())[1:]
-        expected = [p.name if p.default is p.empty else f"{p.name}={p.default!r}".replace("'", '"') for p in parameters]
-        assert re.findall(r"[^,(]+(?:\(\))?", shown.replace(" ", "")) == [text.replace(" ", "") for text in expected]
+        expected = [
+            p.name if p.default is p.empty else f"{p.name}={p.default!r}".replace("'", '"')
+            for p in parameters
+        ]
+        assert re.findall(r"[^,(]+(?:\(\))?", shown.replace(" ", "")) == [
+            text.replace(" ", "") for text in expected
+        ]
 
     @pytest.mark.parametrize("field", sorted(public_fields(Step)))
     def test_shapes_of_fields(self, field: str) -> None:
@@ -105,7 +125,9 @@ def one_step(sampler: str) -> Step:
 
 class TestExamples:
     def test_run_and_follow_their_rules(self, own_policies: None) -> None:
-        """The page's policies register and decode; where nothing is certain each reveals one token a step."""
+        """The page's policies register and decode; where nothing is certain each reveals one token
+        a step.
+        """
         code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
         exec(compile(code, "samplers.md", "exec", dont_inherit=True), {"__name__": "example"})
         toy = Toy(lambda canvas, position, key: [0.0, *[1.0] * 11])

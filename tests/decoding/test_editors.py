@@ -15,7 +15,8 @@ from pbcore.names import SamplerNameError
 from tests.decoding.test_policies import probabilities
 from tests.decoding.toys import EOS, MASK, Toy
 
-SLOTS, TOKENS = 7, 4
+SLOTS = 7
+TOKENS = 4
 
 
 def table(seed: int, sharpness: float) -> Any:
@@ -34,7 +35,10 @@ def surest(slots: list[int], confidence: dict[int, float]) -> list[int]:
 
 def saber(rule: Any, n: int) -> tuple[list[int], int]:
     """Tokens and forwards of one row, as the rule is written."""
-    canvas, commits, last, nfe = [MASK] * SLOTS, dict[int, float](), dict[int, float](), 0
+    canvas = [MASK] * SLOTS
+    commits = dict[int, float]()
+    last = dict[int, float]()
+    nfe = 0
     while MASK in canvas:
         probs = probabilities(rule, tuple(canvas), range(SLOTS))
         now = {i: max(p) for i, p in enumerate(probs)}
@@ -47,13 +51,20 @@ def saber(rule: Any, n: int) -> tuple[list[int], int]:
         back = min(max(n // 2, math.ceil(len(fresh) / 8)), len(fresh) - 1) if MASK in canvas else 0
         for i in sorted(done, key=lambda i: (abs(now[i] - last[i]), i))[:back]:
             canvas[i] = MASK
-        last, nfe = now, nfe + 1
+        last = now
+        nfe = nfe + 1
     return canvas, nfe
 
 
 def t2m(rule: Any, gamma: float, low: float, other: float, drop: float) -> tuple[list[int], int]:
-    """Tokens and forwards of one row: at most 3 times a slot, a quarter of the tokens a step, 16 steps once full."""
-    canvas, back, last, nfe, after = [MASK] * SLOTS, [0] * SLOTS, [0.0] * SLOTS, 0, 0
+    """Tokens and forwards of one row: at most 3 times a slot, a quarter of the tokens a step, 16
+    steps once full.
+    """
+    canvas = [MASK] * SLOTS
+    back = [0] * SLOTS
+    last = [0.0] * SLOTS
+    nfe = 0
+    after = 0
     while nfe < SLOTS * 4 + 16:
         probs = probabilities(rule, tuple(canvas), range(SLOTS))
         now = {i: max(p) for i, p in enumerate(probs)}
@@ -64,9 +75,13 @@ def t2m(rule: Any, gamma: float, low: float, other: float, drop: float) -> tuple
         suspects = [
             i
             for i in editable
-            if own[i] < low or last[i] - own[i] > drop or (probs[i][canvas[i]] < now[i] and now[i] > other)
+            if own[i] < low
+            or last[i] - own[i] > drop
+            or (probs[i][canvas[i]] < now[i] and now[i] > other)
         ]
-        taken = sorted(suspects, key=lambda i: (own[i], i))[: max(1, len([i for i in done if back[i] < 3]) // 4)]
+        taken = sorted(suspects, key=lambda i: (own[i], i))[
+            : max(1, len([i for i in done if back[i] < 3]) // 4)
+        ]
         fresh = {i for i in masks if now[i] > gamma} or set(surest(masks, now)[:1])
         last = [now[i] if i in fresh else own.get(i, 0.0) for i in range(SLOTS)]
         for i in fresh:
@@ -74,7 +89,8 @@ def t2m(rule: Any, gamma: float, low: float, other: float, drop: float) -> tuple
         for i in taken:
             canvas[i], last[i] = MASK, 0.0
             back[i] += 1
-        nfe, after = nfe + 1, after + (not masks)
+        nfe = nfe + 1
+        after = after + (not masks)
         if (not masks and not taken) or (MASK not in canvas and after >= 16):
             break
     return canvas, nfe
@@ -87,12 +103,16 @@ class TestSaber:
     def test_equals_the_replay(self, n: int, seed: int, sharpness: float) -> None:
         """Same tokens in as many forwards."""
         rule = table(seed, sharpness)
-        (generation,) = decode(Toy(rule, vocab_size=TOKENS), [[5]], f"saber-{n}", max_new_tokens=SLOTS)
+        (generation,) = decode(
+            Toy(rule, vocab_size=TOKENS), [[5]], f"saber-{n}", max_new_tokens=SLOTS
+        )
         assert (list(generation.token_ids), generation.nfe) == saber(rule, n)
 
 
 class TestTokenToMask:
-    @pytest.mark.parametrize(("gamma", "low", "other", "drop"), [(0.9, 0.1, 0.9, 0.3), (0.5, 0.3, 0.6, 0.1)])
+    @pytest.mark.parametrize(
+        ("gamma", "low", "other", "drop"), [(0.9, 0.1, 0.9, 0.3), (0.5, 0.3, 0.6, 0.1)]
+    )
     @settings(max_examples=10, deadline=None, derandomize=True)
     @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
     def test_equals_the_replay(

@@ -48,7 +48,8 @@ SAMPLERS = [
 
 def slow_confidence(toy: Toy, key: int, length: int, k: int, block: int) -> tuple[list[int], int]:
     """Confidence top-k one row at a time, in plain Python: the loop's obvious twin."""
-    canvas, nfe = [MASK] * length, 0
+    canvas = [MASK] * length
+    nfe = 0
     for start in range(0, length, block):
         while MASK in canvas[start : start + block]:
             scored = []
@@ -57,7 +58,9 @@ def slow_confidence(toy: Toy, key: int, length: int, k: int, block: int) -> tupl
                     logits = toy.rule(tuple(canvas), i, key)
                     logits[MASK] = -math.inf
                     top = max(logits)
-                    scored.append((1 / sum(math.exp(x - top) for x in logits), -i, logits.index(top)))
+                    scored.append(
+                        (1 / sum(math.exp(x - top) for x in logits), -i, logits.index(top))
+                    )
             for _, i, token in sorted(scored, reverse=True)[:k]:
                 canvas[-i] = token
             nfe += 1
@@ -70,12 +73,17 @@ class TestLoop:
         """Tokens and NFE equal those of a row-by-row loop without any batching."""
         toy = Toy()
         for key, generation in enumerate(decode(toy, [[5]] * 4, f"confidence-k{k}+b{block}")):
-            assert (list(generation.token_ids), generation.nfe) == slow_confidence(toy, key, 8, k, block)
+            assert (list(generation.token_ids), generation.nfe) == slow_confidence(
+                toy, key, 8, k, block
+            )
 
     @pytest.mark.parametrize("sampler", SAMPLERS)
     def test_batch_does_not_matter(self, sampler: str) -> None:
         """Batches of 1, 3 and 7 give the same generations, trajectories included."""
-        runs = [decode(Toy(), [[5]] * 7, sampler, seed=3, record=True, batch_size=size) for size in (1, 3, 7)]
+        runs = [
+            decode(Toy(), [[5]] * 7, sampler, seed=3, record=True, batch_size=size)
+            for size in (1, 3, 7)
+        ]
         assert runs[0] == runs[1] == runs[2]
 
     @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -83,39 +91,56 @@ class TestLoop:
         """The same seed repeats itself; another changes what is drawn and nothing else."""
         first, again, other = (decode(Toy(), [[5]] * 6, sampler, seed=seed) for seed in (1, 1, 2))
         assert first == again
-        assert (first == other) == (not sampler.startswith(("random", "origin")) and "+t" not in sampler)
+        assert (first == other) == (
+            not sampler.startswith(("random", "origin")) and "+t" not in sampler
+        )
 
     @settings(max_examples=40, deadline=None)
     @given(
         sampler=st.sampled_from(SAMPLERS),
-        canvases=st.lists(st.lists(st.sampled_from([MASK, 5, 7]), min_size=8, max_size=8), min_size=1, max_size=4),
+        canvases=st.lists(
+            st.lists(st.sampled_from([MASK, 5, 7]), min_size=8, max_size=8), min_size=1, max_size=4
+        ),
     )
     def test_invariants(self, sampler: str, canvases: list[list[int]]) -> None:
-        """Given tokens stay, every mask is revealed once, blocks go left to right, NFE lies between blocks and
-        tokens.
+        """Given tokens stay, every mask is revealed once, blocks go left to right, NFE lies between
+        blocks and tokens.
         """
         block = next((int(part[1:]) for part in sampler.split("+") if part[0] == "b"), None)
-        canvases = [canvas for canvas in canvases if block is None or canvas.count(MASK) % block == 0] or [[MASK] * 8]
+        canvases = [
+            canvas for canvas in canvases if block is None or canvas.count(MASK) % block == 0
+        ] or [[MASK] * 8]
         for canvas, generation in zip(
-            canvases, decode(Toy(), [[3, -1, *canvas] for canvas in canvases], sampler, record=True), strict=True
+            canvases,
+            decode(Toy(), [[3, -1, *canvas] for canvas in canvases], sampler, record=True),
+            strict=True,
         ):
             targets = [i for i, token in enumerate(canvas) if token == MASK]
             assert MASK not in generation.token_ids
-            assert [generation.token_ids[i] for i in range(8) if i not in targets] == [t for t in canvas if t != MASK]
-            assert all((generation.steps[i] >= 0) == (i in targets) for i in range(8)) or "eos_stop" in sampler
+            assert [generation.token_ids[i] for i in range(8) if i not in targets] == [
+                t for t in canvas if t != MASK
+            ]
+            assert (
+                all((generation.steps[i] >= 0) == (i in targets) for i in range(8))
+                or "eos_stop" in sampler
+            )
             assert generation.trajectory is not None
             assert len(generation.trajectory) == generation.nfe + 1
             for before, after in pairwise(generation.trajectory) if "+r" not in sampler else ():
                 assert all(a == b for b, a in zip(before, after, strict=True) if b != MASK)
             if block and not sampler.endswith("+rcr"):  # which reaches back into earlier blocks
-                steps = [[generation.steps[i] for i in targets[b : b + block]] for b in range(0, len(targets), block)]
+                steps = [
+                    [generation.steps[i] for i in targets[b : b + block]]
+                    for b in range(0, len(targets), block)
+                ]
                 assert all(max(left) < min(right) for left, right in pairwise(steps))
             if not any(part in sampler for part in ("+s", "linear", "cosine", "remdm", "origin")):
                 assert generation.nfe <= len(targets)
 
     def test_the_default_seed(self) -> None:
         """Without a seed it is 0, in `decode` and in `denoise`."""
-        toy, name = Toy(), resolve("random-k1+t1.0")
+        toy = Toy()
+        name = resolve("random-k1+t1.0")
         runs = [decode(toy, [[5]] * 3, name, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
         requests = [toy.encode([5], 8, key) for key in range(3)]
         assert runs[0] == runs[1] == denoise(toy, requests, policy(name), name)
@@ -140,13 +165,17 @@ class TestLoop:
 
     def test_answer_ends_at_first_eos(self) -> None:
         """`answer_tokens` counts what stands before the first EOS."""
-        (generation,) = decode(Toy(lambda c, i, k: [0.0, 9.0 * (i >= 3)] + [5.0] * 10), [[5]], "confidence-k8")
+        (generation,) = decode(
+            Toy(lambda c, i, k: [0.0, 9.0 * (i >= 3)] + [5.0] * 10), [[5]], "confidence-k8"
+        )
         assert generation.token_ids[3:] == (EOS,) * 5
         assert generation.answer_tokens == 3
 
     def test_mask_is_never_predicted(self) -> None:
         """A model that prefers the mask token still ends."""
-        (generation,) = decode(Toy(lambda c, i, k: [9.0] + [float(j) for j in range(11)]), [[5]], "confidence-k4")
+        (generation,) = decode(
+            Toy(lambda c, i, k: [9.0] + [float(j) for j in range(11)]), [[5]], "confidence-k4"
+        )
         assert set(generation.token_ids) == {11}
 
     def test_nothing_to_decode(self) -> None:
@@ -155,10 +184,10 @@ class TestLoop:
         assert (generation.token_ids, generation.nfe) == ((5, 6, 7), 0)
 
     def test_ragged_canvases(self) -> None:
-        """Canvases of different lengths share a batch and are decoded as each would be alone, by a loop without
-        batches.
+        """Canvases of different lengths share a batch and are decoded as each would be alone, by a
+        loop without batches.
         """
-        rule = lambda canvas, position, key: scrambled()(canvas[: (2, 8, 5)[key]], position, key)  # noqa: E731
+        rule = lambda canvas, position, key: scrambled()(canvas[: (2, 8, 5)[key]], position, key)
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
         together = decode(Toy(rule), prompts, "confidence-k2")
         expected = [slow_confidence(Toy(rule), key, n, 2, n) for key, n in enumerate((2, 8, 5))]
@@ -166,33 +195,41 @@ class TestLoop:
 
     def test_ragged_batch_pads_on_the_right(self) -> None:
         """Padding is never wanted, and a short row's own tokens don't depend on it."""
-        rule = lambda c, i, k: [float((i * 5 + j * 3 + k) % 7) for j in range(12)]  # noqa: E731
+        rule = lambda c, i, k: [float((i * 5 + j * 3 + k) % 7) for j in range(12)]
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
         toy = Toy(rule)
-        assert decode(toy, prompts, "margin-k2") == decode(Toy(rule), prompts, "margin-k2", batch_size=1)
+        assert decode(toy, prompts, "margin-k2") == decode(
+            Toy(rule), prompts, "margin-k2", batch_size=1
+        )
         assert toy.queries[0].want.sum(-1).tolist() == [2, 8, 5]
 
 
 class TestOptions:
     def test_eos_stop_saves_forwards(self) -> None:
-        """With `+eos_stop` a row ends once everything before its first EOS is there; the rest is EOS."""
-        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [5.0 - i] * 10  # noqa: E731
+        """With `+eos_stop` a row ends once everything before its first EOS is there; the rest is
+        EOS.
+        """
+        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [5.0 - i] * 10
         stop, full = (
-            decode(Toy(rule), [[5]], sampler)[0] for sampler in ("left_to_right-k1+eos_stop", "left_to_right-k1")
+            decode(Toy(rule), [[5]], sampler)[0]
+            for sampler in ("left_to_right-k1+eos_stop", "left_to_right-k1")
         )
         assert stop.token_ids == full.token_ids
         assert (stop.nfe, full.nfe) == (3, 8)
 
     def test_no_early_eos_waits(self) -> None:
         """With `+no_early_eos` no EOS is revealed while a mask stands to its left."""
-        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [float(j == 5) for j in range(10)]  # noqa: E731
-        plain, held = (decode(Toy(rule), [[5]], f"confidence-k1{end}")[0].steps for end in ("", "+no_early_eos"))
+        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [float(j == 5) for j in range(10)]
+        plain, held = (
+            decode(Toy(rule), [[5]], f"confidence-k1{end}")[0].steps
+            for end in ("", "+no_early_eos")
+        )
         assert plain[7] < plain[0]
         assert max(held[:2]) < min(held[2:])
 
     def test_cache_windows(self) -> None:
-        """With a cache the first forward of a block refreshes and each knows the block's window; no forward is
-        wasted.
+        """With a cache the first forward of a block refreshes and each knows the block's window; no
+        forward is wasted.
         """
         toy = Toy()
         generations = decode(toy, [[5], [5]], "confidence-k2+b4+prefix")
@@ -210,7 +247,9 @@ class TestOptions:
 
 class TestDefaultBatch:
     def test_model_first_then_device(self) -> None:
-        """A model may say how many rows it decodes together best; else 8 on a CPU. An argument goes before both."""
+        """A model may say how many rows it decodes together best; else 8 on a CPU. An argument goes
+        before both.
+        """
 
         class Wide(Toy):
             batch_size = 5
@@ -221,12 +260,16 @@ class TestDefaultBatch:
             assert max(toy.forwards) == rows
 
     def test_the_samplers_own(self) -> None:
-        """`+x3` decodes three rows at a time, with the answers of any other number; a model with its own batches
-        refuses it.
+        """`+x3` decodes three rows at a time, with the answers of any other number; a model with
+        its own batches refuses it.
         """
         toy = Toy()
-        assert decode(toy, [[5]] * 7, "confidence-k2+x3") == decode(Toy(), [[5]] * 7, "confidence-k2")
+        assert decode(toy, [[5]] * 7, "confidence-k2+x3") == decode(
+            Toy(), [[5]] * 7, "confidence-k2"
+        )
         assert max(toy.forwards) == 3
-        own: Any = SimpleNamespace(name="own", info={}, check=lambda name: None, generate=lambda *words, **options: [])
+        own: Any = SimpleNamespace(
+            name="own", info={}, check=lambda name: None, generate=lambda *words, **options: []
+        )
         with pytest.raises(InputError, match="in batches of its own; leave out"):
             decode(own, [[5]], "eb-0.1+x3")

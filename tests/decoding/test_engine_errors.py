@@ -17,7 +17,7 @@ class TestErrors:
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_bad_logits_name_the_row(self, bad: float) -> None:
         """NaN and +inf end the decoding with the row, the step and the model."""
-        rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10  # noqa: E731
+        rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10
         with pytest.raises(DecodingError, match=r"toy .* row 1 \(key 1\) at step 1"):
             decode(Toy(rule), [[5], [5]], "confidence-k1")
 
@@ -83,7 +83,9 @@ class TestMemory:
                     raise torch.OutOfMemoryError("too many rows")
                 return super().prepare(requests, cache=cache, seed=seed)
 
-        assert decode(Small(), [[5]] * 7, "confidence-k2", batch_size=8) == decode(Toy(), [[5]] * 7, "confidence-k2")
+        assert decode(Small(), [[5]] * 7, "confidence-k2", batch_size=8) == decode(
+            Toy(), [[5]] * 7, "confidence-k2"
+        )
 
     def test_gives_up_at_one_row(self) -> None:
         """One row that doesn't fit is an error."""

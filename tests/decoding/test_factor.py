@@ -63,7 +63,9 @@ class TestFactor:
         assert revealed("factor-1.0-ref", [confidences]) == [official]
 
     def test_every_official_case(self) -> None:
-        """`-ref` reveals as many as the official code, for blocks of 1 to 32 masks, several to a batch."""
+        """`-ref` reveals as many as the official code, for blocks of 1 to 32 masks, several to a
+        batch.
+        """
         cases = defaultdict(list)
         for case in reference_cases("factor_cases"):
             cases[case["factor"]].append(case)

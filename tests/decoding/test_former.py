@@ -20,7 +20,10 @@ REMASKING = (
 
 def retold(generation: Generation, step: int) -> tuple[int, ...]:
     """The canvas before a step, from `steps`, `token_ids` and `former` alone."""
-    canvas = [token if at < step else MASK for token, at in zip(generation.token_ids, generation.steps, strict=True)]
+    canvas = [
+        token if at < step else MASK
+        for token, at in zip(generation.token_ids, generation.steps, strict=True)
+    ]
     for one in generation.former:
         if one.step < step <= one.until:
             canvas[one.position] = one.token
@@ -30,16 +33,22 @@ def retold(generation: Generation, step: int) -> tuple[int, ...]:
 class TestFormer:
     @pytest.mark.parametrize("sampler", [*REMASKING, "confidence-k3", "confidence-k2+b4+rcr"])
     def test_they_tell_the_trajectory(self, sampler: str) -> None:
-        """Every canvas of the recorded trajectory follows from what a generation without a recording holds."""
+        """Every canvas of the recorded trajectory follows from what a generation without a
+        recording holds.
+        """
         rows = [[5, i] for i in range(6)]
         recorded = decode(Toy(), rows, sampler, max_new_tokens=16, record=True)
         plain = decode(Toy(), rows, sampler, max_new_tokens=16)
         for told, generation in zip(recorded, plain, strict=True):
             assert told.trajectory is not None
-            assert [retold(generation, step) for step in range(len(told.trajectory))] == list(told.trajectory)
+            assert [retold(generation, step) for step in range(len(told.trajectory))] == list(
+                told.trajectory
+            )
 
     def test_remasking_leaves_some(self) -> None:
-        """Rows of ReMDM have as many former tokens as rounds, with their confidence; plain samplers have none."""
+        """Rows of ReMDM have as many former tokens as rounds, with their confidence; plain samplers
+        have none.
+        """
         (remasked,) = decode(Toy(), [[5]], "random-k2+remdm2", max_new_tokens=16)
         assert len(remasked.former) == 2
         assert all(0 < one.confidence <= 1 and one.step < one.until for one in remasked.former)

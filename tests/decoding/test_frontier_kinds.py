@@ -1,4 +1,6 @@
-"""Which samplers the optimal frontier binds: what policies declare (`chooses`), that it holds, counterexamples."""
+"""Which samplers the optimal frontier binds: what policies declare (`chooses`), that it holds,
+counterexamples.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class TestKinds:
         ],
     )
     def test_by_what_is_declared(self, sampler: str, expected: str) -> None:
-        """Those that take tokens back, write others or change logits have no bound; nor has a name unknown here."""
+        """Those that take tokens back, write others or change logits have no bound; nor has a name
+        unknown here.
+        """
         assert kind(sampler) == expected
 
     def test_a_policy_that_declares_nothing(self, own_policies: None) -> None:
@@ -78,16 +82,21 @@ class TestKinds:
 
         assert kind("silent") == "unknown"
 
-    @pytest.mark.parametrize("name", [name for name, cls in policies().items() if traits(cls).chooses == "positions"])
+    @pytest.mark.parametrize(
+        "name", [name for name, cls in policies().items() if traits(cls).chooses == "positions"]
+    )
     def test_positions_are_chosen_whatever_is_predicted(self, name: str) -> None:
         """Other predicted tokens and confidences change nothing."""
         sampler = f"{name}-k2" if "k" in policies()[name].__dataclass_fields__ else name
-        rule, step = policy(parse(sampler)), one_step(f"{sampler}+t1.0")
+        rule = policy(parse(sampler))
+        step = one_step(f"{sampler}+t1.0")
         first = rule.select(replace(step, _states={}))
         generator = torch.Generator().manual_seed(1)
         for _ in range(5):
             other = step.token[torch.randperm(3, generator=generator)]
-            confidence = torch.rand(step.confidence.shape, generator=generator, dtype=step.confidence.dtype)
+            confidence = torch.rand(
+                step.confidence.shape, generator=generator, dtype=step.confidence.dtype
+            )
             again = rule.select(replace(step, _states={}, token=other, confidence=confidence))
             assert isinstance(first, Tensor)
             assert isinstance(again, Tensor)
@@ -98,9 +107,15 @@ class TestDeclaration:
     @pytest.mark.parametrize(
         ("move", "told"),
         [
-            (lambda step: Move(step.masked, token=(step.token + 1) % 5 + 2), "writes tokens other than the predicted"),
+            (
+                lambda step: Move(step.masked, token=(step.token + 1) % 5 + 2),
+                "writes tokens other than the predicted",
+            ),
             (lambda step: Move(step.masked, remask=step.inside), "remasks tokens"),
-            (lambda step: Move(step.masked, revise=~step.masked, token=step.token), "revises tokens"),
+            (
+                lambda step: Move(step.masked, revise=~step.masked, token=step.token),
+                "revises tokens",
+            ),
         ],
     )
     def test_it_is_held_to(self, move: Callable[[Step], Move], told: str) -> None:
@@ -115,7 +130,9 @@ class TestDeclaration:
             def select(self, step: Step) -> Any:
                 return move(step)
 
-        with pytest.raises(DecodingError, match=f"chooses = 'tokens' and {told}; leave the declaration out"):
+        with pytest.raises(
+            DecodingError, match=f"chooses = 'tokens' and {told}; leave the declaration out"
+        ):
             denoise(Toy(), [Request((5,), (0,) * 4, 0)], Says(), parse("mine"))
 
     def test_it_excludes_others(self) -> None:
@@ -131,16 +148,29 @@ class TestDeclaration:
 
 class TestCounterexamples:
     def test_the_page(self, own_policies: None, capsys: pytest.CaptureFixture[str]) -> None:
-        """docs/theory.md: a sampler that draws tokens together is right in one step, far above the frontier; one that
-        keeps one position per token reaches the frontier of its kind, H₁₀ = 2.93 steps."""
-        [(code, printed)] = re.findall(r"```python\n([^`]*class Dealt[^`]*)```\n\n```text\n([^`]*)```", THEORY)
+        """docs/theory.md: a sampler that draws tokens together is right in one step, far above the
+        frontier; one that keeps one position per token reaches the frontier of its kind, H₁₀ = 2.93
+        steps.
+        """
+        [(code, printed)] = re.findall(
+            r"```python\n([^`]*class Dealt[^`]*)```\n\n```text\n([^`]*)```", THEORY
+        )
         exec(compile(code, "docs/theory.md", "exec", dont_inherit=True), {"__name__": "page"})
         assert capsys.readouterr().out == printed
         assert kind("dealt") == "own"
 
     def test_eb_can_lose_more_than_its_partitions(self) -> None:
         """KL above E[L_T], where the order depends on revealed tokens."""
-        answers = [[0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 2, 0], [1, 2, 1], [1, 2, 2], [2, 1, 0], [2, 2, 2]]
+        answers = [
+            [0, 1, 0],
+            [1, 0, 0],
+            [1, 1, 1],
+            [1, 2, 0],
+            [1, 2, 1],
+            [1, 2, 2],
+            [2, 1, 0],
+            [2, 2, 2],
+        ]
         found = outcomes(Listed((*"012", EOS), torch.tensor(answers).numpy()), "eb-0.7+t1.0")
         assert found.divergence == pytest.approx(0.25)
         assert found.bits == pytest.approx(0.2276, abs=1e-4)
@@ -150,15 +180,26 @@ class TestCeilings:
     @pytest.mark.parametrize("op", ["replace_random", "insert_random", "remove_random"])
     @pytest.mark.parametrize(
         "sampler",
-        ["entropy-k2+t1.0", "entropy-k3+t0.5", "margin-k2+b2+t1.0", "eb-0.4+t1.0", "entropy_threshold-0.5+t1.0"],
+        [
+            "entropy-k2+t1.0",
+            "entropy-k3+t0.5",
+            "margin-k2+b2+t1.0",
+            "eb-0.4+t1.0",
+            "entropy_threshold-0.5+t1.0",
+        ],
     )
     def test_orders_that_ignore_drawn_tokens_are_exact(self, op: str, sampler: str) -> None:
         """At a temperature, too: equal to the whole distribution of the loop's answers."""
-        answers, name = listed(op, 4), parse(sampler)
-        assert exact(answers, policy(name), name) == pytest.approx(outcomes(answers, sampler).accuracy)
+        answers = listed(op, 4)
+        name = parse(sampler)
+        assert exact(answers, policy(name), name) == pytest.approx(
+            outcomes(answers, sampler).accuracy
+        )
 
     def test_joint_draws_have_no_formula(self) -> None:
-        """Dealing a shuffle's tokens out is right in one step, which independent draws almost never are."""
+        """Dealing a shuffle's tokens out is right in one step, which independent draws almost never
+        are.
+        """
         sample = load_task("list_ops/shuffle", n=6, limit=1).samples
         assert ceiling(sample, "random-k6").mean < 0.02
         dealt = ceiling(sample, "random-k6+counts")
@@ -167,4 +208,8 @@ class TestCeilings:
             with pytest.raises(ValueError, match=f"leave \\+{extra} out"):
                 accuracy("shuffle", 6, f"confidence-k2+{extra}")
         with pytest.raises(NotExact, match="joint draws"):
-            exact(listed("replace_random", 4), policy(parse("random-k2+counts")), parse("random-k2+counts"))
+            exact(
+                listed("replace_random", 4),
+                policy(parse("random-k2+counts")),
+                parse("random-k2+counts"),
+            )

@@ -20,7 +20,13 @@ def measured(op: str, n: int, sampler: str) -> float:
     task = pbcore.load_task(f"list_ops/{op}", limit=1, n=n)
     samples = [replace(task.samples[0], index=i) for i in range(ROWS)]
     runs = decode(load_model("ideal"), samples, sampler, batch_size=ROWS)
-    return sum(task.score(run.text, sample)["accuracy"] for run, sample in zip(runs, samples, strict=True)) / ROWS
+    return (
+        sum(
+            task.score(run.text, sample)["accuracy"]
+            for run, sample in zip(runs, samples, strict=True)
+        )
+        / ROWS
+    )
 
 
 def agrees(share: float, expected: float) -> bool:
@@ -52,10 +58,11 @@ class TestAccuracy:
 
     @pytest.mark.parametrize("gamma", [0.5, 1.2, 1.5, 3.0])
     def test_entropy_bound_on_shuffles(self, gamma: float) -> None:
-        """With m items left every entropy is ln m, so `eb` reveals ⌊γ / ln m⌋ + 1: a schedule whose accuracy is
-        known.
+        """With m items left every entropy is ln m, so `eb` reveals ⌊γ / ln m⌋ + 1: a schedule whose
+        accuracy is known.
         """
-        counts, left = [], 4
+        counts = []
+        left = 4
         while left:
             counts.append(min(left, floor(gamma / log(left)) + 1 if left > 1 else 1))
             left -= counts[-1]

@@ -33,27 +33,36 @@ def plain(name: str) -> str:
 
 
 def takes_a_cache(name: str) -> bool:
-    """Whether a policy's forwards can run with a cache; tests of refusals show what the others say."""
+    """Whether a policy's forwards can run with a cache; tests of refusals show what the others
+    say.
+    """
     declared = traits(policy(resolve(plain(name))))
     return declared.review != "hidden" and not declared.needs & {"attention", "probe"}
 
 
 class Fixed:
-    """Logits drawn from a list by canvas, position and key: extreme values, ties and impossible tokens included."""
+    """Logits drawn from a list by canvas, position and key: extreme values, ties and impossible
+    tokens included.
+    """
 
     def __init__(self, values: list[float], tokens: int = 5) -> None:
-        self._values, self._tokens = values, tokens
+        self._values = values
+        self._tokens = tokens
 
     def __call__(self, canvas: tuple[int, ...], position: int, key: int) -> list[float]:
-        start = (sum(token * (i + 3) for i, token in enumerate(canvas)) * 7 + position * 5 + key * 11) % len(
-            self._values
-        )
+        start = (
+            sum(token * (i + 3) for i, token in enumerate(canvas)) * 7 + position * 5 + key * 11
+        ) % len(self._values)
         row = [self._values[(start + i) % len(self._values)] for i in range(self._tokens)]
-        return [0.0 if i == 1 and max(row[1:]) == -math.inf else value for i, value in enumerate(row)]
+        return [
+            0.0 if i == 1 and max(row[1:]) == -math.inf else value for i, value in enumerate(row)
+        ]
 
 
 def holds(sampler: str, rule: Any, canvases: list[list[int]], seed: int, block: int) -> None:
-    """Checks one sampler: it ends, keeps what was given, within its bounds; batches and repetition change nothing."""
+    """Checks one sampler: it ends, keeps what was given, within its bounds; batches and repetition
+    change nothing.
+    """
     name = resolve(f"{sampler}+b{block}" if block else sampler)
     toy = Toy(rule, vocab_size=5, frequencies=torch.tensor([0.1, 0.2, 0.3, 0.2, 0.2]))
     prompts = [[3, -1, *canvas] for canvas in canvases]
@@ -64,7 +73,9 @@ def holds(sampler: str, rule: Any, canvases: list[list[int]], seed: int, block: 
 
 
 def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
-    """The rules of one row: unmaskers reveal something at each step, others stay below their cap."""
+    """The rules of one row: unmaskers reveal something at each step, others stay below their
+    cap.
+    """
     targets = [i for i, token in enumerate(canvas) if token == MASK]
     assert MASK not in run.token_ids
     assert [run.token_ids[i] for i in range(len(canvas)) if i not in targets] == [
@@ -74,7 +85,8 @@ def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
     assert run.trajectory is not None
     rule = policy(name)
     size = block or max(1, len(targets))
-    cap, steps = traits(rule).cap, len(run.trajectory) - 1
+    cap = traits(rule).cap
+    steps = len(run.trajectory) - 1
     assert run.rows >= run.nfe >= steps - 1
     if "probe" not in traits(rule).needs:
         assert run.rows == run.nfe == steps
@@ -93,20 +105,30 @@ class TestEveryPolicy:
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
         canvases=st.lists(
-            st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=LENGTH, max_size=LENGTH), min_size=1, max_size=4
+            st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=LENGTH, max_size=LENGTH),
+            min_size=1,
+            max_size=4,
         ),
         seed=st.integers(0, 99),
         block=st.sampled_from([0, 2]),
         temperature=st.sampled_from(["", "", "+t0.8"]),
     )
     def test_invariants(
-        self, name: str, values: list[float], canvases: list[list[int]], seed: int, block: int, temperature: str
+        self,
+        name: str,
+        values: list[float],
+        canvases: list[list[int]],
+        seed: int,
+        block: int,
+        temperature: str,
     ) -> None:
-        """Ends for any logits, is the same in any batch and again, touches no given token, reveals or ends as its class
-        must.
+        """Ends for any logits, is the same in any batch and again, touches no given token, reveals
+        or ends as its class must.
         """
         if block:
-            canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * LENGTH]
+            canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [
+                [MASK] * LENGTH
+            ]
         holds(plain(name) + temperature, Fixed(values), canvases, seed, block)
 
     @pytest.mark.parametrize("remask", ["rcr", "rcr-max", "remdm2", "remdm2-early"])
@@ -114,14 +136,24 @@ class TestEveryPolicy:
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
         canvases=st.lists(
-            st.sampled_from([[MASK] * 6, [2, *[MASK] * 4, 4], [MASK, 2, 2, 4, MASK, 4]]), min_size=1, max_size=4
+            st.sampled_from([[MASK] * 6, [2, *[MASK] * 4, 4], [MASK, 2, 2, 4, MASK, 4]]),
+            min_size=1,
+            max_size=4,
         ),
-        sampler=st.sampled_from(["confidence-k1", "confidence-k3", "confidence+s0_3_0_1", "confidence-k2+t0.8"]),
+        sampler=st.sampled_from(
+            ["confidence-k1", "confidence-k3", "confidence+s0_3_0_1", "confidence-k2+t0.8"]
+        ),
         block=st.sampled_from([0, 2]),
         ending=st.sampled_from(["", "+no_early_eos", "+eos_last"]),
     )
     def test_remasking(
-        self, remask: str, values: list[float], canvases: list[list[int]], sampler: str, block: int, ending: str
+        self,
+        remask: str,
+        values: list[float],
+        canvases: list[list[int]],
+        sampler: str,
+        block: int,
+        ending: str,
     ) -> None:
         """The same around a policy of k tokens, also where an EOS is held back."""
         holds(f"{sampler}+{remask}{ending}", Fixed(values), canvases, 0, block)
@@ -130,12 +162,14 @@ class TestEveryPolicy:
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_logits_that_are_no_numbers(self, name: str, bad: float) -> None:
         """NaN and +inf are an error that names model, row and step."""
-        rule = lambda canvas, i, key: [0.0, bad if key == 1 else 0.0, 1.0, 1.0, 1.0]  # noqa: E731
+        rule = lambda canvas, i, key: [0.0, bad if key == 1 else 0.0, 1.0, 1.0, 1.0]
         with pytest.raises(DecodingError, match=r"toy gave logits .* row 1 \(key 1\) at step 0"):
             decode(Toy(rule, vocab_size=5), [[5], [5]], plain(name))
 
     @pytest.mark.parametrize("name", [name for name in REGISTERED if is_static(REGISTERED[name])])
-    @pytest.mark.parametrize(("schedule", "counts"), [("s2_0_3_3", [2, 0, 3, 3]), ("linear3", [3, 3, 2])])
+    @pytest.mark.parametrize(
+        ("schedule", "counts"), [("s2_0_3_3", [2, 0, 3, 3]), ("linear3", [3, 3, 2])]
+    )
     def test_schedules_are_followed(self, name: str, schedule: str, counts: list[int]) -> None:
         """A static policy reveals what the schedule says, zeros included."""
         (run,) = decode(Toy(), [[5]], f"{name}+{schedule}")
@@ -145,7 +179,9 @@ class TestEveryPolicy:
     def test_batches_with_a_cache(self, name: str) -> None:
         """A policy's state survives rows that finish a block before the others."""
         sampler = f"{plain(name)}+b4+prefix"
-        assert decode(Toy(), [[5]] * 5, sampler, seed=1) == decode(Toy(), [[5]] * 5, sampler, seed=1, batch_size=1)
+        assert decode(Toy(), [[5]] * 5, sampler, seed=1) == decode(
+            Toy(), [[5]] * 5, sampler, seed=1, batch_size=1
+        )
 
     @pytest.mark.parametrize("name", REGISTERED)
     def test_the_docstring_says_what_it_does(self, name: str) -> None:
@@ -182,7 +218,9 @@ class TestAUsersPolicy:
         )
 
     def test_without_a_cap_it_ends_all_the_same(self, own_policies: None) -> None:
-        """A policy that masks whatever it reveals ends at the default cap, which a warning names."""
+        """A policy that masks whatever it reveals ends at the default cap, which a warning
+        names.
+        """
 
         @register_policy("undecided_for_a_test")
         @dataclass(frozen=True)
@@ -192,7 +230,9 @@ class TestAUsersPolicy:
             def select(self, step: Step) -> Move:
                 return Move(step.masked, step.inside)
 
-        with pytest.warns(UserWarning, match=r"Undecided remasks .* ends a block after 4 steps per slot"):
+        with pytest.warns(
+            UserWarning, match=r"Undecided remasks .* ends a block after 4 steps per slot"
+        ):
             (run,) = decode(Toy(), [[5]], "undecided_for_a_test+b4")
         assert run.nfe == 32
         assert MASK not in run.token_ids

@@ -23,10 +23,17 @@ class TestFreeDave:
         sharpness=st.sampled_from([0.1, 1.0, 3.0]),
         modifiers=st.sampled_from(["", "+b4", "+eos_stop"]),
     )
-    def test_is_one_token_at_a_time(self, seed: int, drafts: int, sharpness: float, modifiers: str) -> None:
-        """The tokens of `confidence-k1` for every number of drafts, never in more calls; one draft takes as many."""
+    def test_is_one_token_at_a_time(
+        self, seed: int, drafts: int, sharpness: float, modifiers: str
+    ) -> None:
+        """The tokens of `confidence-k1` for every number of drafts, never in more calls; one draft
+        takes as many.
+        """
         rule = scrambled(6, sharpness)
-        toy = Toy(lambda canvas, i, key: rule(canvas if seed % 2 else canvas[:1], i, key + seed), vocab_size=6)
+        toy = Toy(
+            lambda canvas, i, key: rule(canvas if seed % 2 else canvas[:1], i, key + seed),
+            vocab_size=6,
+        )
         (plain,) = decode(toy, [[5]], f"confidence-k1{modifiers}")
         (ours,) = decode(toy, [[5]], f"freedave-{drafts}{modifiers}")
         assert ours.token_ids == plain.token_ids
@@ -35,8 +42,8 @@ class TestFreeDave:
             assert (ours.nfe, ours.rows) == (plain.nfe, plain.nfe)
 
     def test_is_faster_where_nothing_changes(self) -> None:
-        """With distributions that don't depend on the canvas all drafts hold: 8 tokens in a first call, one of 4 drafts
-        and one of 3, since the fourth is full.
+        """With distributions that don't depend on the canvas all drafts hold: 8 tokens in a first
+        call, one of 4 drafts and one of 3, since the fourth is full.
         """
         toy = Toy(lambda canvas, position, key: [0.0, *[position + i for i in range(11)]])
         (run,) = decode(toy, [[5]], "freedave-4")
@@ -45,7 +52,8 @@ class TestFreeDave:
 
 def slow_punt(rule: object, length: int, epsilon: float) -> tuple[tuple[int, ...], int]:
     """PUNT by sets, for one row: answer and forwards."""
-    canvas, calls = [MASK] * length, 0
+    canvas = [MASK] * length
+    calls = 0
     while MASK in canvas:
         slots = [i for i in range(length) if canvas[i] == MASK]
         base = dict(zip(slots, probabilities(rule, tuple(canvas), slots), strict=True))  # type: ignore[arg-type]
@@ -61,7 +69,8 @@ def slow_punt(rule: object, length: int, epsilon: float) -> tuple[tuple[int, ...
             shown = tuple(best[i] if i in zeros else token for i, token in enumerate(canvas))
             calls += 1
             for i, now in zip(ones, probabilities(rule, shown, ones), strict=True):  # type: ignore[arg-type]
-                p, q = torch.tensor(base[i]).double(), torch.tensor(now).double()
+                p = torch.tensor(base[i]).double()
+                q = torch.tensor(now).double()
                 if float((p * (p / q).log()).sum()) > epsilon:
                     left.discard(i)
         for i in left:
@@ -71,10 +80,15 @@ def slow_punt(rule: object, length: int, epsilon: float) -> tuple[tuple[int, ...
 
 class TestPunt:
     @settings(max_examples=15, deadline=None, derandomize=True)
-    @given(seed=st.integers(0, 10_000), epsilon=st.sampled_from([0.0, 0.05, 0.5]), length=st.integers(1, 7))
+    @given(
+        seed=st.integers(0, 10_000),
+        epsilon=st.sampled_from([0.0, 0.05, 0.5]),
+        length=st.integers(1, 7),
+    )
     def test_equals_its_twin(self, seed: int, epsilon: float, length: int) -> None:
         """Tokens and forwards of a slow loop, on logits that change a little with the canvas."""
-        steady, drift = scrambled(5, 2.0), scrambled(5, 0.3)
+        steady = scrambled(5, 2.0)
+        drift = scrambled(5, 0.3)
 
         def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
             pairs = zip(steady((), position, seed), drift(canvas, position, seed), strict=True)
@@ -86,15 +100,21 @@ class TestPunt:
 
     def test_independent_tokens_come_at_once(self) -> None:
         """Nothing moves, so one forward and three for the bits of eight ranks reveal all."""
-        (run,) = decode(Toy(lambda canvas, position, key: [0.0, *map(float, range(11))]), [[5]], "punt")
+        (run,) = decode(
+            Toy(lambda canvas, position, key: [0.0, *map(float, range(11))]), [[5]], "punt"
+        )
         assert (run.nfe, run.steps) == (4, (0,) * 8)
 
 
 class TestRecheck:
-    @pytest.mark.parametrize("sampler", ["recheck-4", "recheck-2-gap1", "recheck_shadow-4", "recheck_shadow-2-gap1"])
+    @pytest.mark.parametrize(
+        "sampler", ["recheck-4", "recheck-2-gap1", "recheck_shadow-4", "recheck_shadow-2-gap1"]
+    )
     @pytest.mark.parametrize("task", ["waiting_line/shuffle", "waiting_line/replace_random"])
     def test_lists_are_right(self, sampler: str, task: str) -> None:
-        """What is kept is likelier given the rest than β of before, so with exact marginals possible."""
+        """What is kept is likelier given the rest than β of before, so with exact marginals
+        possible.
+        """
         samples = pbcore.load_task(task, limit=3)
         for seed in range(2):
             answers = decode(IDEAL, samples.samples, sampler, seed=seed)
@@ -111,7 +131,9 @@ class TestRecheck:
         return [0.0, *[3.0 * (i == wants) - 9.0 * (i == 2 and other == 2) for i in range(1, 12)]]
 
     def test_a_rival_waits(self) -> None:
-        """Of two that exclude each other one stays: the surer with the one forward that tells; another step follows."""
+        """Of two that exclude each other one stays: the surer with the one forward that tells;
+        another step follows.
+        """
         toy = Toy(self.rivals)
         assert decode(toy, [[5]], "threshold-0", max_new_tokens=4)[0].token_ids == (2, 4, 5, 2)
         for sampler in ("recheck-4-sure2-gap1", "recheck_shadow-4-sure2-gap1"):

@@ -11,7 +11,9 @@ from pbcore.decoding.prediction import pieces_of, predict, probability
 
 class TestPieces:
     def test_they_are_as_large_as_the_budget_allows(self) -> None:
-        """At least a row each; in all the rows once, in order; one empty piece where there are none."""
+        """At least a row each; in all the rows once, in order; one empty piece where there are
+        none.
+        """
         logits = torch.arange(21.0).reshape(7, 3)
         assert [len(piece) for piece in pieces_of(logits, 9)] == [3, 3, 1]
         assert [len(piece) for piece in pieces_of(logits, 1)] == [1] * 7
@@ -20,11 +22,16 @@ class TestPieces:
 
     def test_low_precision_becomes_float32(self) -> None:
         """float64 stays."""
-        kinds = [pieces_of(torch.zeros(1, 2, dtype=kind))[0].dtype for kind in (torch.bfloat16, torch.float64)]
+        kinds = [
+            pieces_of(torch.zeros(1, 2, dtype=kind))[0].dtype
+            for kind in (torch.bfloat16, torch.float64)
+        ]
         assert kinds == [torch.float32, torch.float64]
 
     @pytest.mark.parametrize("temperature", [0.0, 1.5])
-    def test_pieces_change_no_prediction(self, monkeypatch: pytest.MonkeyPatch, temperature: float) -> None:
+    def test_pieces_change_no_prediction(
+        self, monkeypatch: pytest.MonkeyPatch, temperature: float
+    ) -> None:
         """Each row takes its own draw, whatever piece it is in."""
         generator = torch.Generator().manual_seed(5)
         logits = torch.randn(11, 5, generator=generator)

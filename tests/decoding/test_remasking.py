@@ -18,7 +18,8 @@ from tests.decoding import twins
 from tests.decoding.test_policies import probabilities
 from tests.decoding.toys import MASK, Toy, scrambled
 
-SLOTS, TOKENS = 8, 5
+SLOTS = 8
+TOKENS = 5
 SEEDS = st.integers(0, 10_000)
 
 
@@ -29,8 +30,11 @@ def seeded(seed: int, sharpness: float = 3.0) -> Any:
 
 
 def loop(rule: Any, move: Any) -> tuple[tuple[int, ...], int]:
-    """Decodes one block: `move(state, probs, step)` changes the canvas in place and says whether to go on."""
-    canvas, nfe = [MASK] * SLOTS, 0
+    """Decodes one block: `move(state, probs, step)` changes the canvas in place and says whether to
+    go on.
+    """
+    canvas = [MASK] * SLOTS
+    nfe = 0
     while True:
         goes_on = move(canvas, probabilities(rule, tuple(canvas), range(SLOTS)), nfe)
         nfe += 1
@@ -47,11 +51,16 @@ class TestRcrMax:
     @settings(max_examples=8, deadline=None, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 4))
     def test_equals_its_twin(self, seed: int, k: int) -> None:
-        """Fills everything, keeps as many as the schedule says, by the highest confidence each position has had."""
+        """Fills everything, keeps as many as the schedule says, by the highest confidence each
+        position has had.
+        """
         best = [0.0] * SLOTS
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
-            filled = [canvas[i] if canvas[i] != MASK else probs[i].index(max(probs[i])) for i in range(SLOTS)]
+            filled = [
+                canvas[i] if canvas[i] != MASK else probs[i].index(max(probs[i]))
+                for i in range(SLOTS)
+            ]
             for i in range(SLOTS):
                 if canvas[i] == MASK:
                     best[i] = max(best[i], *probs[i])
@@ -77,8 +86,11 @@ class TestRemdmEarly:
     @settings(max_examples=8, deadline=None, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 3), rounds=st.integers(1, 3))
     def test_equals_its_twin(self, seed: int, k: int, rounds: int) -> None:
-        """From 7/8 of the block on, the token revealed with the lowest confidence is masked again, `rounds` times."""
-        sure, done = [0.0] * SLOTS, [0]
+        """From 7/8 of the block on, the token revealed with the lowest confidence is masked again,
+        `rounds` times.
+        """
+        sure = [0.0] * SLOTS
+        done = [0]
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
             masks = [i for i in range(SLOTS) if canvas[i] == MASK]
@@ -104,7 +116,8 @@ class TestWino:
     @given(seed=SEEDS, gamma=st.sampled_from([0.3, 0.6]), back=st.sampled_from([0.4, 0.9]))
     def test_equals_its_twin(self, seed: int, gamma: float, back: float) -> None:
         """Reveals widely and remasks narrowly, always fewer than the step before revealed."""
-        rule, before = seeded(seed), [30]
+        rule = seeded(seed)
+        before = [30]
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
             support = [1.0] * SLOTS
@@ -141,13 +154,16 @@ class TestWino:
             decode(Toy(), [[5]], "wino+prefix")
 
     def test_ideal_keeps_what_is_certain(self) -> None:
-        """On `ideal` a copied list of 32 tokens is revealed 20, 8 and 4 at a time, and nothing is masked again."""
+        """On `ideal` a copied list of 32 tokens is revealed 20, 8 and 4 at a time, and nothing is
+        masked again.
+        """
         import pbcore
 
         task = pbcore.load_task("waiting_line/copy", limit=2)
         runs = decode(load_model("ideal"), task.samples, "wino-0.6")
         assert all(
-            task.score(run.text, sample)["accuracy"] == 1 for run, sample in zip(runs, task.samples, strict=True)
+            task.score(run.text, sample)["accuracy"] == 1
+            for run, sample in zip(runs, task.samples, strict=True)
         )
         assert {tuple(map(run.steps.count, range(run.nfe))) for run in runs} == {(20, 8, 4)}
 
@@ -155,12 +171,21 @@ class TestWino:
 class TestJoint:
     @settings(max_examples=10, deadline=None, derandomize=True)
     @given(
-        seed=SEEDS, gamma=st.sampled_from([0.3, 0.7]), edit=st.sampled_from([0.0, 0.6]), post=st.sampled_from([0, 1, 5])
+        seed=SEEDS,
+        gamma=st.sampled_from([0.3, 0.7]),
+        edit=st.sampled_from([0.0, 0.6]),
+        post=st.sampled_from([0, 1, 5]),
     )
     def test_equals_its_twin(self, seed: int, gamma: float, edit: float, post: int) -> None:
-        """Fills masks and edits tokens in one step; a full block is edited on until nothing changes."""
-        drawn, after = seeded(seed, 2.0), [0]
-        rule = lambda *state: [-40.0, *drawn(*state)[1:]]  # noqa: E731 (never predicts the mask itself)
+        """Fills masks and edits tokens in one step; a full block is edited on until nothing
+        changes.
+        """
+        drawn = seeded(seed, 2.0)
+        after = [0]
+        rule = lambda *state: [
+            -40.0,
+            *drawn(*state)[1:],
+        ]
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
             masks = [i for i in range(SLOTS) if canvas[i] == MASK]
@@ -177,21 +202,37 @@ class TestJoint:
         assert outcome(rule, f"joint-{gamma}-edit{edit}-post{post}") == loop(rule, move)
 
     def test_masks_where_the_mask_is_predicted(self) -> None:
-        """A revealed token whose place the model would rather mask is masked again, and the block ends all the same."""
-        rule = lambda canvas, position, key: [9.0 * (canvas[position] == 3), 0.0, 0.0, 5.0, 0.0]  # noqa: E731
-        (run,) = decode(Toy(rule, vocab_size=TOKENS), [[5]], "joint-0.5-edit0.5-post3", max_new_tokens=2, record=True)
+        """A revealed token whose place the model would rather mask is masked again, and the block
+        ends all the same.
+        """
+        rule = lambda canvas, position, key: [
+            9.0 * (canvas[position] == 3),
+            0.0,
+            0.0,
+            5.0,
+            0.0,
+        ]
+        (run,) = decode(
+            Toy(rule, vocab_size=TOKENS),
+            [[5]],
+            "joint-0.5-edit0.5-post3",
+            max_new_tokens=2,
+            record=True,
+        )
         assert run.token_ids == (3, 3)
         assert run.nfe == 2 + 3
         assert run.trajectory == ((MASK, MASK), (3, 3), (MASK, MASK), (3, 3), (MASK, MASK), (3, 3))
 
     def test_given_tokens_are_not_edited(self) -> None:
         """Infilling: what was given stays, whatever the model would rather have."""
-        rule = lambda canvas, position, key: [0.0, 0.0, 9.0, 0.0, 0.0]  # noqa: E731
+        rule = lambda canvas, position, key: [0.0, 0.0, 9.0, 0.0, 0.0]
         (generation,) = decode(Toy(rule, vocab_size=TOKENS), [[3, -1, 3, MASK, 4, MASK]], "joint")
         assert generation.token_ids == (3, 2, 4, 2)
 
     def test_leaves_no_room_for_held_back_eos(self) -> None:
-        """+no_early_eos looks at the prediction, so policies that choose other tokens are refused."""
+        """+no_early_eos looks at the prediction, so policies that choose other tokens are
+        refused.
+        """
         for name in ("joint", "credit"):
             with pytest.raises(SamplerNameError, match=r"so \+no_early_eos can't hold"):
                 resolve(f"{name}+no_early_eos")
@@ -213,7 +254,7 @@ class TestFrequencies:
 
     def test_frequent_words_wait(self) -> None:
         """Of two equally sure slots the rarer word goes first."""
-        rule = lambda canvas, i, key: [0.0, 9.0 * (i % 2 == 0), 9.0 * (i % 2)]  # noqa: E731
+        rule = lambda canvas, i, key: [0.0, 9.0 * (i % 2 == 0), 9.0 * (i % 2)]
         toy = Toy(rule, vocab_size=3, frequencies=torch.tensor([0.0, 0.9, 0.1]))
         (generation,) = decode(toy, [[5]], "pc-k1-lam0.0", max_new_tokens=4)
         assert generation.steps == (2, 0, 3, 1)

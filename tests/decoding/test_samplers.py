@@ -212,7 +212,10 @@ class TestRegister:
 
     def test_every_policy_has_its_paper(self) -> None:
         """Each built-in policy's docstring cites the paper that its rule comes from."""
-        cited = {name: re.findall(r"arXiv\s+(\d{4}\.\d{5})", cls.__doc__ or "") for name, cls in policies().items()}
+        cited = {
+            name: re.findall(r"arXiv\s+(\d{4}\.\d{5})", cls.__doc__ or "")
+            for name, cls in policies().items()
+        }
         assert cited == {name: [paper] if paper else [] for name, paper in PAPERS.items()}
 
     def test_a_policy_of_one_test_is_gone_after_it(self) -> None:
@@ -261,8 +264,8 @@ class TestOneName:
         ],
     )
     def test_defaults_are_written_in_one_way(self, text: str, name: str) -> None:
-        """A policy alone and with its defaults are one sampler, every digit of a temperature stays, and the name is a
-        fixed point.
+        """A policy alone and with its defaults are one sampler, every digit of a temperature stays,
+        and the name is a fixed point.
         """
         assert str(resolve(text)) == name
         assert str(resolve(name)) == name

@@ -39,7 +39,11 @@ def both(
     """The samplers' decodings without a store and with one for all of them."""
     store = ForwardStore(toy)
     plain = [decode(toy, prompts, sampler, record=True, **more) for sampler in samplers]
-    return plain, [decode(toy, prompts, sampler, record=True, store=store, **more) for sampler in samplers], store
+    return (
+        plain,
+        [decode(toy, prompts, sampler, record=True, store=store, **more) for sampler in samplers],
+        store,
+    )
 
 
 def asked(runs: list[list[Generation]]) -> int:
@@ -51,7 +55,9 @@ class TestSameAnswers:
     @given(
         chosen=st.lists(
             st.tuples(
-                st.sampled_from([*map(named, SHARING), *(f"confidence-k1{end}" for end in REMASKING)]),
+                st.sampled_from(
+                    [*map(named, SHARING), *(f"confidence-k1{end}" for end in REMASKING)]
+                ),
                 st.sampled_from(["", "+b2", "+b4"]),
                 st.sampled_from(["", "", "+no_early_eos", "+eos_stop"]),
             ),
@@ -61,7 +67,9 @@ class TestSameAnswers:
         values=st.lists(st.floats(-9, 9), min_size=7, max_size=13),
         canvases=st.lists(
             st.one_of(
-                st.just([MASK] * LENGTH), st.just([MASK] * 4), st.permutations([MASK, MASK, MASK, MASK, 2, 4, 3])
+                st.just([MASK] * LENGTH),
+                st.just([MASK] * 4),
+                st.permutations([MASK, MASK, MASK, MASK, 2, 4, 3]),
             ),
             min_size=1,
             max_size=6,
@@ -77,11 +85,11 @@ class TestSameAnswers:
         seed: int,
         size: int,
     ) -> None:
-        """Whatever samplers come one after the other, over ragged rows and any block length: tokens, NFE, steps,
-        confidences and trajectories are those without a store.
+        """Whatever samplers come one after the other, over ragged rows and any block length:
+        tokens, NFE, steps, confidences and trajectories are those without a store.
         """
         fixed = Fixed(values)
-        rule = lambda canvas, i, key: fixed(canvas[: len(canvases[key])], i, key)  # noqa: E731  without the padding
+        rule = lambda canvas, i, key: fixed(canvas[: len(canvases[key])], i, key)
         toy = Shareable(rule, vocab_size=5, frequencies=torch.tensor([0.1, 0.2, 0.3, 0.2, 0.2]))
         prompts = [[3, -1, *canvas] for canvas in canvases]
         samplers = ["".join(parts) for parts in chosen]
@@ -91,10 +99,14 @@ class TestSameAnswers:
 
     @pytest.mark.parametrize("name", SHARING)
     def test_one_policy_twice(self, name: str) -> None:
-        """A second decoding needs no forward at all, and a store that another sampler filled gives the same."""
+        """A second decoding needs no forward at all, and a store that another sampler filled gives
+        the same.
+        """
         toy = Shareable()
         for block in ("", "+b4"):
-            plain, shared, store = both(toy, [[5]] * 5, ["confidence-k1", named(name) + block, named(name) + block])
+            plain, shared, store = both(
+                toy, [[5]] * 5, ["confidence-k1", named(name) + block, named(name) + block]
+            )
             assert shared == plain
             before = len(toy.forwards)
             assert decode(toy, [[5]] * 5, named(name) + block, record=True, store=store) == plain[1]
@@ -103,27 +115,40 @@ class TestSameAnswers:
     def test_infilling(self) -> None:
         """Rows with the same prompt and other given tokens don't answer for one another."""
         toy = Shareable(
-            lambda canvas, i, key: [float((token * 3 + j * i + sum(canvas)) % 11) for j, token in enumerate(range(12))]
+            lambda canvas, i, key: [
+                float((token * 3 + j * i + sum(canvas)) % 11) for j, token in enumerate(range(12))
+            ]
         )
-        prompts = [[3, -1, MASK, 5, MASK, MASK], [3, -1, MASK, 6, MASK, MASK], [3, -1, 5, MASK, MASK, MASK]]
+        prompts = [
+            [3, -1, MASK, 5, MASK, MASK],
+            [3, -1, MASK, 6, MASK, MASK],
+            [3, -1, 5, MASK, MASK, MASK],
+        ]
         plain, shared, _ = both(toy, prompts, ["confidence-k1", "margin-k2", "left_to_right-k1"])
         assert shared == plain
 
     def test_reference_decodings(self) -> None:
         """The official decodings of a checkpoint, remasking included, come out of one store."""
         model: Any = load_model(str(bundled("llada-tiny")))
-        store, nfe = ForwardStore(model), 0
+        store = ForwardStore(model)
+        nfe = 0
         groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
         for case in reference_cases("decode_llada"):
             if case["cache"] == "none" and case["gen_length"] == 32:
-                policy = f"confidence-k{case['k']}" if "k" in case else f"threshold-{case['threshold']}"
+                policy = (
+                    f"confidence-k{case['k']}" if "k" in case else f"threshold-{case['threshold']}"
+                )
                 groups[f"{policy}+b{case['block_length']}", 32].append(case)
         for case in reference_cases("decode_remask"):
             if case["k"] > 1:
                 remask = "rcr" if case["method"] == "rcr" else f"remdm{case['rounds']}"
-                groups[f"confidence-k{case['k']}+b{case['block_length']}+{remask}", case["gen_length"]].append(case)
+                groups[
+                    f"confidence-k{case['k']}+b{case['block_length']}+{remask}", case["gen_length"]
+                ].append(case)
         for (name, length), cases in groups.items():
-            out = decode(model, [case["prompt"] for case in cases], name, max_new_tokens=length, store=store)
+            out = decode(
+                model, [case["prompt"] for case in cases], name, max_new_tokens=length, store=store
+            )
             assert [list(one.token_ids) for one in out] == [case["output"] for case in cases], name
             assert [one.nfe for one in out] == [case["nfe"] for case in cases], name
             nfe += sum(case["nfe"] for case in cases)
@@ -131,12 +156,19 @@ class TestSameAnswers:
         assert (store.shared + store.computed, store.shared > 0) == (nfe, True)
 
     def test_a_real_model(self) -> None:
-        """Ragged prompts through a transformer: the same tokens, NFE and steps; confidences to the last bits of
-        float32, since other rows share a forward.
+        """Ragged prompts through a transformer: the same tokens, NFE and steps; confidences to the
+        last bits of float32, since other rows share a forward.
         """
         model: Any = load_model(str(bundled("llada-tiny")))
         prompts = [[5 + i] * (3 + 4 * i) for i in range(5)]
-        samplers = ["random-k2", "confidence-k2", "margin-k1+b4", "entropy-k2+b8", "threshold-0.5+b4", "eb-0.3"]
+        samplers = [
+            "random-k2",
+            "confidence-k2",
+            "margin-k1+b4",
+            "entropy-k2+b8",
+            "threshold-0.5+b4",
+            "eb-0.3",
+        ]
         plain, shared, store = both(model, prompts, samplers, max_new_tokens=16, batch_size=2)
         for one, other in zip(chain(*plain), chain(*shared), strict=True):
             assert (one.token_ids, one.nfe, one.steps) == (other.token_ids, other.nfe, other.steps)
@@ -146,7 +178,9 @@ class TestSameAnswers:
 
 class TestForwards:
     def test_the_first_canvas_is_asked_once(self) -> None:
-        """Samplers of any block length begin with the same canvas, whose masked positions are all asked for."""
+        """Samplers of any block length begin with the same canvas, whose masked positions are all
+        asked for.
+        """
         toy = Shareable()
         _, _, store = both(toy, [[5]], [])
         for sampler in ("confidence-k8", "random-k8", "margin-k8+b8"):
@@ -156,7 +190,9 @@ class TestForwards:
         assert (store.computed, store.shared) == (2, 3)
 
     def test_rows_that_miss_fill_the_batch(self) -> None:
-        """Rows that are answered from the store leave their place in a forward to others, up to the batch size."""
+        """Rows that are answered from the store leave their place in a forward to others, up to the
+        batch size.
+        """
         toy = Shareable(lambda canvas, i, key: [0.0, *[1.0] * 11])
         store = ForwardStore(toy)
         decode(toy, [[5]] * 4, "confidence-k4", store=store)
@@ -196,10 +232,18 @@ class TestForwards:
 class TestOutside:
     @pytest.mark.parametrize(
         "sampler",
-        [*map(named, OTHERS), "confidence-k2+t1.0", "random-k2+b4+prefix", "margin-k1+b4+dual", "credit+b4"],
+        [
+            *map(named, OTHERS),
+            "confidence-k2+t1.0",
+            "random-k2+b4+prefix",
+            "margin-k1+b4+dual",
+            "credit+b4",
+        ],
     )
     def test_what_needs_more_runs_outside(self, sampler: str) -> None:
-        """Whole distributions, reviews, draws of tokens and caches: each forward is the sampler's own."""
+        """Whole distributions, reviews, draws of tokens and caches: each forward is the sampler's
+        own.
+        """
         toy = Shareable()
         plain, shared, store = both(toy, [[5]] * 3, [sampler, sampler])
         assert shared == plain
@@ -207,14 +251,16 @@ class TestOutside:
         assert not shareable(toy, policy(resolve(sampler)), resolve(sampler))
 
     def test_which_policies_take_part(self) -> None:
-        """All but those that compare distributions, raise logits, review tokens or are made for block models."""
+        """All but those that compare distributions, raise logits, review tokens or are made for
+        block models.
+        """
         assert len(SHARING) == 17
         assert {"credit", "joint", "klass", "wino"} < set(OTHERS)
 
     @pytest.mark.parametrize("sampler", ["confidence-k2", "random-k2"])
     def test_models_that_draw(self, sampler: str) -> None:
-        """`ideal` draws its noise anew at each forward, and a model of one's own may: neither is shared unless it says
-        that its logits follow from the canvas.
+        """`ideal` draws its noise anew at each forward, and a model of one's own may: neither is
+        shared unless it says that its logits follow from the canvas.
         """
         name = resolve(sampler)
         assert not shareable(load_model("ideal"), policy(name), name)
@@ -234,10 +280,14 @@ class TestOutside:
 
         toy = Shareable()
         for store in (None, ForwardStore(toy)):
-            with pytest.raises(ValueError, match=r"declares reads = 'numbers' and so has no step\.logits"):
+            with pytest.raises(
+                ValueError, match=r"declares reads = 'numbers' and so has no step\.logits"
+            ):
                 decode(toy, [[5]], "sly_for_a_test", store=store)
 
     def test_another_model(self) -> None:
         """A store refuses a model that is not its own."""
-        with pytest.raises(ValueError, match="holds forwards of toy; make one ForwardStore for each model"):
+        with pytest.raises(
+            ValueError, match="holds forwards of toy; make one ForwardStore for each model"
+        ):
             decode(Shareable(), [[5]], "confidence-k1", store=ForwardStore(Shareable()))

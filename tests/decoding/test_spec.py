@@ -26,11 +26,13 @@ class TestOneRow:
     @given(
         seed=st.integers(0, 10_000),
         lengths=st.lists(st.sampled_from([2, 4, 6]), min_size=1, max_size=4),
-        modifiers=st.sampled_from(["", "+b2", "+t0.8", "+b2+t1.0", "+eos_stop", "+no_early_eos", "+eos_last"]),
+        modifiers=st.sampled_from(
+            ["", "+b2", "+t0.8", "+b2+t1.0", "+eos_stop", "+no_early_eos", "+eos_last"]
+        ),
     )
     def test_is_one_token_at_a_time(self, seed: int, lengths: list[int], modifiers: str) -> None:
-        """With one what-if row and nothing sure it has the tokens and forwards of `confidence-k1`, also where a block
-        ends within a what-if row.
+        """With one what-if row and nothing sure it has the tokens and forwards of `confidence-k1`,
+        also where a block ends within a what-if row.
         """
         rule = scrambled()
         toy = Toy(lambda canvas, position, key: rule(canvas, position, key + seed))
@@ -41,7 +43,9 @@ class TestOneRow:
 
     @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2", "llada2"])
     def test_of_block_models(self, family: str) -> None:
-        """The same tokens on block models, whose cache runs what-if rows of one row several times."""
+        """The same tokens on block models, whose cache runs what-if rows of one row several
+        times.
+        """
         model = block_model(family)
         prompts = [[5, 6, 7], [8], [9, 10, 11, 12]]
         plain = decode(model, prompts, "confidence-k1", 16)
@@ -62,14 +66,20 @@ class TestOneRow:
 class TestBounds:
     @pytest.mark.parametrize(("rows", "steps"), [(3, [3, 3, 2]), (8, [8]), (5, [5, 3])])
     def test_without_a_test_it_reveals_the_surest(self, rows: int, steps: list[int]) -> None:
-        """β = 0 accepts every draft: `rows` tokens a step, the surest, as confidence-k`rows` does."""
+        """β = 0 accepts every draft: `rows` tokens a step, the surest, as confidence-k`rows`
+        does.
+        """
         (run,) = decode(Toy(), [[5]], f"spec-{rows}-beta0.0-sure2")
         assert [run.steps.count(step) for step in range(len(steps))] == steps
         assert run.token_ids == decode(Toy(), [[5]], f"confidence-k{rows}")[0].token_ids
 
     def test_sure_tokens_are_free(self) -> None:
-        """Tokens of probability `sure` take no what-if row, and the last step's row is full, so not forwarded."""
-        sharp = Toy(lambda canvas, position, key: [0.0, *[9.0 * (i == position) for i in range(11)]])
+        """Tokens of probability `sure` take no what-if row, and the last step's row is full, so not
+        forwarded.
+        """
+        sharp = Toy(
+            lambda canvas, position, key: [0.0, *[9.0 * (i == position) for i in range(11)]]
+        )
         (run,) = decode(sharp, [[5]], "spec-2-sure0.9")
         assert (run.steps, run.nfe, run.rows) == ((0,) * 8, 1, 1)
 
@@ -86,8 +96,9 @@ class TestBounds:
         assert (run.nfe, run.rows) == (2, 2)
 
     def test_near_the_surest_of_the_others(self) -> None:
-        """A draft must have `near` of the probability of the surest token that is still masked beyond it: here the
-        second keeps 0.7 of its own, and 0.6 of the third's."""
+        """A draft must have `near` of the probability of the surest token that is still masked
+        beyond it: here the second keeps 0.7 of its own, and 0.6 of the third's.
+        """
 
         def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
             chances = [0.9, 0.35 if canvas[0] else 0.5, 0.58 if canvas[0] else 0.45][position]
@@ -99,14 +110,20 @@ class TestBounds:
 
     @pytest.mark.parametrize("task", LISTS)
     @pytest.mark.parametrize(
-        "sampler", ["spec-8-sure0.999999", "spec-3-beta0.5-sure0.999999", "spec-8-sure0.999999+t1.0"]
+        "sampler",
+        ["spec-8-sure0.999999", "spec-3-beta0.5-sure0.999999", "spec-8-sure0.999999+t1.0"],
     )
     def test_every_list_is_right(self, task: str, sampler: str) -> None:
-        """With exact marginals an accepted token is possible given all before it, so no answer is wrong."""
+        """With exact marginals an accepted token is possible given all before it, so no answer is
+        wrong.
+        """
         samples = pbcore.load_task(task, limit=3)
         for seed in range(2):
             answers = decode(IDEAL, samples.samples, sampler, seed=seed)
-            scores = [samples.score(one.text, each) for one, each in zip(answers, samples.samples, strict=True)]
+            scores = [
+                samples.score(one.text, each)
+                for one, each in zip(answers, samples.samples, strict=True)
+            ]
             assert [score["accuracy"] for score in scores] == [1.0] * len(scores)
 
 
@@ -121,8 +138,12 @@ class TestLossless:
             ("waiting_line/remove_random", "spec-2-lossless+t1.0"),
         ],
     )
-    def test_answers_have_the_law_of_the_data(self, task: str, sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """All runs together are uniform over the valid answers: with exact marginals, one token at a time is."""
+    def test_answers_have_the_law_of_the_data(
+        self, task: str, sampler: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All runs together are uniform over the valid answers: with exact marginals, one token at
+        a time is.
+        """
         distribution = answer_distribution(pbcore.load_task(task, n=3, limit=1).samples[0])
         answers = Table(distribution).answers
         found = law(distribution, sampler, monkeypatch)
@@ -131,7 +152,9 @@ class TestLossless:
 
     def test_accepting_by_beta_has_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The check that the enumeration can tell: `beta` prefers answers."""
-        distribution = answer_distribution(pbcore.load_task("list_ops/replace_random", n=3, limit=1).samples[0])
+        distribution = answer_distribution(
+            pbcore.load_task("list_ops/replace_random", n=3, limit=1).samples[0]
+        )
         found = law(distribution, "spec-8+t1.0", monkeypatch)
         assert sum(found.values()) == pytest.approx(1.0)
         assert max(found.values()) - min(found.values()) > 1e-3

@@ -33,7 +33,9 @@ class PrefixReader(Reader):
     reach: str = "prefix"
 
 
-def run(policy: object, sampler: str, lengths: list[int], toy: Toy | None = None) -> list[Generation]:
+def run(
+    policy: object, sampler: str, lengths: list[int], toy: Toy | None = None
+) -> list[Generation]:
     toy = toy or Toy()
     requests = [toy.encode([5], length, key) for key, length in enumerate(lengths)]
     return denoise(toy, requests, policy, parse(sampler))  # type: ignore[arg-type]
@@ -42,25 +44,30 @@ def run(policy: object, sampler: str, lengths: list[int], toy: Toy | None = None
 class TestLifetime:
     @pytest.mark.parametrize("cache", ["", "+prefix"])
     def test_a_block_starts_with_the_fill(self, cache: str) -> None:
-        """State per slot and per row counts the steps of its block, then starts again, in rows of different length
-        alike.
+        """State per slot and per row counts the steps of its block, then starts again, in rows of
+        different length alike.
         """
         seen: list[tuple[list[int], list[float], list[float]]] = []
 
         def read(step: Step) -> None:
-            slots, rows = step.state("reads", 7.0), step.state("rows", 7.0, per="row")
+            slots = step.state("reads", 7.0)
+            rows = step.state("rows", 7.0, per="row")
             seen.append((step.index.tolist(), slots[:, 0].tolist(), rows.tolist()))
             slots += 1
             rows += 1
 
         run(Reader(read), f"one+b4{cache}", [8, 8] if cache else [8, 4])
-        assert [len(rows) for _, _, rows in seen] == ([2] * 8 if cache else [2, 2, 2, 2, 1, 1, 1, 1])
+        assert [len(rows) for _, _, rows in seen] == (
+            [2] * 8 if cache else [2, 2, 2, 2, 1, 1, 1, 1]
+        )
         for index, slots, rows in seen:
             assert slots == rows == [7.0 + i for i in index]
 
     def test_rows_enter_blocks_at_their_own_pace(self) -> None:
-        """A row that is in its second block has been cleared, its neighbour in the first has not."""
-        rule = lambda canvas, position, key: [0.0] * 3 + [20.0 if key else 0.1] + [0.0] * 8  # noqa: E731
+        """A row that is in its second block has been cleared, its neighbour in the first has
+        not.
+        """
+        rule = lambda canvas, position, key: [0.0] * 3 + [20.0 if key else 0.1] + [0.0] * 8
         seen: list[tuple[list[int], list[float]]] = []
 
         class Threshold:
@@ -89,7 +96,9 @@ class TestLifetime:
         assert all(nfe == [int(step) for step in steps] for nfe, steps in seen)
 
     def test_slots_in_reach_keep_theirs(self) -> None:
-        """With reach `prefix` state per slot follows the position over blocks, and later slots start with the fill."""
+        """With reach `prefix` state per slot follows the position over blocks, and later slots
+        start with the fill.
+        """
         seen: list[list[list[float]]] = []
 
         def read(step: Step) -> None:
@@ -102,7 +111,7 @@ class TestLifetime:
 
     def test_a_state_made_late_in_a_cached_block(self) -> None:
         """A row that finished before the others made a state has it as its fill."""
-        rule = lambda canvas, position, key: [0.0] * 3 + [20.0 if key else 0.1] + [0.0] * 8  # noqa: E731
+        rule = lambda canvas, position, key: [0.0] * 3 + [20.0 if key else 0.1] + [0.0] * 8
         seen: list[list[float]] = []
 
         class Late:
@@ -128,13 +137,17 @@ class TestLifetime:
 
         toy = Toy(scrambled())
         together = run(Ages(), sampler, [8] * 4, toy)
-        alone = [denoise(toy, [toy.encode([5], 8, key)], Ages(), parse(sampler))[0] for key in range(4)]
+        alone = [
+            denoise(toy, [toy.encode([5], 8, key)], Ages(), parse(sampler))[0] for key in range(4)
+        ]
         assert together == alone
 
 
 class TestShape:
     def test_shapes_and_dtypes(self) -> None:
-        """Per slot or row with further axes; bool for a bool fill, the confidences' dtype by default."""
+        """Per slot or row with further axes; bool for a bool fill, the confidences' dtype by
+        default.
+        """
         seen: list[tuple[tuple[int, ...], torch.dtype]] = []
 
         def read(step: Step) -> None:
@@ -176,13 +189,17 @@ class TestErrors:
             step.state("x")
             step.state("x", per="row")
 
-        with pytest.raises(ValueError, match=r"state 'x' has shape \(1, 4\) already, not \(1,\); use another name"):
+        with pytest.raises(
+            ValueError, match=r"state 'x' has shape \(1, 4\) already, not \(1,\); use another name"
+        ):
             run(Reader(read), "one", [4])
 
     @pytest.mark.parametrize("name", ["memory", "store", "remember", "kept"])
     def test_former_names(self, name: str) -> None:
         """What policies used before names what to use now."""
-        with pytest.raises(AttributeError, match=rf"step\.{name} no longer exists; keep state with step\.state\("):
+        with pytest.raises(
+            AttributeError, match=rf"step\.{name} no longer exists; keep state with step\.state\("
+        ):
             run(Reader(lambda step: getattr(step, name)), "one", [4])
 
     def test_unknown_names(self) -> None:

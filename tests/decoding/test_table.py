@@ -13,12 +13,19 @@ from pbcore.theory.canvas import MASKED
 
 
 @pytest.mark.parametrize(
-    "name", ["waiting_line/shuffle", "waiting_line/insert_random", "list_ops/shuffle", "puzzle/latin_square"]
+    "name",
+    [
+        "waiting_line/shuffle",
+        "waiting_line/insert_random",
+        "list_ops/shuffle",
+        "puzzle/latin_square",
+    ],
 )
 def test_marginals_on_random_canvases(name: str) -> None:
     """Consistent and contradictory ones alike: impossible tokens are skipped from the left."""
     distribution = answer_distribution(load_task(name, limit=1).samples[0])
-    table, rng = Table(distribution), np.random.default_rng(0)
+    table = Table(distribution)
+    rng = np.random.default_rng(0)
     answers = np.array(sorted(table.answers))
     for _ in range(40):
         answer = np.array(answers[rng.integers(len(answers))])
@@ -32,7 +39,10 @@ def test_marginals_on_random_canvases(name: str) -> None:
 
 
 def test_six_people_fit_and_seven_do_not() -> None:
-    six, seven = (answer_distribution(load_task("waiting_line/shuffle", n=n, limit=1).samples[0]) for n in (6, 7))
+    six, seven = (
+        answer_distribution(load_task("waiting_line/shuffle", n=n, limit=1).samples[0])
+        for n in (6, 7)
+    )
     assert fits(six)
     assert not fits(seven)
     assert len(Table(six).answers) == 719

@@ -16,7 +16,9 @@ from tests.decoding.toys import EOS, Toy
 
 def writing(*answer: int) -> Toy:
     """A model that writes these tokens, whatever it sees."""
-    return Toy(rule=lambda canvas, position, key: [float(token == answer[position]) for token in range(12)])
+    return Toy(
+        rule=lambda canvas, position, key: [float(token == answer[position]) for token in range(12)]
+    )
 
 
 @dataclass
@@ -57,7 +59,8 @@ class TestOfficialText:
 
     def test_the_models_of_the_package_can(self) -> None:
         """`ideal` and `tiny` join what stands on both sides of an EOS."""
-        ideal, tiny = load_model("ideal"), load_model("tiny")
+        ideal = load_model("ideal")
+        tiny = load_model("tiny")
         assert isinstance(ideal, Ideal)
         assert isinstance(tiny, MaskedModel)
         a, b = (ideal._ids[letter] for letter in "ab")

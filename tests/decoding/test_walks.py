@@ -16,8 +16,13 @@ def measured(sampler: str, n: int = 16, limit: int = 100) -> tuple[float, float,
     """Valid share, forwards and law of ideal's walks."""
     task = load_task("walk/graph", n=n, limit=limit)
     answers = decode(load_model("ideal"), task.samples, sampler)
-    valid = fmean(task.score(one.text, sample)["accuracy"] for one, sample in zip(answers, task.samples, strict=True))
-    law = answer_law(task, [(sample, one.text) for one, sample in zip(answers, task.samples, strict=True)])["law"]
+    valid = fmean(
+        task.score(one.text, sample)["accuracy"]
+        for one, sample in zip(answers, task.samples, strict=True)
+    )
+    law = answer_law(
+        task, [(sample, one.text) for one, sample in zip(answers, task.samples, strict=True)]
+    )["law"]
     return valid, fmean(one.nfe for one in answers), law
 
 
@@ -29,7 +34,9 @@ def test_bisection_is_exact_in_log_steps(n: int, steps: int) -> None:
 
 
 def test_drawn_walks_have_the_right_law_only_where_nothing_is_lost() -> None:
-    """Bisection and one at a time draw the kernel itself; greedy decoding is always valid and draws another one."""
+    """Bisection and one at a time draw the kernel itself; greedy decoding is always valid and draws
+    another one.
+    """
     for sampler in ("bisection+t1.0", "left_to_right-k1+t1.0"):
         valid, _, law = measured(sampler)
         assert valid == 1
@@ -42,6 +49,9 @@ def test_drawn_walks_have_the_right_law_only_where_nothing_is_lost() -> None:
 
 def test_the_order_by_entropy_can_be_worse_than_a_random_one() -> None:
     """Four nodes a step: the surest nodes are neighbours of known ones, and of each other."""
-    (by_entropy, four, _), (at_random, same, _) = measured("entropy-k4+t1.0"), measured("random-k4+t1.0")
+    (by_entropy, four, _), (at_random, same, _) = (
+        measured("entropy-k4+t1.0"),
+        measured("random-k4+t1.0"),
+    )
     assert four == same == 4
     assert by_entropy < at_random - 0.15

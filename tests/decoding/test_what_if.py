@@ -1,4 +1,6 @@
-"""What-if rows: what a policy sees of them, what is counted, what the next step reads again, and what is refused."""
+"""What-if rows: what a policy sees of them, what is counted, what the next step reads again, and
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ NAMES = ("spec", "freedave", "punt", "recheck")
 
 @dataclass
 class Asks:
-    """A policy for tests: asks what `ask` says, then moves as `move` says; keeps what it was told."""
+    """A policy for tests: asks what `ask` says, then moves as `move` says; keeps what it was
+    told.
+    """
 
     ask: Callable[[Step], Probe]
     move: Callable[[Step], Any]
@@ -50,7 +54,9 @@ def best(step: Step) -> Tensor:
     return step.best_one(step.confidence)
 
 
-def run(policy: Any, lengths: list[int], toy: Toy | None = None, name: str = "asks") -> tuple[list[Generation], Toy]:
+def run(
+    policy: Any, lengths: list[int], toy: Toy | None = None, name: str = "asks"
+) -> tuple[list[Generation], Toy]:
     """Rows of some lengths under a policy."""
     toy = toy or Toy()
     requests = [toy.encode([5], length, key) for key, length in enumerate(lengths)]
@@ -59,7 +65,9 @@ def run(policy: Any, lengths: list[int], toy: Toy | None = None, name: str = "as
 
 class TestAnswers:
     def test_are_the_forward_of_that_canvas(self) -> None:
-        """Token and probability at each mask are those of a canvas in which the tokens stand; elsewhere they are 0."""
+        """Token and probability at each mask are those of a canvas in which the tokens stand;
+        elsewhere they are 0.
+        """
         policy = Asks(best_written, lambda step: best(step))
         _, toy = run(policy, [4, 2])
         step = policy.steps[0]
@@ -74,14 +82,22 @@ class TestAnswers:
         assert token[0][masked].tolist() == logits.argmax(-1)[masked].tolist()
         wanted = torch.full_like(token, 3)
         given = step.answers.probability(step.answers.masked, wanted)[0]
-        assert given.tolist() == pytest.approx(torch.where(masked, logits.softmax(-1)[:, 3], 0.0).tolist())
+        assert given.tolist() == pytest.approx(
+            torch.where(masked, logits.softmax(-1)[:, 3], 0.0).tolist()
+        )
 
     def test_a_mask_can_be_written(self) -> None:
-        """The mask token in a what-if row masks a slot, so a written token can be asked about without it."""
+        """The mask token in a what-if row masks a slot, so a written token can be asked about
+        without it.
+        """
 
         def ask(step: Step) -> Probe:
             shown = step.inside & ~step.masked
-            return Probe(torch.arange(1), shown if bool(shown.any()) else best(step), torch.full_like(step.token, MASK))
+            return Probe(
+                torch.arange(1),
+                shown if bool(shown.any()) else best(step),
+                torch.full_like(step.token, MASK),
+            )
 
         policy = Asks(ask, best)
         run(policy, [3])
@@ -91,12 +107,14 @@ class TestAnswers:
 
 class TestCounting:
     def test_calls_and_rows(self) -> None:
-        """A row takes part in a call once, however many what-if rows it has; rows count each. Full canvases and rows
-        that aren't asked about count nothing.
+        """A row takes part in a call once, however many what-if rows it has; rows count each. Full
+        canvases and rows that aren't asked about count nothing.
         """
 
         def ask(step: Step) -> Probe:
-            two = torch.tensor([row for row in range(len(step.masked)) if int(step.key[row])] * 2 or [0])
+            two = torch.tensor(
+                [row for row in range(len(step.masked)) if int(step.key[row])] * 2 or [0]
+            )
             return Probe(two, best(step)[two], step.token[two])
 
         (quiet, loud), toy = run(Asks(ask, best), [3, 3])
@@ -105,8 +123,10 @@ class TestCounting:
         assert toy.forwards == [2, 2, 2, 2, 2]
 
     def test_what_is_taken_runs_once(self) -> None:
-        """A row that takes a what-if row has its answers at the next step without a forward, others have one."""
-        take = lambda step: Move(best(step), take=torch.where(step.key == 0, 0, -1))  # noqa: E731
+        """A row that takes a what-if row has its answers at the next step without a forward, others
+        have one.
+        """
+        take = lambda step: Move(best(step), take=torch.where(step.key == 0, 0, -1))
         policy = Asks(best_written, take)
         (taker, other), toy = run(policy, [3, 3])
         plain = decode(Toy(), [[5], [5]], "confidence-k1", max_new_tokens=3)
@@ -117,9 +137,14 @@ class TestCounting:
         assert not any(bool(step.stale.any()) for step in policy.steps)
 
     def test_tokens_that_were_not_in_it_are_told(self) -> None:
-        """A what-if row may be taken that has fewer tokens than the move writes; the next step says so."""
+        """A what-if row may be taken that has fewer tokens than the move writes; the next step says
+        so.
+        """
         policy = Asks(
-            best_written, lambda step: Move(step.first(step.confidence, torch.tensor([2])), take=torch.tensor([0]))
+            best_written,
+            lambda step: Move(
+                step.first(step.confidence, torch.tensor([2])), take=torch.tensor([0])
+            ),
         )
         (one,), _ = run(policy, [4])
         assert [step.stale.tolist() for step in policy.steps] == [[False], [True]]
@@ -127,10 +152,15 @@ class TestCounting:
 
     def test_into_the_next_block(self) -> None:
         """A what-if row that fills its block predicts the next one."""
-        policy = Asks(best_written, lambda step: Move(best(step), take=torch.arange(len(step.masked))))
+        policy = Asks(
+            best_written, lambda step: Move(best(step), take=torch.arange(len(step.masked)))
+        )
         answers, _ = run(policy, [4, 2], name="asks+b2")
         plain = denoise(
-            Toy(), [Toy().encode([5], n, key) for key, n in enumerate((4, 2))], Confidence(1), parse("k+b2")
+            Toy(),
+            [Toy().encode([5], n, key) for key, n in enumerate((4, 2))],
+            Confidence(1),
+            parse("k+b2"),
         )
         assert answers == plain
 
@@ -139,7 +169,11 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("ask", "move", "complaint"),
         [
-            (lambda step: Probe(torch.tensor([2]), step.masked[:1], step.token[:1]), best, "the step has rows 0 to 1"),
+            (
+                lambda step: Probe(torch.tensor([2]), step.masked[:1], step.token[:1]),
+                best,
+                "the step has rows 0 to 1",
+            ),
             (
                 lambda step: Probe(torch.tensor([0.0]), step.masked[:1], step.token[:1]),
                 best,
@@ -150,10 +184,22 @@ class TestErrors:
                 best,
                 r"write is a bool tensor",
             ),
-            (lambda step: Probe(torch.tensor([0]), ~step.masked[:1], step.token[:1]), lambda step: Probe, "returned a"),
+            (
+                lambda step: Probe(torch.tensor([0]), ~step.masked[:1], step.token[:1]),
+                lambda step: Probe,
+                "returned a",
+            ),
             (best_written, best_written, "asked about what-if rows 4 times in one step"),
-            (best_written, lambda step: Move(best(step), take=torch.tensor([1, 0])), "one of its own what-if rows"),
-            (best_written, lambda step: Move(best(step), take=torch.tensor([0, 2])), "one of its own what-if rows"),
+            (
+                best_written,
+                lambda step: Move(best(step), take=torch.tensor([1, 0])),
+                "one of its own what-if rows",
+            ),
+            (
+                best_written,
+                lambda step: Move(best(step), take=torch.tensor([0, 2])),
+                "one of its own what-if rows",
+            ),
             (
                 best_written,
                 lambda step: Move(step.best_one(-step.confidence), take=torch.tensor([0, 1])),
@@ -168,7 +214,7 @@ class TestErrors:
 
     def test_padding_is_out_of_bounds(self) -> None:
         """A what-if row can't write slots that its row doesn't have."""
-        everywhere = lambda step: Probe(torch.arange(2), torch.ones_like(step.masked), step.token)  # noqa: E731
+        everywhere = lambda step: Probe(torch.arange(2), torch.ones_like(step.masked), step.token)
         with pytest.raises(DecodingError, match="outside of"):
             run(Asks(everywhere, best), [3, 2])
 
@@ -176,7 +222,9 @@ class TestErrors:
         """A Probe, or a taken row, of a policy that doesn't ask is an error."""
         with pytest.raises(DecodingError, match="declare needs"):
             run(Asks(best_written, best, needs=frozenset()), [3])
-        policy = type("Takes", (), {"select": lambda self, step: Move(best(step), take=torch.tensor([0]))})()
+        policy = type(
+            "Takes", (), {"select": lambda self, step: Move(best(step), take=torch.tensor([0]))}
+        )()
         with pytest.raises(DecodingError, match="none were asked about"):
             run(policy, [3])
 
@@ -192,10 +240,14 @@ class TestRefusals:
     @pytest.mark.parametrize("cache", ["prefix", "dual"])
     def test_caches(self, name: str, cache: str) -> None:
         """A KV cache holds one canvas for each row."""
-        with pytest.raises(ValueError, match=f"a KV cache holds one canvas for each row; leave \\+{cache} out"):
+        with pytest.raises(
+            ValueError, match=f"a KV cache holds one canvas for each row; leave \\+{cache} out"
+        ):
             decode(Toy(), [[5]], f"{name}+b4+{cache}")
 
-    @pytest.mark.parametrize("with_it", [{"review": "seen"}, {"part": 2}, {"needs": frozenset({"probe", "mask"})}])
+    @pytest.mark.parametrize(
+        "with_it", [{"review": "seen"}, {"part": 2}, {"needs": frozenset({"probe", "mask"})}]
+    )
     def test_what_a_policy_may_not_declare_beside(self, with_it: dict[str, Any]) -> None:
         """What one forward gives beside logits isn't there for a forward read again."""
         declared = type("Both", (), {"needs": frozenset({"probe"}), **with_it})
@@ -209,27 +261,37 @@ class TestRefusals:
 
     def test_enumeration(self) -> None:
         """The exact law of answers isn't enumerated for samplers that ask."""
-        distribution = answer_distribution(pbcore.load_task("list_ops/shuffle", n=3, limit=1).samples[0])
+        distribution = answer_distribution(
+            pbcore.load_task("list_ops/shuffle", n=3, limit=1).samples[0]
+        )
         for sampler in ("spec-8", "threshold-0+counts"):
             with pytest.raises(InputError, match="enumerat"):
                 outcomes(distribution, sampler)
 
     def test_stores(self) -> None:
-        """A store of forwards doesn't answer for them: they decode as without one, with the same counts."""
+        """A store of forwards doesn't answer for them: they decode as without one, with the same
+        counts.
+        """
         toy = Shareable()
         store = ForwardStore(toy)
-        assert decode(toy, [[5]] * 3, "freedave-4", store=store) == decode(toy, [[5]] * 3, "freedave-4")
+        assert decode(toy, [[5]] * 3, "freedave-4", store=store) == decode(
+            toy, [[5]] * 3, "freedave-4"
+        )
         assert (store.shared, store.computed) == (0, 0)
 
 
 class TestAnOutsidersPolicy:
     def test_asks_about_pairs(self, own_policies: None) -> None:
-        """A policy with slots of its own, two what-if rows a row and no `take`, in a batch of unequal rows."""
+        """A policy with slots of its own, two what-if rows a row and no `take`, in a batch of
+        unequal rows.
+        """
 
         @pbcore.register_policy("pair_for_a_test")
         @dataclass(frozen=True)
         class Pair:
-            """Reveals the two surest if the second keeps its token once the first is written, else the first."""
+            """Reveals the two surest if the second keeps its token once the first is written, else
+            the first.
+            """
 
             needs: ClassVar[frozenset[str]] = frozenset({"probe"})
 

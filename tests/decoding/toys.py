@@ -1,4 +1,6 @@
-"""Toy denoisers: logits are a fixed function of the row's canvas, cheap and different at every state."""
+"""Toy denoisers: logits are a fixed function of the row's canvas, cheap and different at every
+state.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,11 @@ from torch import Tensor
 
 from pbcore.models.base import Attention, Prompt, Query, Request
 
-MASK, EOS = 0, 1
-Rule = Callable[[tuple[int, ...], int, int], list[float]]  # (canvas of the row, position, key) → logits
+MASK = 0
+EOS = 1
+Rule = Callable[
+    [tuple[int, ...], int, int], list[float]
+]  # (canvas of the row, position, key) → logits
 
 
 def scrambled(vocab_size: int = 12, sharpness: float = 3.0) -> Rule:
@@ -26,7 +31,9 @@ def scrambled(vocab_size: int = 12, sharpness: float = 3.0) -> Rule:
 
 
 def web(sharpness: float = 0.3) -> Callable[[tuple[int, ...]], list[list[float]]]:
-    """Attention weights (L, L) that look random and change with every revealed token; rows sum to 1."""
+    """Attention weights (L, L) that look random and change with every revealed token; rows sum to
+    1.
+    """
 
     def weights(canvas: tuple[int, ...]) -> list[list[float]]:
         generator = torch.Generator().manual_seed(hash(("web", canvas)) % (1 << 31))
@@ -56,7 +63,9 @@ class Toy:
     queries: list[Query] = field(default_factory=list)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt of token ids; after a 0 in it comes the canvas (infilling: 0 there is the mask)."""
+        """A prompt of token ids; after a 0 in it comes the canvas (infilling: 0 there is the
+        mask).
+        """
         ids = [int(token) for token in prompt]  # type: ignore[arg-type, call-overload]
         if -1 in ids:
             cut = ids.index(-1)
@@ -93,18 +102,24 @@ class ToyContext:
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         assert query.review is not None
-        assert bool((query.canvas[query.review] != self.toy.mask_id).all()), "only revealed tokens are reviewed"
+        assert bool((query.canvas[query.review] != self.toy.mask_id).all()), (
+            "only revealed tokens are reviewed"
+        )
         canvases = [tuple(row) for row in query.canvas.tolist()]
         return self.logits(query), self._at(query.review, canvases, query.hidden)
 
     def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """The toy's web among its canvas, without prompt columns; the sinks are the mean over the columns."""
+        """The toy's web among its canvas, without prompt columns; the sinks are the mean over the
+        columns.
+        """
         assert query.attending is not None
         assert query.slots is not None
         canvases = [tuple(row) for row in query.canvas.tolist()]
         weights = torch.zeros(*query.canvas.shape, query.canvas.shape[1], dtype=torch.double)
         for row, (canvas, count) in enumerate(zip(canvases, self.lengths.tolist(), strict=True)):
-            weights[row, :count, :count] = torch.tensor(self.toy.web(canvas[:count]), dtype=torch.double)
+            weights[row, :count, :count] = torch.tensor(
+                self.toy.web(canvas[:count]), dtype=torch.double
+            )
         chosen = weights.gather(1, query.slots[:, :, None].expand(-1, -1, weights.shape[2]))
         if not query.attending.prompt:
             chosen = chosen.gather(2, query.slots[:, None, :].expand(-1, query.slots.shape[1], -1))
@@ -114,13 +129,20 @@ class ToyContext:
         again = None if query.review is None else self._at(query.review, canvases)
         return self.logits(query), again, Attention(chosen, visible, sinks=sinks)
 
-    def _at(self, positions: Tensor, canvases: list[tuple[int, ...]], hidden: bool = False) -> Tensor:
+    def _at(
+        self, positions: Tensor, canvases: list[tuple[int, ...]], hidden: bool = False
+    ) -> Tensor:
         """Logits of marked positions (R, L), if `hidden` each with its own token masked."""
         rows = []
         for r, c in positions.nonzero().tolist():
-            seen = (*canvases[r][:c], self.toy.mask_id, *canvases[r][c + 1 :]) if hidden else canvases[r]
+            seen = (
+                (*canvases[r][:c], self.toy.mask_id, *canvases[r][c + 1 :])
+                if hidden
+                else canvases[r]
+            )
             rows.append(self.toy.rule(seen, c, int(self.keys[r])))
         return torch.tensor(rows).reshape(len(rows), -1 if rows else self.toy.vocab_size)
 
     def keep(self, rows: Tensor) -> None:
-        self.keys, self.lengths = self.keys[rows], self.lengths[rows]
+        self.keys = self.keys[rows]
+        self.lengths = self.lengths[rows]

@@ -32,19 +32,24 @@ class Block:
 
     def surest(self, slots: list[int] | None = None) -> list[int]:
         """Masked slots, most confident first, ties to the left."""
-        return sorted(self.masks if slots is None else slots, key=lambda i: (-self.confidence(i), i))
+        return sorted(
+            self.masks if slots is None else slots, key=lambda i: (-self.confidence(i), i)
+        )
 
 
 Twin = Callable[[Block], set[int]]
 
 
 def threshold(gamma: float) -> Twin:
-    return lambda block: {i for i in block.masks if block.confidence(i) >= gamma} or {block.surest()[0]}
+    return lambda block: (
+        {i for i in block.masks if block.confidence(i) >= gamma} or {block.surest()[0]}
+    )
 
 
 def factor(f: float) -> Twin:
     def reveal(block: Block) -> set[int]:
-        order, largest = block.surest(), 0
+        order = block.surest()
+        largest = 0
         for n in range(1, len(order) + 1):
             if (n + 1) * (1 - block.confidence(order[n - 1])) < f:
                 largest = n
@@ -55,7 +60,8 @@ def factor(f: float) -> Twin:
 
 def factor_ref(f: float) -> Twin:
     def reveal(block: Block) -> set[int]:
-        order, rank = block.surest(), 0
+        order = block.surest()
+        rank = 0
         bounds = [-1.0, *(1 - f / (n + 1) for n in range(2, len(order) + 1))]
         while rank < len(order) - 1 and block.confidence(order[rank]) >= bounds[rank]:
             rank += 1
@@ -84,7 +90,8 @@ def eb(gamma: float) -> Twin:
 
 def frechet(delta: float) -> Twin:
     def reveal(block: Block) -> set[int]:
-        order, largest = block.surest(), 1
+        order = block.surest()
+        largest = 1
         for n in range(1, len(order) + 1):
             c = [block.confidence(i) for i in order[:n]]
             if sum(c) - (n - 1) - (1 - c[-1]) > delta:
@@ -111,7 +118,8 @@ def klass(gamma: float, kl: float, history: int) -> Twin:
         stable = []
         for i in block.masks:
             drifts = [
-                divergence(now[i], before[i]) for before, now in pairwise([*block.history[-history:], block.probs])
+                divergence(now[i], before[i])
+                for before, now in pairwise([*block.history[-history:], block.probs])
             ]
             if len(drifts) == history and max(drifts) < kl and block.confidence(i) > gamma:
                 stable.append(i)
@@ -129,9 +137,14 @@ def less(gamma: float, jsd: float, history: int, top: int) -> Twin:
         for i in block.masks:
             seen = [probs[i] for probs in [*block.history, block.probs][-history:]]
             tokens = sorted(range(len(seen[-1])), key=lambda t: -seen[-1][t])[:top]
-            if len(seen) < history or len({p.index(max(p)) for p in seen}) > 1 or block.confidence(i) < gamma:
+            if (
+                len(seen) < history
+                or len({p.index(max(p)) for p in seen}) > 1
+                or block.confidence(i) < gamma
+            ):
                 continue
-            p, q = lumped(seen[-1], tokens), lumped(seen[-2], tokens)
+            p = lumped(seen[-1], tokens)
+            q = lumped(seen[-2], tokens)
             middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
             if (part(p, middle) + part(q, middle)) / 2 <= jsd:
                 stable.append(i)
@@ -146,7 +159,11 @@ def less(gamma: float, jsd: float, history: int, top: int) -> Twin:
 def localleap(gamma: float, relaxed: float, radius: int) -> Twin:
     def reveal(block: Block) -> set[int]:
         anchors = [i for i in block.masks if block.confidence(i) >= gamma]
-        near = {i for i in block.masks if block.confidence(i) >= relaxed and any(abs(i - a) <= radius for a in anchors)}
+        near = {
+            i
+            for i in block.masks
+            if block.confidence(i) >= relaxed and any(abs(i - a) <= radius for a in anchors)
+        }
         return set(anchors) | near or {block.surest()[0]}
 
     return reveal
@@ -169,7 +186,9 @@ def hierarchy(gamma: float, low: float) -> Twin:
 def pc(k: int, lam: float, alpha: float, frequencies: list[float]) -> Twin:
     def score(block: Block, i: int) -> float:
         p = block.confidence(i)
-        return math.exp(-lam * i) * min(-p * math.log(frequencies[block.probs[i].index(p)] + 1e-9), alpha)
+        return math.exp(-lam * i) * min(
+            -p * math.log(frequencies[block.probs[i].index(p)] + 1e-9), alpha
+        )
 
     return lambda block: set(sorted(block.masks, key=lambda i: (-score(block, i), i))[:k])
 
@@ -178,7 +197,9 @@ def slowfast(gamma: float, low: float, steps: int) -> Twin:
     def reveal(block: Block) -> set[int]:
         (start,), (end,), estimates = block.memory.setdefault("cycle", [[0], [0], []])
         if end and not any(i < end for i in block.masks):
-            start, end, estimates = end, 0, []
+            start = end
+            end = 0
+            estimates = []
         scope = [i for i in block.masks if i >= start and (not end or i < end)]
         if not end:
             likely = [i + 1 for i in scope if block.confidence(i) >= low]
@@ -193,7 +214,9 @@ def slowfast(gamma: float, low: float, steps: int) -> Twin:
     return reveal
 
 
-def credit(gamma: float, alpha: float, power: float, beta: float) -> Callable[[Block], dict[int, int]]:
+def credit(
+    gamma: float, alpha: float, power: float, beta: float
+) -> Callable[[Block], dict[int, int]]:
     """Slot → token, since credits may change the token."""
 
     def reveal(block: Block) -> dict[int, int]:
@@ -224,7 +247,9 @@ def wino(
     )
     if len(draft) == 1:
         return set(draft), set()
-    return set(draft), set(doubtful if len(doubtful) < drafted_before else doubtful[: drafted_before - 1])
+    return set(draft), set(
+        doubtful if len(doubtful) < drafted_before else doubtful[: drafted_before - 1]
+    )
 
 
 def entropy_threshold(epsilon: float) -> Twin:
@@ -237,7 +262,8 @@ def entropy_threshold(epsilon: float) -> Twin:
 
 def bisection() -> Twin:
     def reveal(block: Block) -> set[int]:
-        chosen, gap = set(), []
+        chosen = set()
+        gap = []
         for i in [*range(len(block.tokens)), None]:
             if i is not None and block.tokens[i] is None:
                 gap.append(i)
@@ -255,13 +281,17 @@ def meanfield(gamma: float, rounds: int) -> Twin:
         return 1 - (divergence(p, middle) + divergence(q, middle)) / 2 / math.log(2)
 
     def reveal(block: Block) -> set[int]:
-        masks, probs = block.masks, block.probs
+        masks = block.masks
+        probs = block.probs
         conflict = {(i, j): similarity(probs[i], probs[j]) for i in masks for j in masks if i != j}
         largest = max(conflict.values(), default=1.0)
         odds = {i: math.log(sorted(probs[i])[-1] / sorted(probs[i])[-2]) for i in masks}
         q = {i: 1 / (1 + math.exp(-odds[i])) for i in masks}
         for _ in range(rounds):
-            push = {i: odds[i] - sum(conflict[i, j] / largest * q[j] for j in masks if j != i) for i in masks}
+            push = {
+                i: odds[i] - sum(conflict[i, j] / largest * q[j] for j in masks if j != i)
+                for i in masks
+            }
             q = {i: 1 / (1 + math.exp(-push[i])) for i in masks}
         return {i for i in masks if q[i] >= gamma} or {max(masks, key=lambda i: (q[i], -i))}
 

@@ -21,16 +21,32 @@ from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
 FORMULA = '=HYPERLINK("http://x","y")'
-HOSTILE = [FORMULA, "+1", "-1+1", "@SUM(A1)", "\tx", "\rx", "'=1", "it's", 'a\nb,"c"', "\x00\ud800", "", "1"]
+HOSTILE = [
+    FORMULA,
+    "+1",
+    "-1+1",
+    "@SUM(A1)",
+    "\tx",
+    "\rx",
+    "'=1",
+    "it's",
+    'a\nb,"c"',
+    "\x00\ud800",
+    "",
+    "1",
+]
 
 
 def run_of(tmp_path: Path, texts: list[str] = HOSTILE) -> RunDir:
     """A cell with these answers, one graded text cell, and one that could not be run."""
     record, samples = factory.cell(n=len(texts), right=[float(i % 2) for i in range(len(texts))])
     spoken = [
-        replace(one, text=text, steps=[0, 1], confidences=[0.5, 0.25]) for one, text in zip(samples, texts, strict=True)
+        replace(one, text=text, steps=[0, 1], confidences=[0.5, 0.25])
+        for one, text in zip(samples, texts, strict=True)
     ]
-    other, graded = factory.cell(task="text_writing/summarization", headline="rouge_l", right=[0.25, 0.5])
+    other, graded = factory.cell(
+        task="text_writing/summarization", headline="rouge_l", right=[0.25, 0.5]
+    )
     failed = error_cell(factory.cell(model="broken")[0], FORMULA)
     return factory.write(create(tmp_path, "run"), [(record, spoken), (other, graded), (failed, [])])
 
@@ -41,13 +57,17 @@ def rows(file: Path) -> list[dict[str, str]]:
 
 
 def back(text: str) -> str:
-    """What the documentation says: one quote less where a quote stands before what would be a formula."""
+    """What the documentation says: one quote less where a quote stands before what would be a
+    formula.
+    """
     return text[1:] if text.startswith("'") and defused(text[1:]) != text[1:] else text
 
 
 class TestCsv:
     def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
-        """No text of either file begins as a formula, and none is lost; lines end alike on every system."""
+        """No text of either file begins as a formula, and none is lost; lines end alike on every
+        system.
+        """
         cells, samples = write_csv(run_of(tmp_path).path, tmp_path / "out")
         assert not any(b"\r\n" in file.read_bytes() for file in (cells, samples))
         for row in (*rows(cells), *rows(samples)):
@@ -66,11 +86,18 @@ class TestCsv:
         assert not defused(text).startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
 
     def test_columns_and_values(self, tmp_path: Path) -> None:
-        """A row per cell and per answer; what was not measured is empty, lists and mappings are JSON."""
+        """A row per cell and per answer; what was not measured is empty, lists and mappings are
+        JSON.
+        """
         cells, samples = write_csv(run_of(tmp_path).path, tmp_path / "out")
         by_id = {row["id"]: row for row in rows(cells)}
         cell = by_id["tiny/shuffle/confidence-k2"]
-        assert (cell["status"], float(cell["score"]), cell["n"], cell["rouge_l"]) == ("ok", 0.5, "12", "")
+        assert (cell["status"], float(cell["score"]), cell["n"], cell["rouge_l"]) == (
+            "ok",
+            0.5,
+            "12",
+            "",
+        )
         assert json.loads(cell["model_info"]) == {"source": "embedded", "revision": "r1"}
         first = rows(samples)[0]
         graded = [row for row in rows(samples) if row["task"] == "text_writing/summarization"]
@@ -85,7 +112,16 @@ class TestCsv:
             "wrong",
         )
         assert (json.loads(told["steps"]), json.loads(told["confidences"])) == ([0, 1], [0.5, 0.25])
-        assert list(first)[:8] == ["cell", "model", "task", "sampler", "prompt", "answer", "index", "seed"]
+        assert list(first)[:8] == [
+            "cell",
+            "model",
+            "task",
+            "sampler",
+            "prompt",
+            "answer",
+            "index",
+            "seed",
+        ]
 
     def test_the_questions_that_a_run_keeps(self, tmp_path: Path) -> None:
         """Prompt and a right answer stand beside the answer that was given."""
@@ -116,17 +152,33 @@ class TestParquet:
         answers: list[dict[str, Any]] = parquet.read_table(samples).to_pylist()
         told = [row for row in answers if row["task"] == "waiting_line/shuffle"]
         assert [row["text"] for row in told] == [*HOSTILE[:9], "\x00\\ud800", "", "1"]
-        assert (told[0]["steps"], told[0]["confidences"], told[0]["official_text"]) == ([0, 1], [0.5, 0.25], None)
+        assert (told[0]["steps"], told[0]["confidences"], told[0]["official_text"]) == (
+            [0, 1],
+            [0.5, 0.25],
+            None,
+        )
         assert [row["rouge_l"] for row in answers if row["rouge_l"] is not None] == [0.25, 0.5]
         failed = [row for row in parquet.read_table(cells).to_pylist() if row["status"] == "error"]
         assert (failed[0]["error"], failed[0]["score"]) == (FORMULA, None)
 
     def test_columns_of_empty_values_keep_their_types(self, tmp_path: Path) -> None:
-        """What no row has measured is null or empty, of its column's type, so that the tables of several runs join."""
+        """What no row has measured is null or empty, of its column's type, so that the tables of
+        several runs join.
+        """
         parquet = pytest.importorskip("pyarrow.parquet")
         record, samples = factory.cell(n=1)
-        empty = replace(samples[0], nfe=None, details={}, tokens=None, steps=[], confidences=[], official_text=None)
-        _, file = write_parquet(factory.write(create(tmp_path, "run"), [(record, [empty])]).path, tmp_path / "out")
+        empty = replace(
+            samples[0],
+            nfe=None,
+            details={},
+            tokens=None,
+            steps=[],
+            confidences=[],
+            official_text=None,
+        )
+        _, file = write_parquet(
+            factory.write(create(tmp_path, "run"), [(record, [empty])]).path, tmp_path / "out"
+        )
         table = parquet.read_table(file)
         types = {
             **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), "string"),
@@ -163,7 +215,8 @@ class TestCommand:
         ]
 
     @pytest.mark.parametrize(
-        ("words", "said"), [([], "give at least one of --csv"), (["--csv", "o"], "no finished cell")]
+        ("words", "said"),
+        [([], "give at least one of --csv"), (["--csv", "o"], "no finished cell")],
     )
     def test_nothing_to_do(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str

@@ -36,35 +36,66 @@ class TestQuestions:
         _, [one] = rescore(parent.path, tmp_path / "new")
         assert one.changed == {}
 
-    def test_the_whole_of_an_answer_with_steps(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_whole_of_an_answer_with_steps(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Scored otherwise than the run did, and back; the record says so."""
         parent = run_of(tmp_path / "old", shots=0, cot=True)
         [old] = load_stored(parent.path)
-        plainly = [replace(one, text=one.text.removeprefix("The answer is: ")) for one in old.samples]
+        plainly = [
+            replace(one, text=one.text.removeprefix("The answer is: ")) for one in old.samples
+        ]
         parent.write_cell(old.cell, plainly)
         means = []
-        for made, words in (("whole", ["--cot-answer", "whole"]), ("same", []), ("back", ["--cot-answer", "marked"])):
+        for made, words in (
+            ("whole", ["--cot-answer", "whole"]),
+            ("same", []),
+            ("back", ["--cot-answer", "marked"]),
+        ):
             assert main(["rescore", str(parent.path), "-o", str(tmp_path / made), *words]) == 0
             parent = RunDir(tmp_path / made)
             [new] = load_stored(parent.path)
-            means.append((new.cell.conditions.options.get("cot_answer"), new.cell.scores["accuracy"].mean))
+            means.append(
+                (new.cell.conditions.options.get("cot_answer"), new.cell.scores["accuracy"].mean)
+            )
         assert means == [("whole", 1), ("whole", 1), ("marked", 0)]
         plain = run_of(tmp_path / "plain")
-        assert main(["rescore", str(plain.path), "-o", str(tmp_path / "no"), "--cot-answer", "whole"]) == 2
+        assert (
+            main(["rescore", str(plain.path), "-o", str(tmp_path / "no"), "--cot-answer", "whole"])
+            == 2
+        )
         assert "no answers with steps" in capsys.readouterr().err
 
-    def test_official_data_that_moved(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """The recorded folder is used, or the one that --data-dir names; without any it is asked for."""
+    def test_official_data_that_moved(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The recorded folder is used, or the one that --data-dir names; without any it is asked
+        for.
+        """
         rows = tmp_path / "official" / "waiting_line"
         rows.mkdir(parents=True)
-        line = {"input": {"context": '["Ann Lee", "Bo Ray", "Cy Poe"]'}, "answer": '["Ann Lee", "Bo Ray", "Cy Poe"]'}
-        (rows / "copy.jsonl").write_text((json.dumps({**line, "metadata": {"length": 3}}) + "\n") * 3)
-        run_of(tmp_path / "old", source=tmp_path / "official", n=3, data_dir=str(tmp_path / "official"))
+        line = {
+            "input": {"context": '["Ann Lee", "Bo Ray", "Cy Poe"]'},
+            "answer": '["Ann Lee", "Bo Ray", "Cy Poe"]',
+        }
+        (rows / "copy.jsonl").write_text(
+            (json.dumps({**line, "metadata": {"length": 3}}) + "\n") * 3
+        )
+        run_of(
+            tmp_path / "old", source=tmp_path / "official", n=3, data_dir=str(tmp_path / "official")
+        )
         (tmp_path / "official").rename(tmp_path / "moved")
         assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 2
         assert "give the folder that the run had with --data-dir" in capsys.readouterr().err
         assert not (tmp_path / "new").exists()
-        words = ["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new"), "--data-dir", str(tmp_path / "moved")]
+        words = [
+            "rescore",
+            str(tmp_path / "old"),
+            "-o",
+            str(tmp_path / "new"),
+            "--data-dir",
+            str(tmp_path / "moved"),
+        ]
         assert main(words) == 0
 
     def test_other_questions_are_refused(self, tmp_path: Path) -> None:
@@ -73,7 +104,10 @@ class TestQuestions:
         [entry] = load_stored(parent.path)
         conditions = replace(entry.cell.conditions, data_hash="0" * 64)
         parent.write_cell(replace(entry.cell, conditions=conditions), entry.samples)
-        with pytest.raises(ValueError, match=r"m/copy/ar: its questions can't be had: .*digest 00000000 is recorded"):
+        with pytest.raises(
+            ValueError,
+            match=r"m/copy/ar: its questions can't be had: .*digest 00000000 is recorded",
+        ):
             rescore(parent.path, tmp_path / "new")
 
     def test_an_unknown_task(self, tmp_path: Path) -> None:

@@ -12,14 +12,18 @@ from tests.results import factory
 
 
 class TestFigures:
-    def test_figure_2_from_decoding(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_figure_2_from_decoding(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """PNG and CSV, and how many points agree."""
         assert main(["figures", "2a", "--n", "2,3", "--samples", "6", "-o", str(tmp_path)]) == 0
         said = capsys.readouterr().out
         assert "of 5 points have the predicted value within their 95 % interval" in said
         assert sorted(path.name for path in tmp_path.iterdir()) == ["figure2a.csv", "figure2a.png"]
 
-    def test_thresholds_of_figure_2e(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_thresholds_of_figure_2e(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Two operations at as many lengths and thresholds as are given."""
         given = ["--n", "2,3", "--threshold", "0.3,0.75,0.9", "--samples", "4", "-o", str(tmp_path)]
         assert main(["figures", "2e", *given]) == 0
@@ -36,24 +40,40 @@ class TestFigures:
         assert "takes no run directory" in capsys.readouterr().err
 
     @pytest.mark.parametrize("which", FROM_RUNS)
-    def test_each_figure_of_runs(self, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_each_figure_of_runs(
+        self, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """A run that lacks what the figure needs gets its own message, any other the figure."""
-        run = factory.write(create(tmp_path, "run"), [factory.cell(task="waiting_line/sort", sampler="ar")])
+        run = factory.write(
+            create(tmp_path, "run"), [factory.cell(task="waiting_line/sort", sampler="ar")]
+        )
         assert main(["figures", which, str(run.path), "-o", str(tmp_path / "out")]) == 2
         said = {"3": "Figure 3's tasks", "7": "Figure 7's tasks", "length": "two canvas lengths"}
-        needed = said | {"questions": "one question and several", **{n: f"Figure {n} needs" for n in "456"}}
+        needed = said | {
+            "questions": "one question and several",
+            **{n: f"Figure {n} needs" for n in "456"},
+        }
         assert needed[which] in capsys.readouterr().err
 
-    def test_canvas_length_from_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_canvas_length_from_two_runs(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """PNG and CSV with a point per run."""
         paths = []
         for tokens in (16, 64):
             cell, samples = factory.cell(task="waiting_line/copy", sampler="random-k2")
-            cell = replace(cell, conditions=replace(cell.conditions, options={"max_new_tokens": tokens}))
-            paths.append(str(factory.write(create(tmp_path, f"run{tokens}"), [(cell, samples)]).path))
+            cell = replace(
+                cell, conditions=replace(cell.conditions, options={"max_new_tokens": tokens})
+            )
+            paths.append(
+                str(factory.write(create(tmp_path, f"run{tokens}"), [(cell, samples)]).path)
+            )
         assert main(["figures", "length", *paths, "-o", str(tmp_path / "out")]) == 0
         assert "2 points" in capsys.readouterr().out
-        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["length.csv", "length.png"]
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+            "length.csv",
+            "length.png",
+        ]
         lines = (tmp_path / "out" / "length.csv").read_text(encoding="utf-8").splitlines()
         assert lines[0] == "model,task,sampler,canvas length,score,low,high,samples"
         assert [line.split(",")[3] for line in lines[1:]] == ["16", "64"]
@@ -71,12 +91,26 @@ class TestTheory:
     ) -> None:
         """Tables alone: nothing is written."""
         monkeypatch.chdir(tmp_path)
-        words = ["--frontier", "--n", "2", "--samples", "2", "--sampler", "random-k2", "--seed", "1"]
+        words = [
+            "--frontier",
+            "--n",
+            "2",
+            "--samples",
+            "2",
+            "--sampler",
+            "random-k2",
+            "--seed",
+            "1",
+        ]
         assert main(["theory", *words]) == 0
-        assert capsys.readouterr().out.endswith(" intervals reach down to the frontier of the sampler's kind\n")
+        assert capsys.readouterr().out.endswith(
+            " intervals reach down to the frontier of the sampler's kind\n"
+        )
         assert not list(tmp_path.iterdir())
 
-    def test_without_frontier_it_is_the_closed_forms(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_without_frontier_it_is_the_closed_forms(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """As before."""
         assert main(["theory", "--n", "4"]) == 0
         assert capsys.readouterr().out == report(4) + "\n"
@@ -85,13 +119,31 @@ class TestTheory:
     def test_frontier(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Tables on the terminal; with a folder the figure and its data."""
         assert (
-            main(["theory", "--frontier", "--n", "2", "--samples", "4", "--sampler", "random-k1", "-o", str(tmp_path)])
+            main(
+                [
+                    "theory",
+                    "--frontier",
+                    "--n",
+                    "2",
+                    "--samples",
+                    "4",
+                    "--sampler",
+                    "random-k1",
+                    "-o",
+                    str(tmp_path),
+                ]
+            )
             == 0
         )
         said = capsys.readouterr().out
         table = {tuple(line.split()[:3]): line.split()[6:] for line in said.splitlines()[1:13]}
         heading = said.splitlines()[1]
-        assert re.split("  +", heading)[-4:] == ["τ=1", "τ=1, tokens first", "greedy", "greedy, tokens first"]
+        assert re.split("  +", heading)[-4:] == [
+            "τ=1",
+            "τ=1, tokens first",
+            "greedy",
+            "greedy, tokens first",
+        ]
         assert table["insert_random", "2", "1"] == ["0.2963", "0.2963", "0.3333", "0.3333"]
         assert table["latin_square", "3", "2"] == ["0.6771", "0.9999", "0.6771", "0.9999"]
         assert (
@@ -102,7 +154,11 @@ random-k1  positions first     2.00       100.0  51.0–100.0       100.0       
 """
             in said
         )
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["frontier.csv", "frontier.png", "frontier_bits.csv"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "frontier.csv",
+            "frontier.png",
+            "frontier_bits.csv",
+        ]
         assert len((tmp_path / "frontier.csv").read_text(encoding="utf-8").splitlines()) == 11
         assert main(["theory", "--frontier", "--n", "30"]) == 2
         assert "n = 2 to 12" in capsys.readouterr().err

@@ -38,7 +38,9 @@ SAMPLERS = (
 )
 @pytest.mark.parametrize("sampler", [name + heat for name in SAMPLERS for heat in ("", "+t1.0")])
 def test_no_sampler_is_above_its_frontier(op: str, n: int, sampler: str) -> None:
-    """At its mean number of steps it is right no more often, and at τ = 1 loses at least −log₂ of that in bits."""
+    """At its mean number of steps it is right no more often, and at τ = 1 loses at least −log₂ of
+    that in bits.
+    """
     rows = answer_table(op, n)
     exact = outcomes(Listed((*map(str, range(int(rows.max()) + 1)), EOS), rows), sampler)
     greedy = parse(sampler).greedy

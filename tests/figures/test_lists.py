@@ -10,9 +10,13 @@ from pbcore.theory import accuracy
 
 
 class TestPanels:
-    @pytest.mark.parametrize(("name", "op", "heat"), [("2a", "shuffle", "+t1.0"), ("2d", "replace_random", "")])
+    @pytest.mark.parametrize(
+        ("name", "op", "heat"), [("2a", "shuffle", "+t1.0"), ("2d", "replace_random", "")]
+    )
     def test_lines_are_closed_forms(self, name: str, op: str, heat: str) -> None:
-        """Each row has the theory's value for its sampler, and the measured one agrees for all but a few."""
+        """Each row has the theory's value for its sampler, and the measured one agrees for all but
+        a few.
+        """
         drawing = panel(name, load_model("ideal"), 60, (2, 4))
         assert [(row["n"], row["sampler"]) for row in drawing.rows] == [
             (n, f"random-k{k}{heat}") for n, ks in ((2, (1, 2)), (4, (1, 2, 4))) for k in ks
@@ -56,4 +60,8 @@ class TestTable1:
         assert [(row["operation"], row["n"]) for row in rows][::4] == [("copy", 3), ("copy", 4)]
         assert "of 40 points have the predicted value" in text
         shuffled = next(row for row in rows if (row["operation"], row["n"]) == ("shuffle", 4))
-        assert (shuffled["k=2"], shuffled["k=n"], shuffled["γ=0.97 measured"]) == (0.375, 0.09375, 1)
+        assert (shuffled["k=2"], shuffled["k=n"], shuffled["γ=0.97 measured"]) == (
+            0.375,
+            0.09375,
+            1,
+        )

@@ -20,14 +20,21 @@ KNOWN = [
 class TestQuestions:
     @pytest.mark.parametrize(("op", "n"), KNOWN)
     def test_one_mask_for_each_item(self, op: str, n: int) -> None:
-        """The canvas has as many masks as the theory has positions, and the marginals of the theory's answers."""
+        """The canvas has as many masks as the theory has positions, and the marginals of the
+        theory's answers.
+        """
         asked = questions(op, n, 3)
         exact = answer_distribution(asked.samples[0])
         masked = exact.canvas == MASKED
         assert masked.sum() == positions(op, n)
-        found = sorted(sorted(row[row > 0].round(9)) for row in exact.marginals(exact.canvas)[masked])
+        found = sorted(
+            sorted(row[row > 0].round(9)) for row in exact.marginals(exact.canvas)[masked]
+        )
         table = answer_table(op, n)
-        expected = [sorted((table[:, i] == t).mean().round(9) for t in set(table[:, i])) for i in range(table.shape[1])]
+        expected = [
+            sorted((table[:, i] == t).mean().round(9) for t in set(table[:, i]))
+            for i in range(table.shape[1])
+        ]
         assert found == sorted(expected)
 
     def test_copies_differ_in_their_index_alone(self) -> None:
@@ -41,7 +48,11 @@ class TestQuestions:
         asked = questions("copy", 3, 5, different=True)
         assert len({sample.prompt for sample in asked.samples}) == 5
         first, second = (str(sample.answer) for sample in asked.samples[:2])
-        assert [asked.right(0, first), asked.right(1, second), asked.right(0, second)] == [True, True, False]
+        assert [asked.right(0, first), asked.right(1, second), asked.right(0, second)] == [
+            True,
+            True,
+            False,
+        ]
         with pytest.raises(InputError, match="one question only"):
             questions("insert_random", 3, 5, different=True)
         with pytest.raises(InputError, match="different questions"):
@@ -50,16 +61,23 @@ class TestQuestions:
     def test_right_and_wrong(self) -> None:
         """Every listed answer is right; others are wrong."""
         inserted = questions("insert_random", 2, 1)
-        assert [inserted.right(0, text) for text in ('["F", "A", "B"]', '["A", "F", "B"]', '["A", "B"]')] == [
+        assert [
+            inserted.right(0, text) for text in ('["F", "A", "B"]', '["A", "F", "B"]', '["A", "B"]')
+        ] == [
             True,
             True,
             False,
         ]
         square = questions("latin_square", 2, 1)
-        assert [square.right(0, text) for text in ("A,B\nB,A", "B,A\nA,B", "A,B\nA,B")] == [True, True, False]
+        assert [square.right(0, text) for text in ("A,B\nB,A", "B,A\nA,B", "A,B\nA,B")] == [
+            True,
+            True,
+            False,
+        ]
 
     @pytest.mark.parametrize(
-        ("op", "n", "said"), [("sudoku", 4, "no infilling"), ("latin_square", 4, "side 3"), ("x", 3, "unknown")]
+        ("op", "n", "said"),
+        [("sudoku", 4, "no infilling"), ("latin_square", 4, "side 3"), ("x", 3, "unknown")],
     )
     def test_others_are_refused(self, op: str, n: int, said: str) -> None:
         """The error says what there is."""

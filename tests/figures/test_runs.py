@@ -26,7 +26,9 @@ def cells(task: str, scores: dict[str, float], model: str = "tiny") -> list[Stor
 class TestReading:
     def test_dummies_and_failures_are_left_out(self, tmp_path: Path) -> None:
         """A run without scored cells is refused."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell("m"), factory.cell("d", dummy=True)])
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell("m"), factory.cell("d", dummy=True)]
+        )
         assert [one.cell.model for one in read([run.path])] == ["m"]
         other = factory.write(create(tmp_path, "b"), [factory.cell("d", dummy=True)])
         with pytest.raises(InputError, match="no scored cell"):
@@ -58,7 +60,11 @@ class TestFigure4:
         """Each n has its own score, from the samples of that n."""
         task = load_task("waiting_line/copy", n=[5, 10], limit=8)
         right = [float(sample.length == 5) for sample in task.samples]
-        [one] = stored(factory.cell(task="waiting_line/copy", right=right, data_hash=task.data_hash, length="5,10"))
+        [one] = stored(
+            factory.cell(
+                task="waiting_line/copy", right=right, data_hash=task.data_hash, length="5,10"
+            )
+        )
         assert [(n, score.mean, score.n) for n, score in by_length(one)] == [(5, 1, 4), (10, 0, 4)]
         drawing = figure4([one])
         assert [(row["n"], row["score"]) for row in drawing.rows] == [(5, 100), (10, 0)]
@@ -67,13 +73,26 @@ class TestFigure4:
 
     def test_many_samplers_look_different(self) -> None:
         """Eleven curves differ in colour, marker, dashes or fill, each policy in its own colour."""
-        names = [f"{policy}-k{k}" for policy in ("confidence", "random") for k in range(1, 6)] + ["threshold-0.9"]
+        names = [f"{policy}-k{k}" for policy in ("confidence", "random") for k in range(1, 6)] + [
+            "threshold-0.9"
+        ]
         drawing = figure4(
-            [*stored(*(factory.cell(task="waiting_line/copy", sampler=name, length=n) for name in names for n in "59"))]
+            [
+                *stored(
+                    *(
+                        factory.cell(task="waiting_line/copy", sampler=name, length=n)
+                        for name in names
+                        for n in "59"
+                    )
+                )
+            ]
         )
         handles, labels = drawing.figure.axes[0].get_legend_handles_labels()
         lines = [handle.lines[0] for handle in handles]
-        looks = {(o.get_color(), o.get_marker(), o.get_linestyle(), o.get_markerfacecolor()) for o in lines}
+        looks = {
+            (o.get_color(), o.get_marker(), o.get_linestyle(), o.get_markerfacecolor())
+            for o in lines
+        }
         assert len(looks) == len(labels) == 11
 
     def test_other_samples_are_refused(self) -> None:
@@ -90,10 +109,14 @@ class TestFigure5:
     def test_scores_over_block_length(self) -> None:
         """Of random top-2 alone; one block is as long as the canvas."""
         found = cells(
-            "waiting_line/copy", {"random-k2": 1.0, "random-k2+b4": 0.5, "random-k1+b4": 0.1, "random-k2+b4+t1.0": 0.2}
+            "waiting_line/copy",
+            {"random-k2": 1.0, "random-k2+b4": 0.5, "random-k1+b4": 0.1, "random-k2+b4+t1.0": 0.2},
         )
         drawing = figure5(found)
-        assert sorted((row["block length"], row["score"]) for row in drawing.rows) == [(4, 50), (32, 100)]
+        assert sorted((row["block length"], row["score"]) for row in drawing.rows) == [
+            (4, 50),
+            (32, 100),
+        ]
         with pytest.raises(InputError, match="two block lengths"):
             figure5(found[:1])
         sudoku = stored(factory.cell(task="puzzle/sudoku", sampler="random-k2", canvas=160))
@@ -103,7 +126,9 @@ class TestFigure5:
 
 class TestFigure6:
     def test_the_map(self) -> None:
-        """x is Σ k·score / Σ score in one block, y the gain per halved block; means over policies."""
+        """x is Σ k·score / Σ score in one block, y the gain per halved block; means over
+        policies.
+        """
         scores = {
             "random-k1": 1.0,
             "random-k2": 0.5,
@@ -121,18 +146,32 @@ class TestFigure6:
             figure6(cells("waiting_line/copy", {"random-k1": 1.0, "random-k2": 0.5}))
 
     def test_tasks_at_one_place_share_a_name(self) -> None:
-        """Names that would cover each other stand in one label; a task further along either axis has its own."""
+        """Names that would cover each other stand in one label; a task further along either axis
+        has its own.
+        """
         right = {"random-k1": 1.0, "random-k2": 1.0, "random-k2+b8": 1.0}
         found = [
             *(one for task in ("copy", "sort") for one in cells(f"waiting_line/{task}", right)),
             *cells("waiting_line/shuffle", {**right, "random-k2": 0.1, "random-k2+b8": 0.1}),
             *cells("waiting_line/reverse", {**right, "random-k2+b8": 0.9}),
         ]
-        labels = {text.get_text(): getattr(text, "xy", None) for text in figure6(found).figure.axes[0].texts}
-        assert labels == {"copy, sort": (1.5, 0), "shuffle": (pytest.approx(1.2 / 1.1), 0), "reverse": (1.5, -5)}
+        labels = {
+            text.get_text(): getattr(text, "xy", None)
+            for text in figure6(found).figure.axes[0].texts
+        }
+        assert labels == {
+            "copy, sort": (1.5, 0),
+            "shuffle": (pytest.approx(1.2 / 1.1), 0),
+            "reverse": (1.5, -5),
+        }
 
 
-def sized(tokens: int | None, sampler: str = "random-k2", right: float = 1.0, task: str = "waiting_line/copy") -> Entry:
+def sized(
+    tokens: int | None,
+    sampler: str = "random-k2",
+    right: float = 1.0,
+    task: str = "waiting_line/copy",
+) -> Entry:
     """A cell with this canvas length; None: the task's own."""
     cell, samples = factory.cell(task=task, sampler=sampler, right=right, length="3-6")
     options = {} if tokens is None else {"max_new_tokens": tokens}
@@ -141,10 +180,19 @@ def sized(tokens: int | None, sampler: str = "random-k2", right: float = 1.0, ta
 
 class TestLength:
     def test_a_curve_per_sampler_over_the_canvas_length(self) -> None:
-        """A run without --max-new-tokens stands at the task's own 32 tokens; intervals are those of the cells."""
-        pairs = [(None, "random-k2", 0.5), (16, "random-k2", 1.0), (64, "random-k2", 0.25), (16, "random-k1", 1.0)]
+        """A run without --max-new-tokens stands at the task's own 32 tokens; intervals are those of
+        the cells.
+        """
+        pairs = [
+            (None, "random-k2", 0.5),
+            (16, "random-k2", 1.0),
+            (64, "random-k2", 0.25),
+            (16, "random-k1", 1.0),
+        ]
         drawing = over_length(stored(*(sized(*pair) for pair in pairs)))
-        assert sorted((row["sampler"], row["canvas length"], row["score"]) for row in drawing.rows) == [
+        assert sorted(
+            (row["sampler"], row["canvas length"], row["score"]) for row in drawing.rows
+        ) == [
             ("random-k1", 16, 100),
             ("random-k2", 16, 100),
             ("random-k2", 32, 50),
@@ -158,11 +206,19 @@ class TestLength:
         assert [16] in lines
 
     def test_own_lengths(self) -> None:
-        """A longer n has a longer canvas; a pre-filled one has no length to choose, and other tasks aren't known."""
+        """A longer n has a longer canvas; a pre-filled one has no length to choose, and other tasks
+        aren't known.
+        """
         cell, _ = factory.cell(task="waiting_line/copy", length="5,15")
-        assert canvas_length(cell) == load_task("waiting_line/copy", n=15, limit=1).samples[0].max_new_tokens
+        assert (
+            canvas_length(cell)
+            == load_task("waiting_line/copy", n=15, limit=1).samples[0].max_new_tokens
+        )
         steps = replace(cell, conditions=replace(cell.conditions, options={"cot": True}))
-        assert canvas_length(steps) == load_task("waiting_line/copy", n=15, limit=1, cot=True).samples[0].max_new_tokens
+        assert (
+            canvas_length(steps)
+            == load_task("waiting_line/copy", n=15, limit=1, cot=True).samples[0].max_new_tokens
+        )
         assert canvas_length(replace(cell, task="puzzle/sudoku", length="")) == 64
         assert canvas_length(replace(cell, task="list_ops/shuffle")) is None
         assert canvas_length(replace(cell, task="unknown/task")) is None
@@ -171,16 +227,29 @@ class TestLength:
         """Two lengths, and each cell once per length."""
         with pytest.raises(InputError, match="two canvas lengths"):
             over_length(stored(sized(None), sized(32, "random-k1")))
-        with pytest.raises(InputError, match="tiny waiting_line/copy random-k2 is in two runs with 32 tokens"):
+        with pytest.raises(
+            InputError, match="tiny waiting_line/copy random-k2 is in two runs with 32 tokens"
+        ):
             over_length(stored(sized(None), sized(32), sized(64)))
 
 
 class TestFigure7:
     def test_the_oracle_is_the_best_of_the_thresholds(self) -> None:
-        """Per sample the fewest steps among those with its best score; then means over samples and tasks."""
-        fast = [factory.cell(task=task, sampler="threshold-0.5", right=[1.0, 0.0], nfe=[4, 4]) for task in FIGURE_7]
-        slow = [factory.cell(task=task, sampler="threshold-0.9", right=[1.0, 1.0], nfe=[8, 16]) for task in FIGURE_7]
-        other = [factory.cell(task=task, sampler="threshold-0.9+b4", right=[1.0, 1.0], nfe=[1, 1]) for task in FIGURE_7]
+        """Per sample the fewest steps among those with its best score; then means over samples and
+        tasks.
+        """
+        fast = [
+            factory.cell(task=task, sampler="threshold-0.5", right=[1.0, 0.0], nfe=[4, 4])
+            for task in FIGURE_7
+        ]
+        slow = [
+            factory.cell(task=task, sampler="threshold-0.9", right=[1.0, 1.0], nfe=[8, 16])
+            for task in FIGURE_7
+        ]
+        other = [
+            factory.cell(task=task, sampler="threshold-0.9+b4", right=[1.0, 1.0], nfe=[1, 1])
+            for task in FIGURE_7
+        ]
         found = stored(*fast, *slow, *other)
         star = oracle_mean(found)
         assert star is not None

@@ -11,7 +11,9 @@ from tests.results import factory
 
 
 def stored(k: int, nfe: int, sampler: str = "confidence-k2") -> StoredCell:
-    cell, samples = factory.cell(task=f"questions/shuffle-x{k}", sampler=sampler, nfe=nfe, canvas=32 * k)
+    cell, samples = factory.cell(
+        task=f"questions/shuffle-x{k}", sampler=sampler, nfe=nfe, canvas=32 * k
+    )
     scores = {**cell.scores, "accuracy_all": cell.scores["accuracy"]}
     return StoredCell(type(cell)(**{**_fields(cell), "scores": scores}), tuple(samples))
 

@@ -1,5 +1,5 @@
-"""Damage to valid inputs, drawn from a seeded generator: to texts sign by sign and line by line, to JSON values part by
-part.
+"""Damage to valid inputs, drawn from a seeded generator: to texts sign by sign and line by line, to
+JSON values part by part.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ VALUES: list[Any] = [
 
 
 def damaged_text(random: Random, text: str, most: int = 3) -> str:
-    """A text with up to `most` changes: signs put in, left out, doubled, swapped; stretches and lines left out or
-    repeated.
+    """A text with up to `most` changes: signs put in, left out, doubled, swapped; stretches and
+    lines left out or repeated.
     """
     for _ in range(random.randint(0, most)):
         at = random.randrange(len(text) + 1)
@@ -149,9 +149,16 @@ def damaged_text(random: Random, text: str, most: int = 3) -> str:
                 text = text[:at] + text[at:to][::-1] + text[to:]
             case _:
                 lines = text.split("\n")
-                one, other = random.randrange(len(lines)), random.randrange(len(lines))
+                one = random.randrange(len(lines))
+                other = random.randrange(len(lines))
                 lines[one] = random.choice(
-                    ["", lines[other], f"{lines[one]}\n{lines[one]}", f" {lines[one]}", lines[one].strip()]
+                    [
+                        "",
+                        lines[other],
+                        f"{lines[one]}\n{lines[one]}",
+                        f" {lines[one]}",
+                        lines[one].strip(),
+                    ]
                 )
                 text = "\n".join(lines)
     return text
@@ -184,7 +191,9 @@ def damaged_bytes(random: Random, text: str) -> bytes:
 
 
 def damaged_value(random: Random, value: Any, most: int = 2) -> Any:
-    """A JSON value with up to `most` parts replaced, dropped, renamed, repeated or swapped, at any depth."""
+    """A JSON value with up to `most` parts replaced, dropped, renamed, repeated or swapped, at any
+    depth.
+    """
     root = [deepcopy(value)]
     for _ in range(random.randint(0, most)):
         holder, key = random.choice(list(_places(root)))
@@ -199,13 +208,21 @@ def damaged_value(random: Random, value: Any, most: int = 2) -> Any:
                     holder[key] = damaged_text(random, holder[key])
                 elif type(holder[key]) in (int, float):
                     holder[key] = random.choice(
-                        [-holder[key], holder[key] + 1, float(holder[key]), str(holder[key]), holder[key] * 10**9]
+                        [
+                            -holder[key],
+                            holder[key] + 1,
+                            float(holder[key]),
+                            str(holder[key]),
+                            holder[key] * 10**9,
+                        ]
                     )
                 else:
                     holder[key] = [holder[key]]
             case _:
                 if isinstance(holder, dict):
-                    holder[random.choice([f"{key}x", "", "samples", "headline", "a b"])] = holder.pop(key)
+                    holder[random.choice([f"{key}x", "", "samples", "headline", "a b"])] = (
+                        holder.pop(key)
+                    )
                 elif holder is not root:
                     holder.append(deepcopy(holder[key]))
     return root[0]

@@ -1,4 +1,6 @@
-"""Counts of what a reader does with many damaged inputs: it reads or refuses each; anything else is a fault."""
+"""Counts of what a reader does with many damaged inputs: it reads or refuses each; anything else is
+a fault.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ import pytest
 from pbcore.errors import InputError
 
 T = TypeVar("T")
-COUNTS = (pytest.param(300, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly))
+COUNTS = (
+    pytest.param(300, id="quick"),
+    pytest.param(20_000, id="nightly", marks=pytest.mark.nightly),
+)
 MOST_LETTERS = 2_000
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -33,22 +38,22 @@ def fuzz(
 ) -> Counter[str]:
     """Checks `count` inputs and asserts that none is wrong, silent or a traceback.
 
-    `check` returns for an input that was read rightly. It raises one of `refusals` for one that was refused; the
-    message must be one line. AssertionError means wrong, Silent that something was lost, anything else a traceback. At
-    least `share` of the inputs must be read, and as many refused: otherwise the inputs are too tame, or too wild, to
-    show anything.
+    `check` returns for an input that was read rightly. It raises one of `refusals` for one that was
+    refused; the message must be one line. AssertionError means wrong, Silent that something was
+    lost, anything else a traceback. At least `share` of the inputs must be read, and as many
+    refused: otherwise the inputs are too tame, or too wild, to show anything.
     """
-    random, outcomes, faults = Random(f"{seed} {count}"), Counter[str](), []
+    random = Random(f"{seed} {count}")
+    outcomes = Counter[str]()
+    faults = []
     for _ in range(count):
         given = make(random)
         outcome, trace = outcome_of(check, given, refusals)
         outcomes[outcome] += 1
         if trace and len(faults) < 5:
             faults.append(f"{outcome}: {ascii(given)[:3000]}\n{trace[-3000:]}")
-    print(
-        f"{seed}: "
-        f"{', '.join(f'{outcomes[name]} {name}' for name in ('read', 'refused', 'wrong', 'silent', 'traceback'))}"
-    )
+    kinds = ("read", "refused", "wrong", "silent", "traceback")
+    print(f"{seed}: {', '.join(f'{outcomes[kind]} {kind}' for kind in kinds)}")
     assert not faults, "\n".join([str(dict(outcomes)), *faults])
     assert outcomes["read"] >= share * count, outcomes
     assert not refusals or outcomes["refused"] >= share * count, outcomes
@@ -77,7 +82,7 @@ def outcome_of(
 
 
 def one_line(message: str) -> bool:
-    """Whether a message can be printed as a line: not empty, of a readable length, without control characters and lone
-    surrogates.
+    """Whether a message can be printed as a line: not empty, of a readable length, without control
+    characters and lone surrogates.
     """
     return 0 < len(message) <= MOST_LETTERS and not CONTROL.search(message)

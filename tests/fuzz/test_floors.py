@@ -1,4 +1,6 @@
-"""Floors: valid, or an InputError in one line; a valid one prints as it reads, to the last digit."""
+"""Floors: valid, or an InputError in one line; a valid one prints as it reads, to the last
+digit.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,11 @@ def floor(random: Random) -> str:
     blank = random.choice(["", "", " ", "  "])
     sign = random.choice([">=", "<=", ">", "<"])
     text = f"{random.choice(PATTERNS)} {random.choice(METRICS)}{blank}{sign}{blank}{number}"
-    return noise(random) if random.random() < 0.05 else damaged_text(random, text, random.choice([0, 0, 1, 3]))
+    return (
+        noise(random)
+        if random.random() < 0.05
+        else damaged_text(random, text, random.choice([0, 0, 1, 3]))
+    )
 
 
 def check(text: str) -> None:
@@ -69,8 +75,12 @@ def check(text: str) -> None:
     assert floor.value == float(Fraction(form[2]) / (100 if form[3] else 1))
     assert parse_floor(str(floor)) == floor
     judged = broken_floors([floor], CELLS)
-    values = {cell.id: row(cell).get(floor.metric) for cell in CELLS if fnmatchcase(cell.id, floor.cells)}
-    absurd = {cell.id for cell in CELLS if floor.metric in cell.scores and floor.value > 1}  # a score is at most 1
+    values = {
+        cell.id: row(cell).get(floor.metric) for cell in CELLS if fnmatchcase(cell.id, floor.cells)
+    }
+    absurd = {
+        cell.id for cell in CELLS if floor.metric in cell.scores and floor.value > 1
+    }  # a score is at most 1
     broken = {
         name
         for name, value in values.items()
@@ -81,7 +91,9 @@ def check(text: str) -> None:
 
 def meets(value: float, floor: Floor) -> bool:
     """The comparison spelt out."""
-    return "=" in floor.sign if value == floor.value else (value > floor.value) == (">" in floor.sign)
+    return (
+        "=" in floor.sign if value == floor.value else (value > floor.value) == (">" in floor.sign)
+    )
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -100,7 +112,9 @@ def test_floors(count: int) -> None:
     ],
 )
 def test_every_digit_is_printed(text: str, printed: str) -> None:
-    """Seven digits, large and small numbers, and percentages: 57.1 % is 0.571 and nothing above it."""
+    """Seven digits, large and small numbers, and percentages: 57.1 % is 0.571 and nothing
+    above it.
+    """
     assert str(parse_floor(text)) == printed
 
 

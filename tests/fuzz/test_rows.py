@@ -1,4 +1,6 @@
-"""Rows of questions: read as they stand and scored without a fault, or refused in one line that names file and line."""
+"""Rows of questions: read as they stand and scored without a fault, or refused in one line that
+names file and line.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def samples(name: str) -> tuple[Sample, ...]:
 
 def official(name: str, number: int) -> dict[str, Any]:
     """A row in the official layout."""
-    sample, shot = samples(name)[number], samples(name)[number - 1]
+    sample = samples(name)[number]
+    shot = samples(name)[number - 1]
     shots = [{"input": dict(shot.input), "answer": shot.label}] if len(sample.messages) > 1 else []
     return {
         "input": {**sample.input, **({"icl_examples": shots} if shots else {})},
@@ -51,12 +54,17 @@ def official(name: str, number: int) -> dict[str, Any]:
 
 
 def rows(random: Random, row: Any) -> Given:
-    """Three rows of a task, the one at a random place damaged in its values, its text or its bytes."""
-    name, at = random.choice(TASKS), random.randrange(3)
+    """Three rows of a task, the one at a random place damaged in its values, its text or its
+    bytes.
+    """
+    name = random.choice(TASKS)
+    at = random.randrange(3)
     lines = [json.dumps(row(name, number)).encode() for number in range(3)]
     if random.random() < 0.6:
         value = damaged_value(random, row(name, at))
-        lines[at] = json.dumps(value, ensure_ascii=random.random() < 0.5).encode("utf-8", "surrogatepass")
+        lines[at] = json.dumps(value, ensure_ascii=random.random() < 0.5).encode(
+            "utf-8", "surrogatepass"
+        )
     elif random.random() < 0.5:
         lines[at] = damaged_text(random, lines[at].decode()).encode("utf-8", "surrogatepass")
     else:
@@ -65,8 +73,8 @@ def rows(random: Random, row: Any) -> Given:
 
 
 def check(folder: Path, place: str, given: Given) -> None:
-    """What is read can be scored with the label, an empty and an odd answer; what is refused names the line that was
-    damaged.
+    """What is read can be scored with the label, an empty and an odd answer; what is refused names
+    the line that was damaged.
     """
     name, at, data = given
     path = folder / place
@@ -81,7 +89,9 @@ def check(folder: Path, place: str, given: Given) -> None:
         raise
     finally:
         path.unlink()
-    if data.count(b"\n") == 2 and len(task.samples) != sum(1 for line in data.split(b"\n") if line.strip()):
+    if data.count(b"\n") == 2 and len(task.samples) != sum(
+        1 for line in data.split(b"\n") if line.strip()
+    ):
         raise Silent("a row was lost")
     metrics = frozenset(scorer(task.scorer).metrics) - MEASURED_ELSEWHERE
     for sample in task.samples:

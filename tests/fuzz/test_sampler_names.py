@@ -1,5 +1,5 @@
-"""Sampler names: valid, or a SamplerNameError in one line; a valid one has one spelling, and every part of it
-is kept.
+"""Sampler names: valid, or a SamplerNameError in one line; a valid one has one spelling, and every
+part of it is kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,21 @@ MODIFIERS = [
     "b" + "9" * 5000,
     "s" + "1_" * 3000 + "1",
 ]
-NUMBERS = ["1", "2", "02", "16", "0.9", "0.90", "0.25", "0.1", "1.0", "0.05", "0", "0.90000000000000002", "1.5"]
+NUMBERS = [
+    "1",
+    "2",
+    "02",
+    "16",
+    "0.9",
+    "0.90",
+    "0.25",
+    "0.1",
+    "1.0",
+    "0.05",
+    "0",
+    "0.90000000000000002",
+    "1.5",
+]
 LONG = ["9" * 5000, "9" * 400 + ".5", "0." + "0" * 400 + "1", "1" * 12, "0." + "1" * 25]
 
 
@@ -66,18 +80,27 @@ def name(random: Random) -> str:
                 ""
                 if kind is bool
                 else random.choice(
-                    NUMBERS[:4] if kind in (int, int | None) else NUMBERS if random.random() < 0.98 else LONG
+                    NUMBERS[:4]
+                    if kind in (int, int | None)
+                    else NUMBERS
+                    if random.random() < 0.98
+                    else LONG
                 )
             )
             parts.append((field.name if kind is bool or random.random() < 0.6 else "") + number)
     modifiers = random.sample(MODIFIERS, random.choice([0, 0, 0, 1, 1, 2, 3]))
     text = "+".join(["-".join(parts), *modifiers])
-    return noise(random) if random.random() < 0.05 else damaged_text(random, text, random.choice([0, 0, 1, 3]))
+    return (
+        noise(random)
+        if random.random() < 0.05
+        else damaged_text(random, text, random.choice([0, 0, 1, 3]))
+    )
 
 
 def check(text: str) -> None:
     """The properties of an accepted name."""
-    parsed, resolved = parse(text), resolve(text)
+    parsed = parse(text)
+    resolved = resolve(text)
     if not text.isascii():
         raise Silent(text)
     assert re.fullmatch(r"[a-z0-9_.+-]+", str(resolved))
@@ -94,7 +117,8 @@ def check(text: str) -> None:
         other = replace(
             resolved,
             arguments=tuple(
-                (w, f"{n}0" if (w, n) == (word, number) and "." in n else n) for w, n in resolved.arguments
+                (w, f"{n}0" if (w, n) == (word, number) and "." in n else n)
+                for w, n in resolved.arguments
             ),
         )
         assert resolve(str(other)) == resolved, "a trailing zero makes another name"
@@ -121,8 +145,8 @@ def test_sampler_names(count: int) -> None:
     ],
 )
 def test_odd_names(text: str) -> None:
-    """Digits of other scripts, numbers beyond float and int64, names without end, control characters: one line that can
-    be read.
+    """Digits of other scripts, numbers beyond float and int64, names without end, control
+    characters: one line that can be read.
     """
     with pytest.raises(SamplerNameError) as caught:
         parse(text)

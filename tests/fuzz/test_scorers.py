@@ -1,4 +1,6 @@
-"""Scorers: any text has scores in [0, 1], and of lists and puzzles the ones of a second implementation."""
+"""Scorers: any text has scores in [0, 1], and of lists and puzzles the ones of a second
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,16 @@ def task(name: str) -> Task:
 
 
 def answer(random: Random) -> tuple[str, Sample, str]:
-    """A task, one of its samples, and an answer: right, damaged, of another task, noise, or of 100,000 characters."""
+    """A task, one of its samples, and an answer: right, damaged, of another task, noise, or of
+    100,000 characters.
+    """
     name = random.choice(TASKS)
-    sample, other = random.choice(task(name).samples), random.choice(task(random.choice(TASKS)).samples)
+    sample = random.choice(task(name).samples)
+    other = random.choice(task(random.choice(TASKS)).samples)
     listed = name.startswith(("waiting_line", "puzzle"))
-    text = hostile_answer(random, sample) if listed and random.random() < 0.5 else str(sample.answer)
+    text = (
+        hostile_answer(random, sample) if listed and random.random() < 0.5 else str(sample.answer)
+    )
     match random.randrange(12):
         case 0:
             text = noise(random)
@@ -48,7 +55,9 @@ def answer(random: Random) -> tuple[str, Sample, str]:
         case 3:
             text = "".join(random.choice(ANY_DIGITS) if sign.isdigit() else sign for sign in text)
         case 4 if random.random() < 0.03:
-            text = (random.choice([*SIGNS, text, "[" * 9, '"a", ', "1234\n"]) * MONSTROUS)[:MONSTROUS]
+            text = (random.choice([*SIGNS, text, "[" * 9, '"a", ', "1234\n"]) * MONSTROUS)[
+                :MONSTROUS
+            ]
         case 5:
             text = f"{text}{random.choice(SIGNS)}{text}"
         case 6 | 7 | 8:
@@ -78,5 +87,7 @@ def test_scorers(count: int) -> None:
 
 
 def test_every_scorer_is_drawn() -> None:
-    """The tasks above use every scorer but those that users register, and one that list_ops alone uses."""
+    """The tasks above use every scorer but those that users register, and one that list_ops alone
+    uses.
+    """
     assert {task(name).scorer for name in TASKS} == set(SCORERS.all())

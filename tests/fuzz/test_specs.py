@@ -1,5 +1,5 @@
-"""Tasks files: every one is read as it stands, or refused in one line that names the file, and the task if it has a
-name.
+"""Tasks files: every one is read as it stands, or refused in one line that names the file, and the
+task if it has a name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ OTHERS: dict[str, Any] = {
         "max_new_tokens": 64,
         "prompt": "{size}: {symbols}",
     },
-    "kitchen/sudoku": {"generator": "sudoku", "scorer": "sudoku", "max_new_tokens": 64, "prompt": "Solve {sudoku}"},
+    "kitchen/sudoku": {
+        "generator": "sudoku",
+        "scorer": "sudoku",
+        "max_new_tokens": 64,
+        "prompt": "Solve {sudoku}",
+    },
     "kitchen/words": {
         "generator": "words_to_sentence",
         "settings": {"difficulty": "easy"},
@@ -72,14 +77,21 @@ FLAGS = [{"input": {"country": "France"}, "answer": '["blue", "white", "red"]'}]
 def tasks_text(random: Random) -> str | bytes:
     """A tasks file with damage to its values, its text or its bytes."""
     first = random.choice([*OTHERS, *LISTS] if random.random() < 0.7 else list(LISTS))
-    tasks = {name: entry for name, entry in {**OTHERS, **LISTS}.items() if name == first or random.random() < 0.1}
+    tasks = {
+        name: entry
+        for name, entry in {**OTHERS, **LISTS}.items()
+        if name == first or random.random() < 0.1
+    }
     how = random.randrange(20)
     if how == 0:
         return noise(random)
     if how < 12:
         tasks = damaged_value(random, tasks)
     text = yaml.safe_dump(
-        tasks, allow_unicode=random.random() < 0.5, sort_keys=False, default_flow_style=random.random() < 0.3
+        tasks,
+        allow_unicode=random.random() < 0.5,
+        sort_keys=False,
+        default_flow_style=random.random() < 0.3,
     )
     if 12 <= how < 16:
         return damaged_text(random, text)
@@ -107,8 +119,17 @@ def check(file: Path, given: str | bytes) -> None:
     declared = yaml.safe_load(data.decode("utf-8-sig"))
     assert names == list(map(str, declared))
     for name in names:
-        entry, spec = declared[name], task_spec(name)
-        for key in ("scorer", "prompt", "max_new_tokens", "headline", "shots", "official", "prompt_single"):
+        entry = declared[name]
+        spec = task_spec(name)
+        for key in (
+            "scorer",
+            "prompt",
+            "max_new_tokens",
+            "headline",
+            "shots",
+            "official",
+            "prompt_single",
+        ):
             if key in entry and getattr(spec, key) != entry[key]:
                 raise Silent(f"{key} {entry[key]!r} became {getattr(spec, key)!r}")
         if not all(spec.settings[key] == value for key, value in entry.get("settings", {}).items()):
@@ -121,4 +142,10 @@ def check(file: Path, given: str | bytes) -> None:
 @pytest.mark.parametrize("count", COUNTS)
 def test_specs(file: Path, count: int) -> None:
     """Damaged tasks files of every kind of generator, and of rows."""
-    fuzz("specs", count, tasks_text, lambda given: check(file, given), (InputError, FileNotFoundError))
+    fuzz(
+        "specs",
+        count,
+        tasks_text,
+        lambda given: check(file, given),
+        (InputError, FileNotFoundError),
+    )

@@ -56,11 +56,13 @@ PARTS = [
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(500, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly)]
+    "count",
+    [pytest.param(500, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly)],
 )
 def test_any_text(count: int) -> None:
     """Wrong and traceback are 0; what is read back from a floor's own text is that floor."""
-    random, outcomes = Random(5), Counter[str]()
+    random = Random(5)
+    outcomes = Counter[str]()
     cells = [factory.cell()[0]]
     for _ in range(count):
         if random.random() < 0.4:
@@ -81,13 +83,17 @@ def test_any_text(count: int) -> None:
         except Exception as error:  # noqa: BLE001 - the count of these is what the test asserts
             outcomes[f"traceback {type(error).__name__}: {error}"] += 1
         else:
-            outcomes["read" if parse_floor(str(floor)) == floor and len(broken) <= 1 else "wrong"] += 1
+            outcomes[
+                "read" if parse_floor(str(floor)) == floor and len(broken) <= 1 else "wrong"
+            ] += 1
     assert set(outcomes) == {"told", "read"}, outcomes
 
 
 class TestFloors:
     def test_kept_broken_and_unmatched(self) -> None:
-        """A floor holds, is broken with the value named, or matches nothing, which fails as well."""
+        """A floor holds, is broken with the value named, or matches nothing, which fails as
+        well.
+        """
         run = [factory.cell(task="waiting_line/copy", right=0.9)]
         for text, ok in (
             ("tiny/copy/* accuracy>=0.9", True),
@@ -98,9 +104,13 @@ class TestFloors:
             ("tiny/* grammar>=0.1", False),
         ):
             assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
-        assert "accuracy is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
+        assert "accuracy is 0.9" in gate_text(
+            gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")])
+        )
 
-    @pytest.mark.parametrize("text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"])
+    @pytest.mark.parametrize(
+        "text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"]
+    )
     def test_unreadable(self, text: str) -> None:
         """A floor that can't be read shows the form."""
         with pytest.raises(InputError, match="tiny/copy"):

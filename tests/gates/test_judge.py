@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from pbcore.analysis.paired import detectable_drop
-from pbcore.gates.judge import Judgement, Verdict, gate_markdown, gate_text, greedy, judge, power_text, rerun_command
+from pbcore.gates.judge import (
+    Judgement,
+    Verdict,
+    gate_markdown,
+    gate_text,
+    greedy,
+    judge,
+    power_text,
+    rerun_command,
+)
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -22,7 +31,9 @@ def stored(*entries: Entry) -> list[StoredCell]:
 
 
 def gate(run: list[Entry], base: list[Entry], **options: object) -> Verdict:
-    return judge(stored(*run), {entry.cell.id: baseline_cell(entry) for entry in stored(*base)}, **options)  # type: ignore[arg-type]
+    return judge(
+        stored(*run), {entry.cell.id: baseline_cell(entry) for entry in stored(*base)}, **options
+    )  # type: ignore[arg-type]
 
 
 def answers(wrong: int, n: int = 100, first: int = 0) -> list[float]:
@@ -54,19 +65,28 @@ class TestJudge:
         assert verdict.ok
         assert "newly wrong 0, 1, 2; newly right 50, 51" in gate_text(verdict)
 
-    @pytest.mark.parametrize(("before", "now", "said"), [(0, 2, "newly wrong 0, 1"), (2, 0, "newly right 0, 1")])
+    @pytest.mark.parametrize(
+        ("before", "now", "said"), [(0, 2, "newly wrong 0, 1"), (2, 0, "newly right 0, 1")]
+    )
     def test_flips_in_one_direction_are_listed_too(self, before: int, now: int, said: str) -> None:
         """A cell that passes shows what changed; a command only where something got worse."""
         verdict = gate([factory.cell(right=answers(now))], [factory.cell(right=answers(before))])
         assert verdict.ok
-        (line,) = (line for line in gate_text(verdict).splitlines() if line.startswith("  flipped "))
+        (line,) = (
+            line for line in gate_text(verdict).splitlines() if line.startswith("  flipped ")
+        )
         assert said in line
         assert ("pytest" in line) == (now > 0)
 
     def test_missing_new_and_errors(self) -> None:
-        """A row the run lacks fails, a cell without baseline is new, one that could not be run fails with its cause."""
-        renamed, broken = factory.cell(sampler="confidence-k3"), factory.cell(sampler="random-k1")
-        verdict = gate([renamed, (error_cell(broken[0], "out of memory"), [])], [factory.cell(), broken])
+        """A row the run lacks fails, a cell without baseline is new, one that could not be run
+        fails with its cause.
+        """
+        renamed = factory.cell(sampler="confidence-k3")
+        broken = factory.cell(sampler="random-k1")
+        verdict = gate(
+            [renamed, (error_cell(broken[0], "out of memory"), [])], [factory.cell(), broken]
+        )
         assert {found.id.split("/")[2]: found.status for found in verdict.judgements} == {
             "confidence-k2": "missing",
             "confidence-k3": "new",
@@ -104,7 +124,9 @@ class TestJudge:
 
     @pytest.mark.parametrize(("rows", "intended"), [(65, False), (63, True)])
     def test_greedy_rows_are_exact(self, rows: int, intended: bool) -> None:
-        """They repeat where the baseline has them, with the same calls; one without them stays valid."""
+        """They repeat where the baseline has them, with the same calls; one without them stays
+        valid.
+        """
         base = factory.cell(nfe=16, rows=64)
         verdict = gate([factory.cell(nfe=16, rows=[rows] + [64] * 19)], [base])
         (found,) = verdict.judgements
@@ -120,13 +142,17 @@ class TestJudge:
         """With a temperature more rows in the same calls are tested as calls are."""
         base = factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[30, 32] * 10)
         assert gate([factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[32, 30] * 10)], [base]).ok
-        (found,) = gate([factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[48, 50] * 10)], [base]).judgements
+        (found,) = gate(
+            [factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[48, 50] * 10)], [base]
+        ).judgements
         assert found.status == "slower"
         assert found.reason.startswith("more rows than the baseline (one-sided p = ")
 
     @pytest.mark.parametrize(("nfe", "word"), [(17, "16 → 17"), (15, "update the baseline")])
     def test_greedy_forwards_are_exact(self, nfe: int, word: str) -> None:
-        """Greedy decoding with any other NFE fails, also if faster, for then the baseline is stale."""
+        """Greedy decoding with any other NFE fails, also if faster, for then the baseline is
+        stale.
+        """
         verdict = gate([factory.cell(nfe=nfe)], [factory.cell(nfe=16)])
         assert verdict.judgements[0].status == "slower"
         assert word in verdict.judgements[0].reason
@@ -138,7 +164,9 @@ class TestJudge:
         assert "samples [0]" in verdict.judgements[0].reason
 
     def test_a_rate_that_falls_at_equal_forwards_is_noticed(self) -> None:
-        """Shorter canvases at the same NFE mean fewer tokens per step; rounding in the file is no difference."""
+        """Shorter canvases at the same NFE mean fewer tokens per step; rounding in the file is no
+        difference.
+        """
         record, samples = factory.cell(nfe=16)
         shorter = replace(record, tokens_per_step=record.tokens_per_step - 0.01)
         (found,) = gate([(shorter, samples)], [(record, samples)]).judgements
@@ -155,7 +183,9 @@ class TestJudge:
 
     def test_names_that_cannot_be_read_are_judged_as_sampled(self) -> None:
         """Only a sampler that is known to be greedy must repeat its forwards exactly."""
-        assert [greedy(name) for name in ("confidence-k2", "confidence-k2+t1.0", "as published")] == [
+        assert [
+            greedy(name) for name in ("confidence-k2", "confidence-k2+t1.0", "as published")
+        ] == [
             True,
             False,
             False,
@@ -163,18 +193,25 @@ class TestJudge:
 
     def test_holm_over_cells(self) -> None:
         """5 newly wrong fail alone (p = .03), but not among a dozen cells."""
-        names = [f"waiting_line/{name}" for name in OPERATIONS] + ["puzzle/sudoku", "puzzle/latin_square"]
+        names = [f"waiting_line/{name}" for name in OPERATIONS] + [
+            "puzzle/sudoku",
+            "puzzle/latin_square",
+        ]
         base = [factory.cell(task=name, right=answers(0)) for name in names]
         worse = factory.cell(task=names[0], right=answers(5))
         assert not gate([worse], base[:1]).ok
         assert gate([worse, *base[1:]], base).ok
 
     def test_graded_scores(self) -> None:
-        """A graded score that falls a little on every sample fails; one that only scatters passes."""
+        """A graded score that falls a little on every sample fails; one that only scatters
+        passes.
+        """
         values = [0.3 + 0.4 * i / 99 for i in range(100)]
         base = factory.cell(task="text_writing/summarization", headline="rouge_l", right=values)
         lower = factory.cell(
-            task="text_writing/summarization", headline="rouge_l", right=[value - 0.02 for value in values]
+            task="text_writing/summarization",
+            headline="rouge_l",
+            right=[value - 0.02 for value in values],
         )
         scattered = factory.cell(
             task="text_writing/summarization",
@@ -209,7 +246,9 @@ class TestJudge:
         base = factory.grid()
         verdict = gate(
             [
-                factory.cell(record.model, record.task, record.sampler, right=0.0, nfe=record.nfe_max)
+                factory.cell(
+                    record.model, record.task, record.sampler, right=0.0, nfe=record.nfe_max
+                )
                 for record, _ in base
             ],
             base,
@@ -231,12 +270,22 @@ def test_statuses_that_pass() -> None:
 
 class TestJoinedNames:
     def test_scores_alone(self) -> None:
-        """Two samplers or models are judged by their scores; another NFE, dtype and revision are theirs."""
+        """Two samplers or models are judged by their scores; another NFE, dtype and revision are
+        theirs.
+        """
         base = factory.cell(right=answers(0), nfe=16)
         sampler = factory.cell(right=answers(3), sampler="random-k4", nfe=8)
         (found,) = gate([sampler], [base], samplers={"random-k4": "confidence-k2"}).judgements
-        assert (found.status, found.paired.worse, found.p.keys()) == ("passed", (0, 1, 2), {"score"})
-        facts = {"dtype": "bfloat16", "model_info": {"source": "other", "revision": "r2"}, "nfe": 20}
+        assert (found.status, found.paired.worse, found.p.keys()) == (
+            "passed",
+            (0, 1, 2),
+            {"score"},
+        )
+        facts = {
+            "dtype": "bfloat16",
+            "model_info": {"source": "other", "revision": "r2"},
+            "nfe": 20,
+        }
         model = factory.cell(right=answers(20), model="v2", **facts)
         (found,) = gate([model], [base], models={"v2": "tiny"}).judgements
         assert (found.status, found.id) == ("worse", "v2/shuffle/confidence-k2")
@@ -246,20 +295,33 @@ class TestJoinedNames:
         [
             ({"models": {"v2": "tiny"}}, {"model": "v2", "seed": 1}, "seeds 1"),
             ({"models": {"v2": "tiny"}}, {"model": "v2", "data_hash": "d2"}, "other data"),
-            ({"samplers": {"ar": "confidence-k2"}}, {"sampler": "ar", "dtype": "bfloat16"}, "dtype"),
+            (
+                {"samplers": {"ar": "confidence-k2"}},
+                {"sampler": "ar", "dtype": "bfloat16"},
+                "dtype",
+            ),
             ({"models": {"tiny": "tiny"}}, {"nfe": 17}, "greedy decoding must repeat exactly"),
         ],
     )
-    def test_all_else_must_be_equal(self, names: dict[str, object], facts: dict[str, object], said: str) -> None:
-        """Seeds and data, and for a joined sampler its model's dtype; a name that stands for itself is judged in
-        full."""
+    def test_all_else_must_be_equal(
+        self, names: dict[str, object], facts: dict[str, object], said: str
+    ) -> None:
+        """Seeds and data, and for a joined sampler its model's dtype; a name that stands for itself
+        is judged in full.
+        """
         verdict = gate([factory.cell(**facts)], [factory.cell()], **names)  # type: ignore[arg-type]
         assert not verdict.ok
         assert said in verdict.judgements[0].reason
 
     def test_a_partner_that_is_missing(self) -> None:
-        """A row of B that A has no partner for fails and names the partner; rows of other names are not judged."""
-        base = [factory.cell(), factory.cell(task="waiting_line/copy"), factory.cell(sampler="random-k2")]
+        """A row of B that A has no partner for fails and names the partner; rows of other names are
+        not judged.
+        """
+        base = [
+            factory.cell(),
+            factory.cell(task="waiting_line/copy"),
+            factory.cell(sampler="random-k2"),
+        ]
         run = [factory.cell(sampler="ar"), factory.cell(sampler="threshold-0.9")]
         verdict = gate(run, base, samplers={"ar": "confidence-k2"})
         assert [(found.id, found.status) for found in verdict.judgements] == [

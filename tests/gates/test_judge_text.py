@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
-from pbcore.gates.judge import Judgement, Verdict, gate_markdown, gate_text, power_text, rerun_command
+from pbcore.gates.judge import (
+    Judgement,
+    Verdict,
+    gate_markdown,
+    gate_text,
+    power_text,
+    rerun_command,
+)
 
 TESTED = {"score": 1.0}
 
@@ -25,7 +32,9 @@ def again(cell_id: str, sample: int) -> str:
 
 class TestText:
     def test_failures_come_first_by_kind(self) -> None:
-        """Quality, speed, errors and refusals, missing cells, floors; then flips, new cells and what is detectable."""
+        """Quality, speed, errors and refusals, missing cells, floors; then flips, new cells and
+        what is detectable.
+        """
         told = gate_text(
             verdict(
                 Judgement("m/t/a", "floor", "accuracy is 50 %"),
@@ -43,7 +52,10 @@ class TestText:
             again,
         )
         assert told.splitlines() == [
-            "gate FAILED against main.json: 1 error, 1 floor, 1 missing, 1 new, 4 passed, 1 refused, 1 slower, 1 worse",
+            (
+                "gate FAILED against main.json: 1 error, 1 floor, 1 missing, 1 new, 4 passed, 1"
+                " refused, 1 slower, 1 worse"
+            ),
             "  WORSE    m/t/e: 90 % → 50 %",
             "           newly wrong 3, 7; newly right 5: rerun m/t/e 3",
             "  SLOWER   m/t/d: NFE 16 → 17",
@@ -54,8 +66,10 @@ class TestText:
             "  flipped  m/t/f: newly right 2",
             "  flipped  m/t/g: newly wrong 4: rerun m/t/g 4",
             "  new, not judged: m/t/i (1)",
-            "  at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of 17.6 points is detectable in one "
-            "cell with 80 % power, assuming no answer improves",
+            (
+                "  at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of 17.6 points"
+                " is detectable in one cell with 80 % power, assuming no answer improves"
+            ),
         ]
 
     def test_a_pass_is_short(self) -> None:
@@ -65,21 +79,32 @@ class TestText:
         assert second.startswith("  at 50 samples")
 
     def test_long_lists_are_cut(self) -> None:
-        """Eight failures, eight cells with flips, four new cells and twelve samples of a cell; the rest is counted."""
+        """Eight failures, eight cells with flips, four new cells and twelve samples of a cell; the
+        rest is counted.
+        """
         worse = [Judgement(f"m/t/w{i}", "worse", "x") for i in range(9)]
-        flipped = [Judgement(f"m/t/f{i}", "passed", paired=flips((), tuple(range(13)))) for i in range(10)]
+        flipped = [
+            Judgement(f"m/t/f{i}", "passed", paired=flips((), tuple(range(13)))) for i in range(10)
+        ]
         new = [Judgement(f"m/t/n{i}", "new") for i in range(5)]
         told = gate_text(verdict(*worse, *flipped, *new)).splitlines()
         assert told[8:10] == ["  WORSE    m/t/w7: x", "  … and 1 more"]
-        assert told[10] == "  flipped  m/t/f0: newly right 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 … (13)"
+        assert (
+            told[10] == "  flipped  m/t/f0: newly right 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 … (13)"
+        )
         assert told[18] == "  … and 2 more cells with flipped samples"
         assert told[19] == "  new, not judged: m/t/n0, m/t/n1, m/t/n2, m/t/n3 … (5)"
         assert " … (4)" not in gate_text(verdict(*new[:4]))
-        assert "11 … (" not in gate_text(verdict(Judgement("a/b/c", "passed", paired=flips((), tuple(range(12))))))
+        assert "11 … (" not in gate_text(
+            verdict(Judgement("a/b/c", "passed", paired=flips((), tuple(range(12)))))
+        )
 
     def test_the_command_finds_the_cell_by_its_parts(self) -> None:
         """A model's name may have slashes of its own."""
-        assert rerun_command("org/m/copy/ar", 3) == "pytest benches --model org/m --task copy --sampler ar --sample 3"
+        assert (
+            rerun_command("org/m/copy/ar", 3)
+            == "pytest benches --model org/m --task copy --sampler ar --sample 3"
+        )
 
 
 class TestMarkdown:
@@ -113,9 +138,15 @@ class TestMarkdown:
 
     def test_twelve_commands_a_cell(self) -> None:
         """Without a newly wrong answer there are none."""
-        many = gate_markdown(verdict(Judgement("a/b/c", "worse", paired=flips(tuple(range(14))))), rerun=again)
-        assert [number for number in range(14) if f"rerun a/b/c {number}\n" in many] == list(range(12))
-        assert "Rerun" not in gate_markdown(verdict(Judgement("a/b/c", "passed", paired=flips((), (1,)))))
+        many = gate_markdown(
+            verdict(Judgement("a/b/c", "worse", paired=flips(tuple(range(14))))), rerun=again
+        )
+        assert [number for number in range(14) if f"rerun a/b/c {number}\n" in many] == list(
+            range(12)
+        )
+        assert "Rerun" not in gate_markdown(
+            verdict(Judgement("a/b/c", "passed", paired=flips((), (1,))))
+        )
 
 
 class TestPower:
@@ -130,8 +161,9 @@ class TestPower:
         """At Holm's strictest level for them."""
         drop = detectable_drop(50, level=0.05 / 4)
         assert drop is not None
-        assert f"at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of {100 * drop:.1f} points" in (
-            power_text(verdict())
+        assert (
+            f"at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of {100 * drop:.1f}"
+            " points" in (power_text(verdict()))
         )
 
     def test_flips_both_ways_have_their_own_drop(self) -> None:
@@ -141,16 +173,25 @@ class TestPower:
         assert drop is not None
         said = f", and {100 * drop:.1f} points at this run's rate of two-way flips (1.0 %)"
         assert power_text(verdict(churned)).endswith(said)
-        many = Judgement("a/b/c", "passed", paired=flips(tuple(range(50)), tuple(range(50)), 50), p=TESTED)
-        assert power_text(verdict(many)).endswith("and none at this run's rate of two-way flips (45.0 %)")
+        many = Judgement(
+            "a/b/c", "passed", paired=flips(tuple(range(50)), tuple(range(50)), 50), p=TESTED
+        )
+        assert power_text(verdict(many)).endswith(
+            "and none at this run's rate of two-way flips (45.0 %)"
+        )
 
     def test_graded_scores_have_their_own_drop(self) -> None:
         """The largest that one of their cells needs."""
         narrow, wide = (
-            Judgement("a/b/c", "passed", paired=Paired(binary=False, differences=(-at, at) * 30), p=TESTED)
+            Judgement(
+                "a/b/c", "passed", paired=Paired(binary=False, differences=(-at, at) * 30), p=TESTED
+            )
             for at in (0.1, 0.2)
         )
         shift = detectable_shift(60, 0.2, level=0.05 / 6)
         assert shift is not None
-        said = f"; for means over seeds and graded scores up to {100 * shift:.1f} points, depending on the cell"
+        said = (
+            f"; for means over seeds and graded scores up to {100 * shift:.1f} points, depending on"
+            " the cell"
+        )
         assert power_text(verdict(narrow, wide)).endswith(said)

@@ -40,9 +40,14 @@ def baseline(path: Path, **facts: Any) -> Path:
 
 
 class TestGates:
-    def test_each_baseline_is_judged_and_names_its_failures(self, run: RunDir, tmp_path: Path) -> None:
-        """The same cell passes against the one and fails against the other; both stand in text and Markdown."""
-        same, faster = baseline(tmp_path / "same.json"), baseline(tmp_path / "faster.json", nfe=8)
+    def test_each_baseline_is_judged_and_names_its_failures(
+        self, run: RunDir, tmp_path: Path
+    ) -> None:
+        """The same cell passes against the one and fails against the other; both stand in text and
+        Markdown.
+        """
+        same = baseline(tmp_path / "same.json")
+        faster = baseline(tmp_path / "faster.json", nfe=8)
         ruling = ruled(run, gate=(same, faster))
         assert [text.split(":")[0] for text in ruling.text] == [
             f"gate PASSED against {same}",
@@ -53,10 +58,14 @@ class TestGates:
         assert name == f"{faster}::{NAME}"
         assert reason.startswith("slower: greedy decoding must repeat exactly")
 
-    def test_floors_are_judged_once_beside_several_baselines(self, run: RunDir, tmp_path: Path) -> None:
+    def test_floors_are_judged_once_beside_several_baselines(
+        self, run: RunDir, tmp_path: Path
+    ) -> None:
         """With the first of them."""
         both = (baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json"))
-        assert [name for name, _ in ruled(run, gate=both, floor=(BELOW,)).failures] == [f"{both[0]}::{NAME}"]
+        assert [name for name, _ in ruled(run, gate=both, floor=(BELOW,)).failures] == [
+            f"{both[0]}::{NAME}"
+        ]
 
     def test_floors_alone_say_nothing_of_comparisons(self, run: RunDir) -> None:
         """Title and broken cells on the screen, in Markdown and in JUnit."""
@@ -64,7 +73,9 @@ class TestGates:
         assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cell below"
         assert ruling.text[1].startswith(f"  FLOOR    {NAME}: accuracy is 0.9")
         assert [name for name, _ in ruling.failures] == [f"floors::{NAME}"]
-        assert ruling.markdown == [f"### {ruling.text[0]}\n\n- `{NAME}`: accuracy is 0.9 (floor '* accuracy>=0.98')\n"]
+        assert ruling.markdown == [
+            f"### {ruling.text[0]}\n\n- `{NAME}`: accuracy is 0.9 (floor '* accuracy>=0.98')\n"
+        ]
         kept = ruled(run, floor=("* nfe<=16",))
         assert (kept.text, kept.failures) == (["floors kept: 1 asked for, 0 cells below"], [])
 
@@ -76,7 +87,9 @@ class TestGates:
     def test_a_baseline_of_other_cells_fails(self, run: RunDir, tmp_path: Path) -> None:
         """Its rows are missing, the run's are new: nothing passed."""
         other = baseline(tmp_path / "other.json", sampler="random-k1")
-        assert [reason.split(":")[0] for _, reason in ruled(run, gate=(other,)).failures] == ["missing"]
+        assert [reason.split(":")[0] for _, reason in ruled(run, gate=(other,)).failures] == [
+            "missing"
+        ]
 
     def test_a_run_without_settings_to_judge_by_passes(self, run: RunDir) -> None:
         """Nothing is said."""
@@ -89,18 +102,23 @@ class TestTime:
         earlier = factory.write(create(tmp_path, "earlier"), [factory.cell()])
         earlier.write_run({"machine": {"cpu": "x"}})
         ruling = ruled(run, gate=(earlier.path,), gate_time=0.1)
-        assert ruling.failures == [("time", "no cell's time could be judged, for the reasons given with each base")]
+        assert ruling.failures == [
+            ("time", "no cell's time could be judged, for the reasons given with each base")
+        ]
         assert "1 and 1 rounds" in "\n".join(ruling.text)
         assert ruling.text[-1].startswith("timing FAILED: ")
         assert ruling.markdown[-1].startswith(f"### timing against {earlier.path}:")
 
     def test_a_slower_cell_fails_by_name(self, run: RunDir, tmp_path: Path) -> None:
-        """A time gate that judged some cell has no failure of its own; the base that each failure is against is named,
-        on the screen and in Markdown, too."""
+        """A time gate that judged some cell has no failure of its own; the base that each failure
+        is against is named, on the screen and in Markdown, too.
+        """
         runs = []
         for name, seconds in (("head", 2.0), ("fast", 1.0), ("slow", 3.0)):
             record, samples = factory.cell()
-            one = factory.write(create(tmp_path, name), [(replace(record, rounds=(seconds,) * 3), samples)])
+            one = factory.write(
+                create(tmp_path, name), [(replace(record, rounds=(seconds,) * 3), samples)]
+            )
             one.write_run({"machine": {"cpu": "x"}})
             runs.append(one)
         head, fast, slow = runs
@@ -119,10 +137,16 @@ class TestTime:
         """Against code: those that a baseline has, or all without one."""
         asked: list[Any] = []
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.judge_time", lambda plan, run, complete, gated, say: asked.append(gated) or []
+            "pbcore.gates.run_verdict.judge_time",
+            lambda plan, run, complete, gated, say: asked.append(gated) or [],
         )
         ruled(
-            run, gate=(baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json", sampler="random-k1")), gate_time=0.1
+            run,
+            gate=(
+                baseline(tmp_path / "a.json"),
+                baseline(tmp_path / "b.json", sampler="random-k1"),
+            ),
+            gate_time=0.1,
         )
         ruled(run, against="main", gate_time=0.1)
         assert asked == [{NAME, "tiny/shuffle/random-k1"}, None]
@@ -137,13 +161,17 @@ class TestUpdate:
         assert ruled(run, gate=(file,)).failures == []
 
     def test_a_part_of_a_run_does_not(self, run: RunDir, tmp_path: Path) -> None:
-        """Rows that are missing would be missing in every later gate; a file that can't be written fails, too."""
+        """Rows that are missing would be missing in every later gate; a file that can't be written
+        fails, too.
+        """
         file = tmp_path / "new.json"
         ruling = ruled(run, complete=False, update_baseline=file)
         assert ruling.text == ["no baseline written: the run is not complete"]
         assert ruling.failures == [(f"update of {file}", ruling.text[0])]
         assert not file.exists()
-        assert [name for name, _ in ruled(run, update_baseline=tmp_path).failures] == [f"update of {tmp_path}"]
+        assert [name for name, _ in ruled(run, update_baseline=tmp_path).failures] == [
+            f"update of {tmp_path}"
+        ]
 
 
 class TestNothingToJudge:
@@ -171,9 +199,10 @@ class TestLevel:
         empty = factory.write(create(tmp_path, "run"), [factory.cell("new")])
         verdictless = rule_on(empty, tmp_path)
         assert [name for name, _ in verdictless.failures] == [str(tmp_path / "b.json")]
-        assert verdictless.text[-1] == (
-            f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of this run, so nothing "
-            "was judged"
+        assert (
+            verdictless.text[-1]
+            == f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of"
+            " this run, so nothing was judged"
         )
 
 
@@ -193,7 +222,9 @@ class TestCheckGates:
             ({"against": "no-such-branch"}, "--against: 'no-such-branch' is neither"),
         ],
     )
-    def test_what_cannot_be_read_is_named_before_the_run(self, settings: dict[str, Any], said: str) -> None:
+    def test_what_cannot_be_read_is_named_before_the_run(
+        self, settings: dict[str, Any], said: str
+    ) -> None:
         """With the option that gave it."""
         with pytest.raises(InputError) as raised:
             check_gates(Settings(**settings))

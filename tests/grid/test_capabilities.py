@@ -31,18 +31,35 @@ class TestWhyNot:
     @pytest.mark.parametrize(
         ("model", "task", "sampler", "reason"),
         [
-            ("ideal", "text_writing/summarization", "confidence-k2", "the right answers can't be listed"),
+            (
+                "ideal",
+                "text_writing/summarization",
+                "confidence-k2",
+                "the right answers can't be listed",
+            ),
             ("ideal", COPY, "confidence-k2+dual", "+dual: it has no attention"),
             ("ideal", COPY, "ar", "for models that decode by themselves"),
             ("tiny", COPY, "no_such_policy-3", "for models that decode by themselves"),
-            ("diffusiongemma-26b", COPY, "confidence-k2", "samplers other than eb: it decodes by itself"),
+            (
+                "diffusiongemma-26b",
+                COPY,
+                "confidence-k2",
+                "samplers other than eb: it decodes by itself",
+            ),
             ("sdar-8b", COPY, "threshold-0.9+b8", "its blocks have 4 tokens"),
-            ("sdar-8b:dummy", COPY, "confidence-k2+dual", "for samplers that go through a block in parts"),
+            (
+                "sdar-8b:dummy",
+                COPY,
+                "confidence-k2+dual",
+                "for samplers that go through a block in parts",
+            ),
             ("llada2.0-mini", COPY, "threshold-0.9+b32+prefix", "exact and always on"),
             ("llada2.1-mini", COPY, "confidence-k2+rcr", "may mask tokens of earlier blocks"),
         ],
     )
-    def test_what_a_model_lacks_is_named(self, model: str, task: str, sampler: str, reason: str) -> None:
+    def test_what_a_model_lacks_is_named(
+        self, model: str, task: str, sampler: str, reason: str
+    ) -> None:
         """The reason begins with the model, so that equal ones are counted together."""
         found = str(Capabilities(model).why_not(task, parse(sampler)))
         assert found.startswith(f"{model} × ")
@@ -60,18 +77,29 @@ class TestWhyNot:
         ],
     )
     def test_what_it_can_run(self, model: str, task: str, sampler: str) -> None:
-        """`ideal` where the answers can be listed, checkpoints with a cache, own decoders by their own parameters."""
+        """`ideal` where the answers can be listed, checkpoints with a cache, own decoders by their
+        own parameters.
+        """
         assert Capabilities(model).why_not(task, parse(sampler)) is None
 
     def test_of_a_users_model_only_its_check_knows(self, own: str) -> None:
         """Any task and any name is tried."""
-        assert Capabilities(own).why_not("text_writing/summarization", parse("no_such_policy-3+dual")) is None
+        assert (
+            Capabilities(own).why_not("text_writing/summarization", parse("no_such_policy-3+dual"))
+            is None
+        )
 
 
 class TestMayDecodeItself:
     def test_families_that_do_and_users_models(self, own: str) -> None:
         """The registry's others go through the loop."""
-        given = {"diffusiongemma-26b": True, "sedd-small": True, own: True, "tiny": False, "ideal": False}
+        given = {
+            "diffusiongemma-26b": True,
+            "sedd-small": True,
+            own: True,
+            "tiny": False,
+            "ideal": False,
+        }
         assert {model: Capabilities(model).may_decode_itself for model in given} == given
 
 
@@ -87,7 +115,9 @@ class TestLacksWords:
     def test_an_embedded_model_knows_the_packages_words_alone(self, foreign: Task) -> None:
         """The reason names model and task."""
         assert Capabilities("tiny").no_words(load_task(COPY, limit=3)) is None
-        assert str(Capabilities("tiny").no_words(foreign)).startswith("tiny × waiting_line/copy: its vocabulary covers")
+        assert str(Capabilities("tiny").no_words(foreign)).startswith(
+            "tiny × waiting_line/copy: its vocabulary covers"
+        )
 
     def test_others_spell_any_word(self, foreign: Task, tmp_path: Path) -> None:
         """`ideal`, which reads none, and a checkpoint folder with its own tokenizer."""

@@ -1,4 +1,6 @@
-"""Forwards known before a run, and the time that its cells will take, over recorded cells with a clock of our own."""
+"""Forwards known before a run, and the time that its cells will take, over recorded cells with a
+clock of our own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ FIXED = [
     "confidence-k2+remdm3",
     "confidence-k4+b16+remdm2",
 ]
-ADAPTIVE = ["threshold-0.9", "threshold-0.5+b4", "factor-1.0", "eb-0.1+b8", "origin-8", "confidence-k4+eos_stop"]
+ADAPTIVE = [
+    "threshold-0.9",
+    "threshold-0.5+b4",
+    "factor-1.0",
+    "eb-0.1+b8",
+    "origin-8",
+    "confidence-k4+eos_stop",
+]
 
 
 class TestForwards:
@@ -41,7 +50,9 @@ class TestForwards:
         samples = load_task("waiting_line/shuffle", limit=2).samples
         found = forwards(parse(sampler), masked_tokens(samples[0]))
         assert found.exact
-        assert [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)] == [found.low] * 2
+        assert [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)] == [
+            found.low
+        ] * 2
 
     @pytest.mark.parametrize("sampler", ADAPTIVE)
     def test_of_others_have_bounds(self, sampler: str) -> None:
@@ -56,9 +67,13 @@ class TestForwards:
 
 
 class TestWhatIfRows:
-    @pytest.mark.parametrize("sampler", ["spec-8", "spec-8+b8", "punt-0.05", "recheck-4", "freedave-4"])
+    @pytest.mark.parametrize(
+        "sampler", ["spec-8", "spec-8+b8", "punt-0.05", "recheck-4", "freedave-4"]
+    )
     def test_forwards_stay_within_the_bounds(self, sampler: str) -> None:
-        """A step may take several forwards, so that one a token is no bound; their number is never exact."""
+        """A step may take several forwards, so that one a token is no bound; their number is never
+        exact.
+        """
         samples = load_task("waiting_line/shuffle", limit=4).samples
         found = forwards(parse(sampler), masked_tokens(samples[0]))
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
@@ -69,7 +84,9 @@ class TestWhatIfRows:
     def test_one_forward_a_token_is_no_bound(self) -> None:
         """Where nothing goes together a step's second forward adds to that of the next."""
         found = forwards(parse("punt-0"), 32)
-        answers = decode(load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0")
+        answers = decode(
+            load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0"
+        )
         assert max(answer.nfe for answer in answers) > 32
         assert found.high > 32
 
@@ -79,11 +96,13 @@ class TestWhatIfRows:
 
 
 def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
-    """The cells of a recorded run in the order in which they ran, and their seconds: the recorded forwards
-    × the CPU seconds of one, measured for each task (`ideal`: for each category)."""
+    """The cells of a recorded run in the order in which they ran, and their seconds: the recorded
+    forwards × the CPU seconds of one, measured for each task (`ideal`: for each category).
+    """
     with (Path(__file__).parent / "data" / f"{name}.csv").open(encoding="utf-8") as file:
         rows = [
-            (CellName(row["model"], row["task"], row["sampler"]), float(row["seconds"])) for row in csv.DictReader(file)
+            (CellName(row["model"], row["task"], row["sampler"]), float(row["seconds"]))
+            for row in csv.DictReader(file)
         ]
     return {
         "quick": Settings(),
@@ -92,9 +111,12 @@ def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
 
 
 def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
-    """Share of the run that is over → the remaining time as foretold over what it then was, less one."""
+    """Share of the run that is over → the remaining time as foretold over what it then was, less
+    one.
+    """
     settings, rows = recorded(name)
-    clock, total = Clock(weights(make_plan(settings))), sum(seconds + overhead for _, seconds in rows)
+    clock = Clock(weights(make_plan(settings)))
+    total = sum(seconds + overhead for _, seconds in rows)
     passed = 0.0
     for number, (cell, seconds) in enumerate(rows[:-1], 1):
         clock.running(1)
@@ -108,13 +130,17 @@ def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
 class TestClock:
     @pytest.mark.parametrize("name", ["quick", "paper"])
     def test_is_right_within_a_fifth_after_a_tenth(self, name: str) -> None:
-        """In recorded runs of the default profile and of the paper's grid on three tasks, until 95 % are over."""
+        """In recorded runs of the default profile and of the paper's grid on three tasks, until 95
+        % are over.
+        """
         late = [error for share, error in errors(name) if 0.1 <= share <= 0.95]
         assert len(late) > 50
         assert max(map(abs, late)) < 0.2
 
     def test_the_same_sampler_on_another_task_tells_most(self) -> None:
-        """Sharing makes later cells of a task cheap, whatever their forwards; so they are on the next task."""
+        """Sharing makes later cells of a task cheap, whatever their forwards; so they are on the
+        next task.
+        """
         clock = Clock(lambda cell: 2.0 if cell.task == "b" else 1.0)
         clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0)
         clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5)
@@ -142,6 +168,9 @@ class TestWeights:
     def test_the_most_that_a_cell_can_take(self) -> None:
         """A threshold can need a forward for each token, as k = 1 does; less is expected of it."""
         plan = make_plan(Settings(model=("ideal",), limit=2))
-        fixed, adaptive = (CellName("ideal", "waiting_line/copy", name) for name in ("random-k1", "threshold-0.9"))
-        most, expected = weights(plan, attrgetter("high")), weights(plan)
+        fixed, adaptive = (
+            CellName("ideal", "waiting_line/copy", name) for name in ("random-k1", "threshold-0.9")
+        )
+        most = weights(plan, attrgetter("high"))
+        expected = weights(plan)
         assert most(adaptive) == most(fixed) == expected(fixed) > expected(adaptive)

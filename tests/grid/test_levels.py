@@ -16,11 +16,15 @@ FACTORS = ["threads=1,8", "dtype=float32,bfloat16"]
 
 def test_levels_are_all_combinations_of_the_factors() -> None:
     """The first factor is the outermost; without factors there is one level, which no id shows."""
-    assert levels(FACTORS) == [f"threads:{b}+dtype:{d}" for b in (1, 8) for d in ("float32", "bfloat16")]
+    assert levels(FACTORS) == [
+        f"threads:{b}+dtype:{d}" for b in (1, 8) for d in ("float32", "bfloat16")
+    ]
     assert levels([]) == [""]
 
 
-@pytest.mark.parametrize("text", ["threads", "threads=0", "colour=red", "seed=0,1", "threads=1,x", "batch-size=1,2"])
+@pytest.mark.parametrize(
+    "text", ["threads", "threads=0", "colour=red", "seed=0,1", "threads=1,x", "batch-size=1,2"]
+)
 def test_a_factor_that_cannot_be_meant_is_refused(text: str) -> None:
     """Unknown factors and values that their options don't have raise."""
     with pytest.raises(InputError, match="--factor"):
@@ -47,10 +51,17 @@ def test_forwards_are_not_shared_between_levels() -> None:
 @pytest.mark.parametrize("sample", [None, 17])
 @pytest.mark.parametrize("model", ["tiny", "dream:dummy-l2", "a/b:c"])
 def test_a_name_with_its_level_is_read_back(model: str, sample: int | None) -> None:
-    """The level is the id's last part, before a sample's number; ids of cells without one have no such part."""
-    name = CellName(model, "waiting_line/shuffle", "confidence-k2", sample, "threads:8+dtype:bfloat16")
+    """The level is the id's last part, before a sample's number; ids of cells without one have no
+    such part.
+    """
+    name = CellName(
+        model, "waiting_line/shuffle", "confidence-k2", sample, "threads:8+dtype:bfloat16"
+    )
     assert parse(name.item_id, all_task_names()) == name
-    assert CellName("tiny", "waiting_line/shuffle", "confidence-k2").cell_id == "tiny/shuffle/confidence-k2"
+    assert (
+        CellName("tiny", "waiting_line/shuffle", "confidence-k2").cell_id
+        == "tiny/shuffle/confidence-k2"
+    )
 
 
 def test_factors_without_meaning_for_a_model_are_left_out() -> None:

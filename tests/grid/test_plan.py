@@ -49,11 +49,17 @@ class TestDrillDown:
 class TestGrid:
     def test_models_are_outermost_and_each_name_counts_once(self) -> None:
         """A task or sampler given twice, also in another spelling, is one."""
-        made = plan(model=("tiny", "ideal"), task=("copy", "waiting_line/copy"), sampler=("random-k2", "random-2"))
+        made = plan(
+            model=("tiny", "ideal"),
+            task=("copy", "waiting_line/copy"),
+            sampler=("random-k2", "random-2"),
+        )
         assert list(made.items) == ["tiny/copy/random-k2", CELL]
 
     def test_a_profile_narrows_single_models_and_options_go_beyond_it(self) -> None:
-        """`tiny` runs four samplers on the paper's tasks in the quick profile; --task and --sampler choose any."""
+        """`tiny` runs four samplers on the paper's tasks in the quick profile; --task and --sampler
+        choose any.
+        """
         quick = make_plan(Settings(model=("tiny",)))
         waiting = [name for name in quick.items if not name.startswith("tiny/w2s")]
         assert "tiny/copy/confidence-k2" in waiting
@@ -61,13 +67,20 @@ class TestGrid:
         copied = make_plan(Settings(model=("tiny",), task=("list_ops/copy",)))
         assert "tiny/list_ops/copy/confidence-k2" not in waiting
         assert "tiny/list_ops/copy/confidence-k2" in copied.items
-        assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items
+        assert (
+            "tiny/copy/random-k2"
+            in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items
+        )
 
     def test_several_batch_sizes_are_cells_of_their_own(self) -> None:
-        """One number, and samples as items, leave ids as they are; more rows than a task has samples are left out."""
+        """One number, and samples as items, leave ids as they are; more rows than a task has
+        samples are left out.
+        """
         several = plan(batch_size=(1, 4, 64), limit=8)
         assert list(several.items) == [f"{CELL}+x1", f"{CELL}+x4"]
-        assert list(several.left_out({"waiting_line"})) == ["waiting_line/copy × +x64: it has 8 samples (--limit)"]
+        assert list(several.left_out({"waiting_line"})) == [
+            "waiting_line/copy × +x64: it has 8 samples (--limit)"
+        ]
         assert list(plan(batch_size=(4,)).items) == [CELL]
         assert list(plan(batch_size=(1, 4), sample=(3,)).items) == [f"{CELL}/3"]
         assert list(plan(batch_size=(1, 4), sampler=("random-k2+x2",)).items) == [f"{CELL}+x2"]
@@ -81,16 +94,23 @@ class TestGrid:
         assert list(made.left_out({"waiting_line"}).values()) == [1]
 
     def test_the_limit_is_the_options_else_the_profiles(self) -> None:
-        """The quick profile takes forty samples for `ideal`, which costs next to nothing, and sixteen for others."""
+        """The quick profile takes forty samples for `ideal`, which costs next to nothing, and
+        sixteen for others.
+        """
         made = plan()
         assert [made.limit(model) for model in ("ideal", "tiny", "./mine")] == [40, 16, 16]
-        assert [len(made.task("waiting_line/copy", model).samples) for model in ("ideal", "tiny")] == [40, 16]
+        assert [
+            len(made.task("waiting_line/copy", model).samples) for model in ("ideal", "tiny")
+        ] == [40, 16]
         assert (plan(limit=3).limit("ideal"), plan(profile="paper").limit("ideal")) == (3, None)
         assert len(plan(limit=3).task("waiting_line/copy", "ideal").samples) == 3
 
     def test_its_categories_are_those_of_the_grid_and_of_node_ids(self) -> None:
         """A node id may name a task that the grid lacks."""
-        assert plan("t.py::test_cell[ideal/sudoku/random-k2]").categories == {"waiting_line", "puzzle"}
+        assert plan("t.py::test_cell[ideal/sudoku/random-k2]").categories == {
+            "waiting_line",
+            "puzzle",
+        }
 
 
 class TestLengths:
@@ -116,7 +136,10 @@ class TestLengths:
 class TestBlocks:
     def test_a_given_canvas_counts_its_masks(self) -> None:
         """Blocks must divide what is decoded, not the whole canvas."""
-        infilling, plain = (load_task(name, n=4, limit=1).samples[0] for name in ("list_ops/copy", "waiting_line/copy"))
+        infilling, plain = (
+            load_task(name, n=4, limit=1).samples[0]
+            for name in ("list_ops/copy", "waiting_line/copy")
+        )
         assert (masked_tokens(infilling), masked_tokens(plain)) == (4, 32)
 
     def test_blocks_that_do_not_divide_the_answer_are_left_out(self) -> None:

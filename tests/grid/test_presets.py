@@ -25,7 +25,12 @@ def test_every_preset_can_be_run(name: str) -> None:
 def test_what_a_preset_sets() -> None:
     """Values have their option's type, and what it leaves open is as given."""
     values = with_preset({"preset": "fast-dllm-llada", "limit": 5}, OPTIONS)
-    assert values == {"preset": "fast-dllm-llada", "limit": 5, "sampler": ("threshold-0.9+b32",), "max_new_tokens": 256}
+    assert values == {
+        "preset": "fast-dllm-llada",
+        "limit": 5,
+        "sampler": ("threshold-0.9+b32",),
+        "max_new_tokens": 256,
+    }
     assert with_preset({"preset": "parallelbench-cot"}, OPTIONS)["cot"] is True
     assert with_preset({"limit": 5}, OPTIONS) == {"limit": 5}
 
@@ -34,7 +39,10 @@ def test_a_contradiction_is_an_error() -> None:
     """The same value may be said twice, another one may not."""
     same = {"preset": "fast-dllm-llada", "max_new_tokens": 256}
     assert with_preset(same, OPTIONS)["max_new_tokens"] == 256
-    with pytest.raises(InputError, match="--preset fast-dllm-llada means --max-new-tokens 256, and another --max-new"):
+    with pytest.raises(
+        InputError,
+        match="--preset fast-dllm-llada means --max-new-tokens 256, and another --max-new",
+    ):
         with_preset({"preset": "fast-dllm-llada", "max_new_tokens": 128}, OPTIONS)
 
 

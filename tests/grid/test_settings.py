@@ -30,7 +30,9 @@ class TestCheck:
             ({"against": "main"}, "add --gate-time"),
         ],
     )
-    def test_options_that_exclude_or_lack_one_another_are_refused(self, given: dict[str, Any], said: str) -> None:
+    def test_options_that_exclude_or_lack_one_another_are_refused(
+        self, given: dict[str, Any], said: str
+    ) -> None:
         """The message names both options."""
         with pytest.raises(InputError, match=said):
             check(Settings(**given))
@@ -56,7 +58,13 @@ class TestCheck:
 
 class TestGated:
     @pytest.mark.parametrize(
-        "given", [{"gate": (FILE,)}, {"floor": ("* nfe<=9",)}, {"update_baseline": FILE}, {"gate_time": 0.0}]
+        "given",
+        [
+            {"gate": (FILE,)},
+            {"floor": ("* nfe<=9",)},
+            {"update_baseline": FILE},
+            {"gate_time": 0.0},
+        ],
     )
     def test_each_verdict_needs_whole_cells(self, given: dict[str, Any]) -> None:
         """A gate, a floor, a new baseline or a time gate, though its margin be 0."""
@@ -66,9 +74,16 @@ class TestGated:
 
 class TestRecorded:
     def test_what_was_given_and_can_change_an_answer(self) -> None:
-        """Loading options and the scored text are kept by name; what the record has fields of its own for is not."""
+        """Loading options and the scored text are kept by name; what the record has fields of its
+        own for is not.
+        """
         given = Settings(
-            model=("tiny",), seed=(1, 2), n=(5,), dtype="float32", quantization="torchao-int8", official_text=True
+            model=("tiny",),
+            seed=(1, 2),
+            n=(5,),
+            dtype="float32",
+            quantization="torchao-int8",
+            official_text=True,
         )
         assert given.recorded == {
             "device": "cpu",
@@ -81,7 +96,15 @@ class TestRecorded:
         assert given.load_options == {"quantization": "torchao-int8"}
 
     def test_what_a_resumed_run_compares(self) -> None:
-        """Profile, limit and seeds always, and what was given of the rest that decides an answer; not how fast."""
+        """Profile, limit and seeds always, and what was given of the rest that decides an answer;
+        not how fast.
+        """
         given = Settings(gpu=True, batch_size=(4,), limit=5, data_seed=3)
-        assert given.remembered == {"profile": "quick", "limit": 5, "gpu": True, "data_seed": 3, "seed": (0,)}
+        assert given.remembered == {
+            "profile": "quick",
+            "limit": 5,
+            "gpu": True,
+            "data_seed": 3,
+            "seed": (0,),
+        }
         assert (given.place, Settings().place) == ("cuda", "cpu")

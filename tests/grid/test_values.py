@@ -35,14 +35,19 @@ REFUSED: list[tuple[Callable[[str], Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value"), [(kind, text, value) for kind, table in READ for text, value in table.items()]
+    ("kind", "text", "value"),
+    [(kind, text, value) for kind, table in READ for text, value in table.items()],
 )
-def test_a_text_that_has_the_form_is_read(kind: Callable[[str], Any], text: str, value: Any) -> None:
+def test_a_text_that_has_the_form_is_read(
+    kind: Callable[[str], Any], text: str, value: Any
+) -> None:
     """Numbers come sorted where they stand for a set; percent are shares of one."""
     assert kind(text) == value
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in REFUSED for text in texts])
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in REFUSED for text in texts]
+)
 def test_any_other_text_is_refused(kind: Callable[[str], Any], text: str) -> None:
     """The message quotes the text and says what it is not."""
     with pytest.raises(ArgumentTypeError, match=r"not (a|an|seeds)|are not seeds") as raised:

@@ -1,9 +1,9 @@
-"""A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three rules, starts at
-once.
+"""A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three
+rules, starts at once.
 
-`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty or `dies`
-(at its start). A text with POISON ends the process; one with ERROR is answered with status 500, one with NONSENSE by
-JSON of another shape, one with DROP not at all.
+`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its
+environment: empty or `dies` (at its start). A text with POISON ends the process; one with ERROR is
+answered with status 500, one with NONSENSE by JSON of another shape, one with DROP not at all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
 
-RULES = {"REPEAT": r"\b(\w+) \1\b", "EN_A_VS_AN": r"\ba [aeiou]\w*", "TYPO": r"\b[b-df-hj-np-tv-xz]{4,}\b"}
+RULES = {
+    "REPEAT": r"\b(\w+) \1\b",
+    "EN_A_VS_AN": r"\ba [aeiou]\w*",
+    "TYPO": r"\b[b-df-hj-np-tv-xz]{4,}\b",
+}
 
 
 def install(folder: Path) -> dict[str, str]:
-    """Writes `bin/java` and `LanguageTool-6.8/` into `folder`; returns the environment in which they are found.
+    """Writes `bin/java` and `LanguageTool-6.8/` into `folder`; returns the environment in which
+    they are found.
 
     Skips the test on Windows, which runs no shell script.
     """
@@ -46,7 +51,9 @@ def install(folder: Path) -> dict[str, str]:
 
 
 def matches(text: str, disabled: list[str]) -> list[dict[str, object]]:
-    """Findings of the rules that are not disabled, in LanguageTool's form; offsets count UTF-16 units, as Java's do."""
+    """Findings of the rules that are not disabled, in LanguageTool's form; offsets count UTF-16
+    units, as Java's do.
+    """
     return [
         {
             "rule": {"id": rule, "issueType": "grammar", "category": {"id": "GRAMMAR"}},
@@ -85,7 +92,10 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, json.dumps({"matches": [{"offset": "here", "length": 3}]}))
         else:
             found = matches(text, fields.get("disabledRules", [""])[0].split(","))
-            self.answer(200, json.dumps({"matches": found, "warnings": {"incompleteResults": "SLOW" in text}}))
+            self.answer(
+                200,
+                json.dumps({"matches": found, "warnings": {"incompleteResults": "SLOW" in text}}),
+            )
 
     def answer(self, status: int, said: str) -> None:
         self.send_response(status)

@@ -1,4 +1,6 @@
-"""Odd answers to lists and puzzles, drawn from a seeded generator: right or nearly right ones, in many layouts."""
+"""Odd answers to lists and puzzles, drawn from a seeded generator: right or nearly right ones, in
+many layouts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,21 @@ from random import Random
 
 from pbcore.tasks import Sample
 
-BLANKS = ["\n", "\r\n", "\r", "\t", " ", "  ", "\n  ", "\u00a0", "\u2028", "\u2003", "\u200b", "\x0b", "\x1c"]
+BLANKS = [
+    "\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " ",
+    "  ",
+    "\n  ",
+    "\u00a0",
+    "\u2028",
+    "\u2003",
+    "\u200b",
+    "\x0b",
+    "\x1c",
+]
 SIGNS = [
     *BLANKS,
     "[",
@@ -40,7 +56,17 @@ BRACKETS = [
     ("[", ", ]"),
     ("(", ")"),
 ]
-COMMAS = [",", ",", ",", ",", ", ", ",\u00a0", '","', " ", "|"]  # between the cells of a Latin square
+COMMAS = [
+    ",",
+    ",",
+    ",",
+    ",",
+    ", ",
+    ",\u00a0",
+    '","',
+    " ",
+    "|",
+]  # between the cells of a Latin square
 PLAIN = ["", "", "", ",", ", ", " ", "\t", "|", "\u00a0"]  # of a sudoku
 AROUND = [
     "",
@@ -57,7 +83,12 @@ AROUND = [
     "12\n",
 ]
 BEHIND = ["", "", "", "\n", ".", "]", "\nLet me know [A].", "\n```", "\u00a0"]
-ZEROS = ["\u0660", "\uff10", "\u0966", "\U0001d7ce"]  # Arabic-Indic, full-width, Devanagari, mathematical bold
+ZEROS = [
+    "\u0660",
+    "\uff10",
+    "\u0966",
+    "\U0001d7ce",
+]  # Arabic-Indic, full-width, Devanagari, mathematical bold
 
 
 def hostile_list(random: Random, items: list[str]) -> str:
@@ -69,27 +100,40 @@ def hostile_list(random: Random, items: list[str]) -> str:
             [[], [""], [items[at]] * 2, [items[at].upper()], ["Zoe Zett"], items[at].split()]
         )
     quote = random.choice(['"'] * 6 + ["", "'", "“", '""', '" '])
-    before, after = ("", "") if random.random() < 0.7 else (random.choice([*BLANKS, ""]), random.choice([*BLANKS, ""]))
-    odd = random.randrange(-len(items), len(items) + 1)  # the item with blanks at its edges; none below 0
+    before, after = (
+        ("", "")
+        if random.random() < 0.7
+        else (random.choice([*BLANKS, ""]), random.choice([*BLANKS, ""]))
+    )
+    odd = random.randrange(
+        -len(items), len(items) + 1
+    )  # the item with blanks at its edges; none below 0
     written = [
         f"{before if at == odd else ''}{quote}{item}{quote}{after if at == odd else ''}"
         for at, item in enumerate(items)
     ]
-    between = random.choice([", "] * 6 + [",", ",\n", ",\r\n  ", " , ", ",  ", ",\t", ",\u00a0", ", , ", "; "])
+    between = random.choice(
+        [", "] * 6 + [",", ",\n", ",\r\n  ", " , ", ",  ", ",\t", ",\u00a0", ", , ", "; "]
+    )
     opened, closed = random.choice(BRACKETS)
     text = opened + between.join(written) + closed
     return _noisy(
-        random, random.choice([text] * 8 + [text + text, f"{text}\n{text}", f'["{items[0] if items else ""}"] {text}'])
+        random,
+        random.choice(
+            [text] * 8 + [text + text, f"{text}\n{text}", f'["{items[0] if items else ""}"] {text}']
+        ),
     )
 
 
 def hostile_rows(random: Random, rows: list[str], between: str) -> str:
-    """Rows of a puzzle, each one sign after another, or nearly those, in some layout; `between` stands between its
-    cells.
+    """Rows of a puzzle, each one sign after another, or nearly those, in some layout; `between`
+    stands between its cells.
     """
-    cells, signs = [list(row) for row in rows], sorted(set("".join(rows)))
+    cells = [list(row) for row in rows]
+    signs = sorted(set("".join(rows)))
     change = random.choice(
-        ["none"] * 3 + ["extra cell", "extra cells", "extra column", "wrong", "less", "more", "swap"]
+        ["none"] * 3
+        + ["extra cell", "extra cells", "extra column", "wrong", "less", "more", "swap"]
     )
     at = random.randrange(len(cells))
     if change == "extra cell":
@@ -119,8 +163,11 @@ def _noisy(random: Random, text: str) -> str:
     text = random.choice(AROUND) + text + random.choice(BEHIND)
     for _ in range(random.choice([0, 0, 0, 0, 1, 2])):
         at = random.randrange(len(text) + 1)
-        put, doubled = random.choice(SIGNS), text[at : at + 1] * 2
-        text = text[:at] + random.choice([put + text[at:], text[at + 1 :], doubled + text[at + 1 :]])
+        put = random.choice(SIGNS)
+        doubled = text[at : at + 1] * 2
+        text = text[:at] + random.choice(
+            [put + text[at:], text[at + 1 :], doubled + text[at + 1 :]]
+        )
     return text
 
 

@@ -15,10 +15,17 @@ def write(folder: Path) -> Path:
     from transformers import RobertaConfig, RobertaModel
 
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(SENTENCES, vocab_size=280, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    tokenizer.train_from_iterator(
+        SENTENCES, vocab_size=280, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    )
     tokenizer.save_model(str(folder))
     torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
     config = RobertaConfig(vocab_size=280, max_position_embeddings=34, pad_token_id=1, **shape)
     RobertaModel(config).save_pretrained(folder)
     return folder

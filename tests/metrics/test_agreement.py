@@ -21,7 +21,13 @@ ANSWERS = [
         "grammar": 1,
         "inclusion": 1,
     },
-    {"task": "words_to_sentence_hard", "label": WORDS, "response": "The dog dog runs.", "grammar": 0, "inclusion": 0},
+    {
+        "task": "words_to_sentence_hard",
+        "label": WORDS,
+        "response": "The dog dog runs.",
+        "grammar": 0,
+        "inclusion": 0,
+    },
     {"task": "words_to_sentence_hard", "label": WORDS, "response": "Unmeasured.", "grammar": None},
     {
         "task": "summarization",
@@ -31,7 +37,13 @@ ANSWERS = [
     },
     {"task": "puzzles_sudoku_n4", "label": "2143\n4312", "response": "2143"},  # no text: passed by
     {"task": "waiting_line_sort", "label": ["Ann", "Bob"], "response": '["Ann"]'},
-    {"task": "paraphrasing", "label": {"text": "A cat sat."}, "response": "It sat.", "inv_bleu": 1, "bertscore": 0.9},
+    {
+        "task": "paraphrasing",
+        "label": {"text": "A cat sat."},
+        "response": "It sat.",
+        "inv_bleu": 1,
+        "bertscore": 0.9,
+    },
 ]
 
 
@@ -61,12 +73,16 @@ class TestAgreement:
 
     def test_only_published_metrics_have_a_row(self, tmp_path: Path) -> None:
         """A file without a metric says nothing of it."""
-        assert [row.metric for row in agreement_rows(written(tmp_path / "a.jsonl", *ANSWERS[:3]))] == [
+        assert [
+            row.metric for row in agreement_rows(written(tmp_path / "a.jsonl", *ANSWERS[:3]))
+        ] == [
             "inclusion",
             "grammar",
         ]
 
-    def test_the_command_fails_where_a_value_differs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_command_fails_where_a_value_differs(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Exit status 1, the answer, both values and the rule behind a grammar verdict."""
         assert main(["agreement", str(written(tmp_path / "a.jsonl", *ANSWERS[:3]))]) == 0
         said = capsys.readouterr().out.splitlines()
@@ -104,8 +120,14 @@ class TestAgreement:
             ("", "has no answers"),
             ("{", "line 1: not valid JSON"),
             ("[1]", "line 1: give an object with task and response"),
-            ('{"task": 3, "response": "x", "label": {}}', "line 1: give an object with task and response"),
-            ('{"task": "paraphrasing", "response": "x", "label": [1]}', r"line 1: label \[1\]; give an object"),
+            (
+                '{"task": 3, "response": "x", "label": {}}',
+                "line 1: give an object with task and response",
+            ),
+            (
+                '{"task": "paraphrasing", "response": "x", "label": [1]}',
+                r"line 1: label \[1\]; give an object",
+            ),
             (
                 '{"task": "x", "response": "x", "label": {}, "grammar": "1"}',
                 "line 1: grammar '1'; give a number or null",

@@ -1,4 +1,6 @@
-"""The law of answers: exact draws are as far off as chance says, and one answer again and again is told."""
+"""The law of answers: exact draws are as far off as chance says, and one answer again and again is
+told.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,11 @@ from pbcore.tasks.puzzles import kernel, walked
 
 
 def test_exact_shuffles_are_off_by_chance_alone() -> None:
-    """2,000 uniform orders of 4 people without their own, against the same order again and again."""
-    task, rng = load_task("waiting_line/shuffle", n=4, limit=1), Random(0)
+    """2,000 uniform orders of 4 people without their own, against the same order again and
+    again.
+    """
+    task = load_task("waiting_line/shuffle", n=4, limit=1)
+    rng = Random(0)
     sample = task.samples[0]
     orders = []
     while len(orders) < 2000:
@@ -40,11 +45,13 @@ def test_wrong_answers_are_left_out_and_no_right_one_has_no_law() -> None:
 
 def test_walks_of_other_names_are_one_graph() -> None:
     """Exact walks over 60 renamings have the kernel of the graph; a walk to and fro has not."""
-    task, rng = load_task("walk/graph", n=64, limit=60), Random(1)
+    task = load_task("walk/graph", n=64, limit=60)
+    rng = Random(1)
     answers = []
     for sample in task.samples:
         label = sample.label
-        laws, nodes = kernel(label["edges"], 10), [label["start"]]
+        laws = kernel(label["edges"], 10)
+        nodes = [label["start"]]
         while len(nodes) < 64:
             nodes += rng.choices(range(10), laws[nodes[-1]])
         answers.append((sample, "".join(label["nodes"][node] for node in nodes)))
@@ -54,16 +61,22 @@ def test_walks_of_other_names_are_one_graph() -> None:
     assert law["kernel"] == pytest.approx(law["kernel_by_chance"], rel=0.5)
     assert law["entropy"] == pytest.approx(law["entropy_exact"], abs=0.03)
     sample = task.samples[0]
-    there, back = sample.answer[0], sample.answer[1]
+    there = sample.answer[0]
+    back = sample.answer[1]
     stuck = answer_law(replace(task, samples=(sample,)), [(sample, (there + back) * 32)])["law"]
     assert stuck["kernel"] > 0.4
     assert stuck["entropy"] == 0
 
 
 def test_chance_by_simulation() -> None:
-    """The mean TV of exact draws and the mean entropy of their shares, against 4,000 simulated samples."""
-    law, rng = np.array([0.5, 0.25, 0.125, 0.125]), np.random.default_rng(3)
+    """The mean TV of exact draws and the mean entropy of their shares, against 4,000 simulated
+    samples.
+    """
+    law = np.array([0.5, 0.25, 0.125, 0.125])
+    rng = np.random.default_rng(3)
     shares = rng.multinomial(40, law, 4000) / 40
-    assert _chance(law[None], np.array([40]))[0] == pytest.approx((np.abs(shares - law).sum(-1) / 2).mean(), rel=0.05)
+    assert _chance(law[None], np.array([40]))[0] == pytest.approx(
+        (np.abs(shares - law).sum(-1) / 2).mean(), rel=0.05
+    )
     logs = np.log2(np.where(shares > 0, shares, 1))
     assert _drawn_entropy(law, 40) == pytest.approx(-(shares * logs).sum(-1).mean(), rel=0.01)

@@ -56,8 +56,8 @@ class TestLists:
 
     @given(st.text('[]", AB\n', max_size=30))
     def test_strict_reads_no_more_than_lenient(self, text: str) -> None:
-        """Any text: neither reader fails, and what is strictly a list is the same leniently, but for ordinary spaces at
-        the edges.
+        """Any text: neither reader fails, and what is strictly a list is the same leniently, but
+        for ordinary spaces at the edges.
         """
         strict = strict_list(text)
         if strict is not None and "," not in "".join(strict):

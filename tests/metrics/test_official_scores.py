@@ -1,4 +1,6 @@
-"""The official scores to the letter: reference cases, and thousands of odd answers against a second implementation."""
+"""The official scores to the letter: reference cases, and thousands of odd answers against a second
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from pbcore.metrics.answers import any_layout_list, digit_rows, lenient_list, st
 from pbcore.tasks import Sample, Task, load_task
 from pbcore.tasks.lists import OPERATIONS
 from tests.metrics.hostile import SIGNS, hostile_answer
-from tests.metrics.twins import latin_scores, list_scores, official_list, official_strict_list, sudoku_scores
+from tests.metrics.twins import (
+    latin_scores,
+    list_scores,
+    official_list,
+    official_strict_list,
+    sudoku_scores,
+)
 from tests.reference import reference
 
 OFFICIAL = frozenset({"accuracy", "accuracy_strict"})
@@ -37,14 +45,18 @@ def official_task(name: str) -> Task | None:
     ours = SHORT.get(file, f"waiting_line/{file}")
     if ours not in TWINS:
         return None
-    return load_task(ours, data_dir=reference("official-v1"), n=15 if group.endswith("_n15") else None)
+    return load_task(
+        ours, data_dir=reference("official-v1"), n=15 if group.endswith("_n15") else None
+    )
 
 
 class TestReferenceCases:
-    @pytest.mark.parametrize(("file", "count"), [("hostile_cases.json", 2400), ("metric_cases.json", 2444)])
+    @pytest.mark.parametrize(
+        ("file", "count"), [("hostile_cases.json", 2400), ("metric_cases.json", 2444)]
+    )
     def test_scorers_and_twins_agree_with_every_case(self, file: str, count: int) -> None:
-        """All list and puzzle answers that the official code scored: the same two scores here, and from the second
-        implementation.
+        """All list and puzzle answers that the official code scored: the same two scores here, and
+        from the second implementation.
         """
         cases = json.loads(reference("golden", file).read_text(encoding="utf-8"))
         tasks = {name: official_task(name) for name in {case["task"] for case in cases}}
@@ -53,7 +65,8 @@ class TestReferenceCases:
             task = tasks[case["task"]]
             if task is None:
                 continue
-            sample, text = task.samples[case["index"]], case["prediction"]
+            sample = task.samples[case["index"]]
+            text = case["prediction"]
             expected = {"accuracy": case["score"], "accuracy_strict": case["score_strict"]}
             assert task.score(text, sample, OFFICIAL) == expected, case
             assert TWINS[task.name](sample, text) == expected, case
@@ -64,10 +77,11 @@ class TestReferenceCases:
 class TestOddAnswers:
     @pytest.mark.parametrize("name", TWINS)
     def test_scorer_and_twin_agree(self, name: str) -> None:
-        """Hundreds of odd answers a task, right and wrong ones among them: the same official scores by both
-        implementations.
+        """Hundreds of odd answers a task, right and wrong ones among them: the same official scores
+        by both implementations.
         """
-        random, task = Random(f"odd answers to {name}"), load_task(name, limit=40)
+        random = Random(f"odd answers to {name}")
+        task = load_task(name, limit=40)
         right = 0
         for _ in range(ODD_ANSWERS):
             sample = random.choice(task.samples)
@@ -79,16 +93,18 @@ class TestOddAnswers:
 
     @pytest.mark.parametrize("name", TWINS)
     def test_any_layout_is_never_lower_and_says_why(self, name: str) -> None:
-        """An answer that is right officially is right in any layout; one right only there has its own failure and a
-        reason.
+        """An answer that is right officially is right in any layout; one right only there has its
+        own failure and a reason.
         """
-        random, task = Random(f"layouts of {name}"), load_task(name, limit=40)
+        random = Random(f"layouts of {name}")
+        task = load_task(name, limit=40)
         rescued = 0
         for _ in range(ODD_ANSWERS):
             sample = random.choice(task.samples)
             text = hostile_answer(random, sample)
             [scored] = task.score_many([text], [sample])
-            free, official = scored.scores["accuracy_any_layout"], scored.scores["accuracy"]
+            free = scored.scores["accuracy_any_layout"]
+            official = scored.scores["accuracy"]
             assert free >= official, text
             assert (scored.details.get("failure") == "layout") == (free > official), text
             assert official or scored.details["why"]
@@ -103,7 +119,9 @@ class TestOddAnswers:
 
     @given(st.characters())
     def test_a_digit_is_a_decimal_digit_of_any_script(self, sign: str) -> None:
-        """Category Nd counts, with its value; superscripts, circled digits and numerals are no digits."""
+        """Category Nd counts, with its value; superscripts, circled digits and numerals are no
+        digits.
+        """
         decimal = unicodedata.category(sign) == "Nd"
         assert digit_rows(f"{sign}234") == ([f"{unicodedata.decimal(sign)}234"] if decimal else [])
         assert digit_rows(f"1{sign}234") == ([] if decimal else ["1234"] if sign != "\n" else [])
@@ -113,8 +131,16 @@ class TestLayouts:
     @pytest.mark.parametrize(
         ("text", "official", "why"),
         [
-            ('[\n  "A B",\n  "C D"\n]', ['\n  "A B', '\n  "C D"\n'], "the list spans several lines"),
-            ('["A B", "C D"\u00a0]', ["A B", 'C D"\u00a0'], "an item begins or ends with a no-break space"),
+            (
+                '[\n  "A B",\n  "C D"\n]',
+                ['\n  "A B', '\n  "C D"\n'],
+                "the list spans several lines",
+            ),
+            (
+                '["A B", "C D"\u00a0]',
+                ["A B", 'C D"\u00a0'],
+                "an item begins or ends with a no-break space",
+            ),
             ('["\tA B", "C D"]', ["\tA B", "C D"], "an item begins or ends with a tab"),
             ('["\u2003A B", "C D"]', ["\u2003A B", "C D"], "an item begins or ends with U+2003"),
             ('["A B", "", "C D"]', ["A B", "", "C D"], 'the empty item "" counts'),
@@ -127,20 +153,30 @@ class TestLayouts:
         [scored] = task.score_many([text], [sample])
         assert lenient_list(text) == official
         assert any_layout_list(text) == ["A B", "C D"]
-        assert scored.scores == {"accuracy": 0.0, "accuracy_strict": 0.0, "accuracy_any_layout": 1.0}
+        assert scored.scores == {
+            "accuracy": 0.0,
+            "accuracy_strict": 0.0,
+            "accuracy_any_layout": 1.0,
+        }
         assert scored.details["failure"] == "layout"
         assert scored.details["why"].endswith(f"as the official benchmark reads it: {why}")
 
     def test_a_wrong_list_over_several_lines_keeps_its_diagnosis(self) -> None:
-        """The layout does not hide what else is wrong: here an item is missing, nothing is unknown."""
+        """The layout does not hide what else is wrong: here an item is missing, nothing is
+        unknown.
+        """
         task = load_task("waiting_line/copy", limit=1)
         sample = Sample(task.name, 0, (), {"context": '["A B", "C D"]'}, '["A B", "C D"]', 32)
         [scored] = task.score_many(['[\n  "A B"\n]'], [sample])
         assert scored.details == {"failure": "item missing", "why": '"C D" is missing'}
 
-    @pytest.mark.parametrize("text", ["A B\nB A", "A|B\nB|A", '"A","B"\r"B","A"', "[A, B]\n[B, A]", "A,B,\nB,A,"])
+    @pytest.mark.parametrize(
+        "text", ["A B\nB A", "A|B\nB|A", '"A","B"\r"B","A"', "[A, B]\n[B, A]", "A,B,\nB,A,"]
+    )
     def test_a_square_in_another_layout(self, text: str) -> None:
-        """Blanks, bars, quotes, brackets, other line breaks, a comma at the end: a square, though not officially."""
+        """Blanks, bars, quotes, brackets, other line breaks, a comma at the end: a square, though
+        not officially.
+        """
         task = load_task("puzzle/latin_square", limit=1)
         sample = Sample(task.name, 0, (), {}, {"symbols": ["A", "B"]}, 64)
         [scored] = task.score_many([text], [sample])
@@ -161,6 +197,8 @@ class TestLayouts:
     def test_a_sudoku_in_another_layout(self, between: str) -> None:
         """Rows on one line, or with other line breaks than the official score knows."""
         task = load_task("puzzle/sudoku", limit=1)
-        [scored] = task.score_many([str(task.samples[0].answer).replace("\n", between)], [task.samples[0]])
+        [scored] = task.score_many(
+            [str(task.samples[0].answer).replace("\n", between)], [task.samples[0]]
+        )
         assert (scored.scores["accuracy"], scored.scores["accuracy_any_layout"]) == (0, 1)
         assert scored.details["failure"] == "layout"

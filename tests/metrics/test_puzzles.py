@@ -15,33 +15,57 @@ from tests.reference import reference
 
 LATIN = load_task("puzzle/latin_square", limit=20)
 SUDOKU = load_task("puzzle/sudoku", limit=20)
-SQUARE = Sample("puzzle/latin_square", 0, (), {}, {"symbols": ["A", "B"], "example": "A,B\nB,A"}, 64)
+SQUARE = Sample(
+    "puzzle/latin_square", 0, (), {}, {"symbols": ["A", "B"], "example": "A,B\nB,A"}, 64
+)
 
 
 class TestGolden:
     @pytest.mark.parametrize(
         ("official", "name", "count"),
-        [("puzzle/latin_square_n4", "puzzle/latin_square", 141), ("puzzle/sudoku_n4_12", "puzzle/sudoku", 173)],
+        [
+            ("puzzle/latin_square_n4", "puzzle/latin_square", 141),
+            ("puzzle/sudoku_n4_12", "puzzle/sudoku", 173),
+        ],
     )
     def test_every_official_score_agrees(self, official: str, name: str, count: int) -> None:
         """Accuracy and strict accuracy of all predictions scored by the official benchmark."""
-        cases = [c for c in json.loads(reference("golden", "metric_cases.json").read_text()) if c["task"] == official]
+        cases = [
+            c
+            for c in json.loads(reference("golden", "metric_cases.json").read_text())
+            if c["task"] == official
+        ]
         task = load_task(name, data_dir=reference("official-v1"))
         assert len(cases) == count
         for case in cases:
-            scores = task.score(case["prediction"], task.samples[case["index"]], {"accuracy", "accuracy_strict"})
-            assert scores == {"accuracy": case["score"], "accuracy_strict": case["score_strict"]}, case
+            scores = task.score(
+                case["prediction"], task.samples[case["index"]], {"accuracy", "accuracy_strict"}
+            )
+            assert scores == {
+                "accuracy": case["score"],
+                "accuracy_strict": case["score_strict"],
+            }, case
 
 
 class TestLatinSquare:
     def test_any_square_of_the_symbols_is_right(self) -> None:
-        """Of all grids whose rows are orders of three symbols, exactly the 12 Latin squares score 1."""
+        """Of all grids whose rows are orders of three symbols, exactly the 12 Latin squares score
+        1.
+        """
         symbols = ["A", "B", "C"]
         sample = Sample("puzzle/latin_square", 0, (), {}, {"symbols": symbols}, 64)
         rows = [",".join(row) for row in permutations(symbols)]
-        right = [grid for grid in product(rows, repeat=3) if LATIN.score("\n".join(grid), sample)["accuracy"] == 1]
+        right = [
+            grid
+            for grid in product(rows, repeat=3)
+            if LATIN.score("\n".join(grid), sample)["accuracy"] == 1
+        ]
         assert len(right) == 12
-        assert all(len({row.split(",")[column] for row in grid}) == 3 for grid in right for column in range(3))
+        assert all(
+            len({row.split(",")[column] for row in grid}) == 3
+            for grid in right
+            for column in range(3)
+        )
 
     @given(st.integers(0, 19), st.integers(0, 15), st.data())
     def test_one_changed_cell_is_wrong(self, number: int, cell: int, data: st.DataObject) -> None:
@@ -69,7 +93,9 @@ class TestLatinSquare:
         ],
     )
     def test_forms(self, answer: str, official: float, any_layout: float, asked: float) -> None:
-        """Text around, more rows than needed, and the extra cell that only the official score lets pass."""
+        """Text around, more rows than needed, and the extra cell that only the official score lets
+        pass.
+        """
         assert LATIN.score(answer, SQUARE) == {
             "accuracy": official,
             "accuracy_strict": official,
@@ -97,7 +123,11 @@ class TestSudoku:
         """Every label scores 1, strictly too; with text or spaces around it no longer strictly."""
         for sample in SUDOKU.samples:
             assert set(SUDOKU.score(sample.label, sample).values()) == {1.0}
-            for form in (f"Output:\n{sample.label}", sample.label.replace("", " "), f"```\n{sample.label}\n```"):
+            for form in (
+                f"Output:\n{sample.label}",
+                sample.label.replace("", " "),
+                f"```\n{sample.label}\n```",
+            ):
                 assert SUDOKU.score(form, sample, ["accuracy", "accuracy_strict"]) == {
                     "accuracy": 1.0,
                     "accuracy_strict": 0.0,
@@ -112,7 +142,9 @@ class TestSudoku:
 
     @given(st.integers(0, 19), st.integers(0, 15), st.sampled_from("01234"))
     def test_one_changed_digit_is_wrong(self, number: int, cell: int, digit: str) -> None:
-        """Any other digit in any one cell: wrong, and said to be a changed given or a wrong digit."""
+        """Any other digit in any one cell: wrong, and said to be a changed given or a wrong
+        digit.
+        """
         sample = SUDOKU.samples[number]
         at = cell + cell // 4
         if sample.label[at] == digit:
@@ -134,7 +166,10 @@ class TestSudoku:
     def test_missing_row(self) -> None:
         """Three rows are not enough."""
         [scored] = SUDOKU.score_many([SUDOKU.samples[0].label[:14]], [SUDOKU.samples[0]])
-        assert scored.details == {"failure": "row missing", "why": "3 rows of four digits instead of 4"}
+        assert scored.details == {
+            "failure": "row missing",
+            "why": "3 rows of four digits instead of 4",
+        }
 
     def test_a_question_in_an_odd_form_needs_no_diagnosis_of_its_givens(self) -> None:
         """A puzzle whose rows are shorter than the solution's is left out of the diagnosis."""

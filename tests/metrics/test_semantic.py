@@ -23,18 +23,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestBertScore:
     def test_rounding_leaves_a_share(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A cosine a little above 1 or below 0 counts as 1 or 0; an empty text is not compared at all."""
+        """A cosine a little above 1 or below 0 counts as 1 or 0; an empty text is not compared at
+        all.
+        """
         measured = torch.tensor([[0.0, 0.0, 1.0000002], [0.0, 0.0, -0.1]])
         scorer = BertScore(Source("tiny", folder, 2), "cpu")
         scorer.f1(["a"], ["a"])
-        monkeypatch.setattr("bert_score.utils.bert_cos_score_idf", lambda *args, **options: measured)
+        monkeypatch.setattr(
+            "bert_score.utils.bert_cos_score_idf", lambda *args, **options: measured
+        )
         assert scorer.f1(["a", "", "b"], ["a", "b", "c"]) == [1.0, 0.0, 0.0]
 
     def test_equals_the_plain_formula(self, folder: Path) -> None:
-        """F1 of greedy cosine matching of the chosen layer's vectors; special tokens may be matched but don't count."""
+        """F1 of greedy cosine matching of the chosen layer's vectors; special tokens may be matched
+        but don't count.
+        """
         from transformers import RobertaModel, RobertaTokenizer
 
-        tokenizer, model = RobertaTokenizer.from_pretrained(folder), RobertaModel.from_pretrained(folder).eval()
+        tokenizer = RobertaTokenizer.from_pretrained(folder)
+        model = RobertaModel.from_pretrained(folder).eval()
 
         def vectors(text: str) -> torch.Tensor:
             ids = tokenizer(text, return_tensors="pt").input_ids  # (1, L)
@@ -45,7 +52,8 @@ class TestBertScore:
         expected = []
         for ours, theirs in pairwise(SENTENCES):
             cosines = vectors(" " + ours) @ vectors(" " + theirs).T  # (I, J)
-            precision, recall = cosines.amax(1)[1:-1].mean().item(), cosines.amax(0)[1:-1].mean().item()
+            precision = cosines.amax(1)[1:-1].mean().item()
+            recall = cosines.amax(0)[1:-1].mean().item()
             expected.append(2 * precision * recall / (precision + recall))
         scores = BertScore(Source("tiny", folder, 2), "cpu").f1(SENTENCES[:-1], SENTENCES[1:])
         assert scores == pytest.approx(expected, abs=1e-5)
@@ -63,20 +71,25 @@ class TestBertScore:
     def test_the_layer_matters(self, folder: Path) -> None:
         """Another layer compares other vectors."""
         one, two = (
-            BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2]) for layer in (1, 3)
+            BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2])
+            for layer in (1, 3)
         )
         assert abs(one[0] - two[0]) > 1e-4
 
     def test_long_texts_are_cut_to_the_models_length(self, folder: Path) -> None:
-        """A text beyond the 32 positions is scored by its beginning, though the folder states no length."""
+        """A text beyond the 32 positions is scored by its beginning, though the folder states no
+        length.
+        """
         long = " ".join(["the cat sat on the mat"] * 30)
-        assert BertScore(Source("tiny", folder, 2), "cpu").f1([long], [long + " a dog"]) == pytest.approx(
-            [1.0], abs=1e-5
-        )
+        assert BertScore(Source("tiny", folder, 2), "cpu").f1(
+            [long], [long + " a dog"]
+        ) == pytest.approx([1.0], abs=1e-5)
 
 
 class TestScorer:
-    def test_uses_the_folder_and_layer_of_the_environment(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_uses_the_folder_and_layer_of_the_environment(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The environment names a local model, and the scorer says which layer it compares."""
         monkeypatch.setenv(semantic.MODEL_VARIABLE, str(folder))
         monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
@@ -86,14 +99,20 @@ class TestScorer:
 
     def test_a_folder_without_a_known_layer_asks_for_one(self, folder: Path) -> None:
         """Which layer to compare is never guessed."""
-        with pytest.raises(Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"):
+        with pytest.raises(
+            Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"
+        ):
             semantic.find(str(folder))
 
     def test_a_published_name_has_its_layer(self, folder: Path, tmp_path: Path) -> None:
-        """A folder called as a model that bert-score knows compares that model's layer, if it has it."""
+        """A folder called as a model that bert-score knows compares that model's layer, if it has
+        it.
+        """
         own = tmp_path / "roberta-large"
         shutil.copytree(folder, own)
-        with pytest.raises(Unavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"):
+        with pytest.raises(
+            Unavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"
+        ):
             semantic.find(str(own))
         shutil.copytree(folder, tmp_path / "bert-base-uncased")
         with pytest.raises(Unavailable, match=r"has 3 layers, no layer 9"):
@@ -128,22 +147,32 @@ class TestScorer:
 
     def test_a_layer_is_a_number(self, folder: Path) -> None:
         """Another text in the environment is named with its variable."""
-        with pytest.raises(semantic.Unavailable, match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer"):
+        with pytest.raises(
+            semantic.Unavailable, match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer"
+        ):
             semantic.find(str(folder), "last")
 
-    def test_a_missing_model_is_not_downloaded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is not on this machine is absent, with the command that would get it; no request is sent."""
+    def test_a_missing_model_is_not_downloaded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is not on this machine is absent, with the command that would get it; no request is
+        sent.
+        """
         import socket
 
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("went to the network"))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(Unavailable, match="not on this machine: run `pbcore bertscore install`"):
+        with pytest.raises(
+            Unavailable, match="not on this machine: run `pbcore bertscore install`"
+        ):
             semantic.find("distilroberta-base")
 
     def test_the_command_says_whether_it_is_there(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """`pbcore bertscore status`: model, layer and folder; or why there is none, with exit status 1."""
+        """`pbcore bertscore status`: model, layer and folder; or why there is none, with exit
+        status 1.
+        """
         monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
         assert main(["bertscore", "status", "--model", str(folder)]) == 0
         assert capsys.readouterr().out == f"BERTScore: {folder}, layer 2, in {folder}\n"

@@ -1,4 +1,6 @@
-"""The scorers of the text tasks: what they give, what they leave out and why, and what they say about wrong answers."""
+"""The scorers of the text tasks: what they give, what they leave out and why, and what they say
+about wrong answers.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +53,24 @@ class TestWordsToSentence:
         ],
     )
     def test_scores(self, answer: str, expected: tuple[int, ...]) -> None:
-        """Inclusion counts letter case and takes parts of words; v1 is the product with grammar, v2 grammar alone."""
+        """Inclusion counts letter case and takes parts of words; v1 is the product with grammar, v2
+        grammar alone.
+        """
         names = ("inclusion", "inclusion_any_case", "grammar", "v1", "v2")
-        assert score(WORDS_TO_SENTENCE, answer, WORDS).scores == dict(zip(names, expected, strict=True))
+        assert score(WORDS_TO_SENTENCE, answer, WORDS).scores == dict(
+            zip(names, expected, strict=True)
+        )
 
     @pytest.mark.parametrize("name", WORDS_TO_SENTENCE.metrics)
     def test_each_score_can_be_requested_alone(self, name: str) -> None:
         """What a composite needs is measured for it, and only what was requested is given."""
-        assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS, name) == Scored({name: 1.0})
+        assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS, name) == Scored(
+            {name: 1.0}
+        )
 
     def test_says_what_is_wrong(self) -> None:
-        """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel
-        decoding.
+        """A wrong answer comes with the findings, the missing words and the kind that is most
+        telling of parallel decoding.
         """
         details = score(WORDS_TO_SENTENCE, "A dog bkrt the the tree.", WORDS).details
         assert [match["rule"] for match in details["matches"]] == ["REPEAT", "TYPO"]
@@ -84,21 +92,32 @@ class TestWordsToSentence:
     def test_a_text_without_a_verdict_is_absent_alone(self) -> None:
         """The server's error on one answer is told there and nowhere else."""
         samples = [Sample("text_writing/w2s_easy", index, (), {}, WORDS, 64) for index in range(2)]
-        bad, fine = WORDS_TO_SENTENCE.score(["ERROR dog park", "dog park"], samples, frozenset({"grammar", "v1"}))
+        bad, fine = WORDS_TO_SENTENCE.score(
+            ["ERROR dog park", "dog park"], samples, frozenset({"grammar", "v1"})
+        )
         assert bad.scores == {}
-        assert bad.details["absent"]["grammar"] == "LanguageTool gave no verdict: Error: Internal Error"
+        assert (
+            bad.details["absent"]["grammar"]
+            == "LanguageTool gave no verdict: Error: Internal Error"
+        )
         assert "grammar: LanguageTool gave no verdict" in bad.details["absent"]["v1"]
         assert fine.scores == {"grammar": 1.0, "v1": 1.0}
 
     def test_equals_the_official_inclusion(self) -> None:
         """The official verdicts on thousands of right, wrong and malformed sentences."""
         cases = [
-            case for case in json.loads(reference("golden", "metric_cases.json").read_text()) if "inclusion" in case
+            case
+            for case in json.loads(reference("golden", "metric_cases.json").read_text())
+            if "inclusion" in case
         ]
         rows: dict[str, list[dict[str, object]]] = {}
         for case in cases:
             if case["task"] not in rows:
-                lines = reference("official-v1", *f"{case['task']}.jsonl".split("/")).read_text().splitlines()
+                lines = (
+                    reference("official-v1", *f"{case['task']}.jsonl".split("/"))
+                    .read_text()
+                    .splitlines()
+                )
                 rows[case["task"]] = [json.loads(line) for line in lines]
         assert len(cases) > 100
         for case in cases:
@@ -134,7 +153,10 @@ class TestSummarization:
         assert set(scores.values()) == {0.0}
 
 
-SOURCE = {"text": "The man gave the old dog a bone.", "examples": "['A bone was given to the old dog.']"}
+SOURCE = {
+    "text": "The man gave the old dog a bone.",
+    "examples": "['A bone was given to the old dog.']",
+}
 
 
 class TestParaphrasing:
@@ -179,22 +201,36 @@ class TestNowMeasurable:
     @pytest.mark.parametrize(
         ("here", "absent", "again"),
         [
-            ({"grammar"}, {"grammar": "not installed", "v1": "grammar: not installed", "v2": "grammar: x"}, True),
+            (
+                {"grammar"},
+                {"grammar": "not installed", "v1": "grammar: not installed", "v2": "grammar: x"},
+                True,
+            ),
             ({"grammar"}, {"v1": "grammar: not installed"}, True),
             ({"grammar"}, {"bertscore": "no model", "v1": "bertscore: no model"}, False),
             ({"bertscore"}, {"bertscore": "no model", "v1": "bertscore: no model"}, True),
             (set(), {"grammar": "not installed"}, False),
-            ({"grammar", "bertscore"}, {"nfe": "the model does not report it", "mine": "grammar: own words"}, False),
+            (
+                {"grammar", "bertscore"},
+                {"nfe": "the model does not report it", "mine": "grammar: own words"},
+                False,
+            ),
         ],
     )
     def test_what_lacked_a_tool_that_is_here(
         self, here: set[str], absent: dict[str, str], again: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A record is worth another scoring if one of the tools that it lacked is here, its own or a composite's."""
-        monkeypatch.setattr(text, "_TOOLS", {name: lambda n=name: n in here for name in ("grammar", "bertscore")})
+        """A record is worth another scoring if one of the tools that it lacked is here, its own or
+        a composite's.
+        """
+        monkeypatch.setattr(
+            text, "_TOOLS", {name: lambda n=name: n in here for name in ("grammar", "bertscore")}
+        )
         assert now_measurable(absent, {}) is again
 
-    def test_one_text_without_a_verdict_is_no_missing_tool(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_text_without_a_verdict_is_no_missing_tool(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Where other answers have the score, another scoring would find the same."""
         monkeypatch.setattr(text, "_TOOLS", {"grammar": lambda: True})
         assert not now_measurable({"grammar": "LanguageTool answered 500"}, {"grammar": 0.5})
@@ -218,8 +254,12 @@ class TestFailureKind:
         assert failure_kind(Match(rule, "", 0, 1, category)) == kind
 
     @pytest.mark.parametrize("first", range(7))
-    def test_the_most_telling_kind_names_the_failure(self, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
-        """Of several matches in one answer the one that parallel decoding causes most counts, wherever it stands."""
+    def test_the_most_telling_kind_names_the_failure(
+        self, monkeypatch: pytest.MonkeyPatch, first: int
+    ) -> None:
+        """Of several matches in one answer the one that parallel decoding causes most counts,
+        wherever it stands.
+        """
         telling = [
             ("repeated word", "ENGLISH_WORD_REPEAT_RULE", "MISC"),
             ("a/an disagreement", "EN_A_VS_AN", "MISC"),
@@ -229,8 +269,12 @@ class TestFailureKind:
             ("casing", "UPPERCASE_SENTENCE_START", "CASING"),
             ("other grammar", "A_NNS", "GRAMMAR"),
         ][first:]
-        found = tuple(Match(rule, "said so", 2, 3, category) for _, rule, category in reversed(telling))
-        monkeypatch.setattr(grammar, "checker", lambda: SimpleNamespace(check=lambda texts: [Verdict(found)]))
+        found = tuple(
+            Match(rule, "said so", 2, 3, category) for _, rule, category in reversed(telling)
+        )
+        monkeypatch.setattr(
+            grammar, "checker", lambda: SimpleNamespace(check=lambda texts: [Verdict(found)])
+        )
         kind, rule, _ = telling[0]
         details = score(WORDS_TO_SENTENCE, "A dog park.", WORDS, "grammar").details
         assert (details["failure"], details["why"]) == (kind, f"{kind} at 'dog': said so ({rule})")
@@ -238,11 +282,17 @@ class TestFailureKind:
 
 class TestRegistry:
     def test_the_scorers_have_the_names_that_tasks_use(self) -> None:
-        """Importing the module is what makes the text tasks scorable; a label of another task is refused by name."""
-        assert [scorer(name) for name in ("words_to_sentence", "summarization", "paraphrasing")] == [
+        """Importing the module is what makes the text tasks scorable; a label of another task is
+        refused by name.
+        """
+        assert [
+            scorer(name) for name in ("words_to_sentence", "summarization", "paraphrasing")
+        ] == [
             WORDS_TO_SENTENCE,
             SUMMARIZATION,
             PARAPHRASING,
         ]
-        with pytest.raises(ValueError, match="text_writing/any, sample 0: its scorer needs a label with words"):
+        with pytest.raises(
+            ValueError, match="text_writing/any, sample 0: its scorer needs a label with words"
+        ):
             score(WORDS_TO_SENTENCE, "x", {"summary": "y"}, "inclusion")

@@ -1,4 +1,6 @@
-"""The official scores of lists and puzzles once more, slow and obvious: what the scorers are held to."""
+"""The official scores of lists and puzzles once more, slow and obvious: what the scorers are held
+to.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,16 @@ from pbcore.tasks import Sample
 
 
 def official_list(text: str) -> list[str]:
-    """The lenient reading, sign by sign: after the last `[`, up to the next `]`; blanks and quotes off the ends of each
-    piece.
+    """The lenient reading, sign by sign: after the last `[`, up to the next `]`; blanks and quotes
+    off the ends of each piece.
     """
     inside = ""
     for sign in reversed(text):
         if sign == "[":
             break
         inside = sign + inside
-    items, piece = [], ""
+    items = []
+    piece = ""
     for sign in inside + "]":
         if sign not in ",]":
             piece += sign
@@ -36,8 +39,8 @@ def official_list(text: str) -> list[str]:
 
 
 def official_strict_list(text: str) -> list[str] | None:
-    """The strict reading as one pattern: quoted items that hold neither a quote nor comma-space, comma-space between
-    them.
+    """The strict reading as one pattern: quoted items that hold neither a quote nor comma-space,
+    comma-space between them.
     """
     item = r'"(?:(?!, )[^"\[\]])*"'
     found = re.search(rf"\[({item}(?:, {item})*)\][^\[]*\Z", text)
@@ -48,9 +51,14 @@ def accepted(operation: str, sample: Sample, items: list[str]) -> bool:
     """Whether a list answers the question; `operation` is the task's name after the slash."""
     if isinstance(sample.label, str):
         return items == json.loads(sample.label)
-    line, word = sample.label["input"], sample.label.get("word")
+    line = sample.label["input"]
+    word = sample.label.get("word")
     if operation == "shuffle":
-        return items != line and len(items) == len(line) and all(items.count(one) == line.count(one) for one in line)
+        return (
+            items != line
+            and len(items) == len(line)
+            and all(items.count(one) == line.count(one) for one in line)
+        )
     if operation == "insert_random":
         return items.count(word) == 1 and [one for one in items if one != word] == line
     if operation == "remove_random":
@@ -70,8 +78,8 @@ def list_scores(operation: str, sample: Sample, text: str) -> dict[str, float]:
 
 
 def latin_scores(sample: Sample, text: str) -> dict[str, float]:
-    """Both scores of a Latin square: the first n rows of the symbols, and every column that all of them have, hold
-    every symbol.
+    """Both scores of a Latin square: the first n rows of the symbols, and every column that all of
+    them have, hold every symbol.
     """
     symbols = sample.label["symbols"]
     square: list[list[str]] = []
@@ -89,11 +97,12 @@ def latin_scores(sample: Sample, text: str) -> dict[str, float]:
 
 
 def sudoku_scores(sample: Sample, text: str) -> dict[str, float]:
-    """Both scores of a sudoku: the lines of four digits, of whatever script, are the solution's; strictly, no line
-    holds more.
+    """Both scores of a sudoku: the lines of four digits, of whatever script, are the solution's;
+    strictly, no line holds more.
     """
     solution = [[int(sign) for sign in row] for row in sample.label.split("\n")]
-    numbers, bare = [], True
+    numbers = []
+    bare = True
     for line in text.split("\n"):
         row = [unicodedata.digit(sign) for sign in line if unicodedata.category(sign) == "Nd"]
         bare = bare and len(line.strip()) in (0, len(row)) and len(row) in (0, 4)

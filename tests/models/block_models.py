@@ -1,4 +1,6 @@
-"""Small random block models for tests, without files: a shape as published ones name it, with random weights."""
+"""Small random block models for tests, without files: a shape as published ones name it, with
+random weights.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 
-MASK, EOS, TOKENS = 61, 60, 64
+MASK = 61
+EOS = 60
+TOKENS = 64
 SDAR = {
     "model_type": "sdar",
     "architectures": ["SDARForCausalLM"],
@@ -31,7 +35,12 @@ SDAR = {
     "rms_norm_eps": 1e-6,
     "rope_theta": 10000.0,
 }
-FAST = {**SDAR, "model_type": "Fast_dLLM_Qwen", "architectures": ["Fast_dLLM_QwenForCausalLM"], "bd_size": 8}
+FAST = {
+    **SDAR,
+    "model_type": "Fast_dLLM_Qwen",
+    "architectures": ["Fast_dLLM_QwenForCausalLM"],
+    "bd_size": 8,
+}
 LLADA2 = {
     **{key: value for key, value in SDAR.items() if key != "block_size"},
     "model_type": "llada2_moe",
@@ -47,19 +56,30 @@ LLADA2 = {
     "first_k_dense_replace": 1,
 }
 LLADA_MOE = {
-    **{key: value for key, value in SDAR.items() if key not in ("block_size", "head_dim", "intermediate_size")},
+    **{
+        key: value
+        for key, value in SDAR.items()
+        if key not in ("block_size", "head_dim", "intermediate_size")
+    },
     "model_type": "llada",
     "architectures": ["LLaDAMoEModelLM"],
     "expert_intermediate_size": 16,
     "num_experts": 8,
     "num_experts_per_tok": 2,
 }
-SHAPES: Mapping[str, Mapping[str, Any]] = {"sdar": SDAR, "fast_dllm_v2": FAST, "llada2": LLADA2, "llada_moe": LLADA_MOE}
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "sdar": SDAR,
+    "fast_dllm_v2": FAST,
+    "llada2": LLADA2,
+    "llada_moe": LLADA_MOE,
+}
 
 
-def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = (), **options: Any) -> MaskedModel:
-    """A model of a family with random weights large enough that its answers vary; no token ends an answer unless
-    given.
+def block_model(
+    family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = (), **options: Any
+) -> MaskedModel:
+    """A model of a family with random weights large enough that its answers vary; no token ends an
+    answer unless given.
     """
     entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=SHAPES[family], dummy=True)
     model = load_masked(entry, "cpu", "float32", LoadOptions.of(options))
@@ -72,19 +92,27 @@ def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = ()
 
 
 def block_checkpoint(folder: Path, family: str = "sdar", **changes: Any) -> Path:
-    """A checkpoint folder of a small model under the names of published ones; `changes` go into config.json."""
+    """A checkpoint folder of a small model under the names of published ones; `changes` go into
+    config.json.
+    """
     model = block_model(family)
     module: Any = model.network.module  # type: ignore[attr-defined]
     tensors = published_names(module.state_dict(), SHAPES[family])
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors")
     config = {**SHAPES[family], "mask_token_id": MASK, "eos_token_id": EOS, **changes}
-    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value != "absent"}))
+    (folder / "config.json").write_text(
+        json.dumps({key: value for key, value in config.items() if value != "absent"})
+    )
     return folder
 
 
-def published_names(tensors: Mapping[str, torch.Tensor], shape: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """A model's tensors as published: a tensor per expert, and LLaDA2's names with q, k and v in one."""
+def published_names(
+    tensors: Mapping[str, torch.Tensor], shape: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """A model's tensors as published: a tensor per expert, and LLaDA2's names with q, k and v in
+    one.
+    """
     found: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         if name.endswith("experts.gate_up_proj"):
@@ -110,6 +138,8 @@ def published_names(tensors: Mapping[str, torch.Tensor], shape: Mapping[str, Any
         ):
             found[layer + theirs + ".weight"] = found.pop(layer + ours + ".weight")
         if layer + "mlp.gate.e_score_correction_bias" in found:
-            found[layer + "mlp.gate.expert_bias"] = found.pop(layer + "mlp.gate.e_score_correction_bias")
+            found[layer + "mlp.gate.expert_bias"] = found.pop(
+                layer + "mlp.gate.e_score_correction_bias"
+            )
     found["model.word_embeddings.weight"] = found.pop("model.embed_tokens.weight")
     return found

@@ -1,5 +1,5 @@
-"""Small checkpoints for tests, as published ones look: config.json, safetensors, and a real tokenizer file with a chat
-template.
+"""Small checkpoints for tests, as published ones look: config.json, safetensors, and a real
+tokenizer file with a chat template.
 """
 
 from __future__ import annotations
@@ -17,17 +17,26 @@ from pbcore.tasks.words import PATTERN, tokens
 
 SPECIALS = ("[PAD]", "[MASK]", "[BOS]", "[UNK]", "[USER]", "[ASSISTANT]")
 TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[USER]{% else %}[ASSISTANT]{% endif "
-    "%}"
-    "{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}[ASSISTANT]{% endif %}"
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[USER]{% else"
+    " %}[ASSISTANT]{% endif %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt"
+    " %}[ASSISTANT]{% endif %}"
 )
-TEXT = 'Alice Smith, Bob Jones, Carol Brown. Copy this list: ["Alice Smith", "Bob Jones"] abcd ABCD 0123456789\n'
+TEXT = (
+    'Alice Smith, Bob Jones, Carol Brown. Copy this list: ["Alice Smith", "Bob Jones"] abcd ABCD'
+    " 0123456789\n"
+)
 
 
 def word_tokenizer(text: str = TEXT) -> PreTrainedTokenizerFast:
-    """A word-level tokenizer over the words of `text`, with a chat template that writes BOS itself."""
-    words = [form for word in tokens(text) for form in (word, word.strip(), " " + word.strip()) if form]
-    vocabulary = {word: i for i, word in enumerate(dict.fromkeys([*SPECIALS, *words, *" ,.:[]\"'\n"]))}
+    """A word-level tokenizer over the words of `text`, with a chat template that writes BOS
+    itself.
+    """
+    words = [
+        form for word in tokens(text) for form in (word, word.strip(), " " + word.strip()) if form
+    ]
+    vocabulary = {
+        word: i for i, word in enumerate(dict.fromkeys([*SPECIALS, *words, *" ,.:[]\"'\n"]))
+    }
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
@@ -54,8 +63,8 @@ def llama_checkpoint(
     text: str = TEXT,
     **extra: Any,
 ) -> Path:
-    """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by transformers; `extra` goes into
-    config.json.
+    """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by
+    transformers; `extra` goes into config.json.
     """
     words = word_tokenizer(text)
     torch.manual_seed(seed)
@@ -94,13 +103,18 @@ def split_shards(folder: Path, tensors: dict[str, torch.Tensor], parts: int) -> 
     files = [f"model-{i + 1:05d}-of-{parts:05d}.safetensors" for i in range(parts)]
     weight_map = {name: files[i % parts] for i, name in enumerate(names)}
     for file in files:
-        save_file({name: tensors[name].clone() for name in names if weight_map[name] == file}, folder / file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+        save_file(
+            {name: tensors[name].clone() for name in names if weight_map[name] == file},
+            folder / file,
+        )
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map})
+    )
 
 
 def eager(model: Any, ids: list[int], layers: range) -> tuple[torch.Tensor, torch.Tensor]:
-    """What transformers itself returns for one row without padding: logits (T, V), and attention weights (T, T), mean
-    over heads and layers.
+    """What transformers itself returns for one row without padding: logits (T, V), and attention
+    weights (T, T), mean over heads and layers.
     """
     module = model.network.module
     before = module.config._attn_implementation
@@ -110,4 +124,6 @@ def eager(model: Any, ids: list[int], layers: range) -> tuple[torch.Tensor, torc
         output = module(torch.tensor([ids]), attention_mask=mask, output_attentions=True)
     finally:
         module.config._attn_implementation = before
-    return output.logits[0], torch.stack([output.attentions[layer][0].mean(0) for layer in layers]).mean(0)
+    return output.logits[0], torch.stack(
+        [output.attentions[layer][0].mean(0) for layer in layers]
+    ).mean(0)

@@ -29,9 +29,14 @@ def write(folder: Path, tensors: dict[str, torch.Tensor] | None = None, **config
     """An adapter of rank 2 for q of the first layer."""
     folder.mkdir(exist_ok=True)
     given = {"peft_type": "LORA", "r": 2, "lora_alpha": 6, "target_modules": ["q_proj"], **config}
-    (folder / CONFIG).write_text(json.dumps({key: value for key, value in given.items() if value is not None}))
+    (folder / CONFIG).write_text(
+        json.dumps({key: value for key, value in given.items() if value is not None})
+    )
     torch.manual_seed(1)
-    pair = {f"{LAYERS}.q_proj.lora_A.weight": torch.randn(2, 32), f"{LAYERS}.q_proj.lora_B.weight": torch.randn(32, 2)}
+    pair = {
+        f"{LAYERS}.q_proj.lora_A.weight": torch.randn(2, 32),
+        f"{LAYERS}.q_proj.lora_B.weight": torch.randn(32, 2),
+    }
     save_file(pair if tensors is None else tensors, folder / WEIGHTS)
     return folder
 
@@ -49,13 +54,22 @@ class TestMerged:
     @pytest.mark.parametrize("rslora", [False, True])
     @pytest.mark.parametrize("shape", SHAPES)
     def test_equals_peft_beside_the_weights(self, shape: str, rslora: bool, tmp_path: Path) -> None:
-        """Logits of the merged model are those of peft's own forward, and others than without the adapter."""
+        """Logits of the merged model are those of peft's own forward, and others than without the
+        adapter.
+        """
         peft = pytest.importorskip("peft")
-        folder, adapter = checkpoint(tmp_path / "model", shape), tmp_path / "adapter"
+        folder = checkpoint(tmp_path / "model", shape)
+        adapter = tmp_path / "adapter"
         beside: Any = load_model(str(folder), dtype="float64")
-        config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=rslora)
+        config = peft.LoraConfig(
+            r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=rslora
+        )
         network = beside.network.module
-        linear = [(name, part) for name, part in network.named_modules() if isinstance(part, torch.nn.Linear)]
+        linear = [
+            (name, part)
+            for name, part in network.named_modules()
+            if isinstance(part, torch.nn.Linear)
+        ]
         assert linear
         wrapped = peft.get_peft_model(network, config, autocast_adapter_dtype=False)
         torch.manual_seed(2)
@@ -64,18 +78,25 @@ class TestMerged:
                 value.data.normal_(std=0.3)
         wrapped.save_pretrained(adapter)
         wrapped.eval()
-        merged, plain = (logits(load_model(name, dtype="float64")) for name in (f"{folder}+{adapter}", str(folder)))
+        merged, plain = (
+            logits(load_model(name, dtype="float64"))
+            for name in (f"{folder}+{adapter}", str(folder))
+        )
         kept = (merged > -torch.inf) & (plain > -torch.inf)
         unmerged = logits(beside)
         assert (merged - unmerged)[kept & (unmerged > -torch.inf)].abs().max() < 1e-5
         assert (merged - plain)[kept].abs().max() > 1e-2
 
     def test_names_of_the_checkpoint_itself(self, tmp_path: Path) -> None:
-        """An adapter that was trained on the authors' own LLaDA code has their names and gives the same weights."""
-        folder, ours = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "ours")
+        """An adapter that was trained on the authors' own LLaDA code has their names and gives the
+        same weights.
+        """
+        folder = checkpoint(tmp_path / "model", "llada")
+        ours = write(tmp_path / "ours")
         prefix = "base_model.model."
         renamed = {
-            prefix + llada_name(key.removeprefix(prefix)): value for key, value in load_file(ours / WEIGHTS).items()
+            prefix + llada_name(key.removeprefix(prefix)): value
+            for key, value in load_file(ours / WEIGHTS).items()
         }
         assert "base_model.model.model.transformer.blocks.0.q_proj.lora_A.weight" in renamed
         theirs = write(tmp_path / "theirs", renamed)
@@ -84,8 +105,10 @@ class TestMerged:
 
     def test_the_option_is_the_same_as_the_name(self, tmp_path: Path) -> None:
         """And both together are refused."""
-        folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
-        named, given = load_model(f"{folder}+{adapter}"), load_model(str(folder), adapter=str(adapter))
+        folder = checkpoint(tmp_path / "model", "llada")
+        adapter = write(tmp_path / "adapter")
+        named = load_model(f"{folder}+{adapter}")
+        given = load_model(str(folder), adapter=str(adapter))
         assert torch.equal(logits(named), logits(given))
         assert named.info == given.info
         assert named.name == given.name == "model+adapter"
@@ -101,7 +124,10 @@ class TestMerged:
 
     def test_the_adapter_of_another_model(self, tmp_path: Path) -> None:
         """It is named with the matrix that doesn't fit."""
-        with pytest.raises(ModelError, match=r"belongs to another model: this llama has no .*q_proj.weight of shape"):
+        with pytest.raises(
+            ModelError,
+            match=r"belongs to another model: this llama has no .*q_proj.weight of shape",
+        ):
             load_model(f"tiny+{write(tmp_path / 'adapter')}")
 
     def test_weights_that_are_elsewhere(self, tmp_path: Path) -> None:
@@ -119,7 +145,10 @@ class TestInfo:
             write(tmp_path / "a"),
             write(tmp_path / "b"),
             write(tmp_path / "c", lora_alpha=7),
-            write(tmp_path / "d", {key: 2 * value for key, value in load_file(tmp_path / "a" / WEIGHTS).items()}),
+            write(
+                tmp_path / "d",
+                {key: 2 * value for key, value in load_file(tmp_path / "a" / WEIGHTS).items()},
+            ),
         ]
         digests = [read_adapter(adapter).info["adapter"] for adapter in adapters]
         assert digests[0] == digests[1]
@@ -127,15 +156,22 @@ class TestInfo:
 
     def test_what_a_record_says(self, tmp_path: Path) -> None:
         """Rank, scale and targets beside the digest; the source is still the model's."""
-        folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
+        folder = checkpoint(tmp_path / "model", "llada")
+        adapter = write(tmp_path / "adapter")
         with_it, without = (load_model(name).info for name in (f"{folder}+{adapter}", str(folder)))
         lora = {"rank": 2, "alpha": 6.0, "targets": ["q_proj"]}
-        assert with_it == {**without, "adapter": read_adapter(adapter).info["adapter"], "lora": lora}
+        assert with_it == {
+            **without,
+            "adapter": read_adapter(adapter).info["adapter"],
+            "lora": lora,
+        }
 
 
 class TestName:
     def test_a_model_and_a_folder(self, tmp_path: Path) -> None:
-        """Whatever signs the folder's name has; of a model in a folder with a + it is that folder."""
+        """Whatever signs the folder's name has; of a model in a folder with a + it is that
+        folder.
+        """
         adapter = write(tmp_path / "a+b")
         entry = resolve_model(f"tiny+{adapter}")
         assert (entry.name, entry.adapter) == ("tiny", adapter)
@@ -154,7 +190,10 @@ class TestName:
         """Autoregressive ones and `ideal`."""
         adapter = write(tmp_path / "adapter")
         for name in (str(causal_checkpoint(tmp_path / "causal")), "ideal"):
-            with pytest.raises(ModelError, match="adapters are merged into masked diffusion models, and this one is"):
+            with pytest.raises(
+                ModelError,
+                match="adapters are merged into masked diffusion models, and this one is",
+            ):
                 load_model(f"{name}+{adapter}")
 
 
@@ -171,11 +210,16 @@ class TestRefused:
     )
     def test_other_kinds(self, config: dict[str, Any], named: str, tmp_path: Path) -> None:
         """What can't be merged is named, with the way out."""
-        with pytest.raises(ModelError, match=f"{named}.* can't be merged here; merge it with peft's merge_and_unload"):
+        with pytest.raises(
+            ModelError,
+            match=f"{named}.* can't be merged here; merge it with peft's merge_and_unload",
+        ):
             read_adapter(write(tmp_path / "adapter", **config))
 
     def test_a_config_without_a_rank(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match=r"adapter_config.json can't be read \(KeyError\('r'\)\)"):
+        with pytest.raises(
+            ModelError, match=r"adapter_config.json can't be read \(KeyError\('r'\)\)"
+        ):
             read_adapter(write(tmp_path / "adapter", r=None))
 
     @pytest.mark.parametrize(
@@ -183,18 +227,28 @@ class TestRefused:
         [
             ({}, "it holds no matrices"),
             ({f"{LAYERS}.q_proj.lora_A.weight": torch.ones(2, 32)}, "q_proj has one matrix of two"),
-            ({f"{LAYERS}.q_proj.lora_magnitude_vector": torch.ones(2)}, "is no matrix of a LoRA adapter"),
             (
-                {f"{LAYERS}.q_proj.lora_{one}.weight": torch.full((2, 2), float("nan")) for one in "AB"},
+                {f"{LAYERS}.q_proj.lora_magnitude_vector": torch.ones(2)},
+                "is no matrix of a LoRA adapter",
+            ),
+            (
+                {
+                    f"{LAYERS}.q_proj.lora_{one}.weight": torch.full((2, 2), float("nan"))
+                    for one in "AB"
+                },
                 "q_proj' holds NaN or infinity",
             ),
         ],
     )
-    def test_odd_weights(self, tensors: dict[str, torch.Tensor], message: str, tmp_path: Path) -> None:
+    def test_odd_weights(
+        self, tensors: dict[str, torch.Tensor], message: str, tmp_path: Path
+    ) -> None:
         with pytest.raises(ModelError, match=message):
             read_adapter(write(tmp_path / "adapter", tensors))
 
-    @pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc/passwd", "model.layers.0.\x1b[31m.q_proj"])
+    @pytest.mark.parametrize(
+        "name", ["../../../etc/passwd", "/etc/passwd", "model.layers.0.\x1b[31m.q_proj"]
+    )
     def test_names_that_lead_elsewhere(self, name: str, tmp_path: Path) -> None:
         """A weight's name is looked up in the model, and nowhere else."""
         tensors = {f"base_model.model.{name}.lora_{one}.weight": torch.ones(2, 2) for one in "AB"}

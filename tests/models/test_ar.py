@@ -24,7 +24,17 @@ class TestDrafts:
 
     @pytest.mark.parametrize(
         "name",
-        ["ar-k2", "ar-lookup", "ar-lookup0", "ar-draft1.5", "ar-5", "ar-lookup10-draft5", "ar+b8", "ar+dual", "ar+rcr"],
+        [
+            "ar-k2",
+            "ar-lookup",
+            "ar-lookup0",
+            "ar-draft1.5",
+            "ar-5",
+            "ar-lookup10-draft5",
+            "ar+b8",
+            "ar+dual",
+            "ar+rcr",
+        ],
     )
     def test_anything_else_is_refused_with_what_there_is(self, name: str) -> None:
         with pytest.raises(SamplerNameError, match="ar-lookup10"):

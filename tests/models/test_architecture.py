@@ -39,18 +39,37 @@ def read(raw: dict[str, Any], layers: int | None = None, **changes: Any) -> Arch
 
 class TestLlada:
     def test_its_sizes_are_llamas(self) -> None:
-        """Width, layers, heads, table and length under the names of transformers; attention sees the whole canvas."""
+        """Width, layers, heads, table and length under the names of transformers; attention sees
+        the whole canvas.
+        """
         config = read(LLADA, embedding_size=128, rope_theta=5e5, weight_tying=True).config
-        assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (32, 3, 4)
-        assert (config.vocab_size, config.intermediate_size, config.max_position_embeddings) == (128, 48, 64)
+        assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (
+            32,
+            3,
+            4,
+        )
+        assert (config.vocab_size, config.intermediate_size, config.max_position_embeddings) == (
+            128,
+            48,
+            64,
+        )
         assert (config.rms_norm_eps, config.rope_parameters["rope_theta"]) == (1e-5, 5e5)
-        assert (config.is_causal, config.use_cache, config.tie_word_embeddings) == (False, False, True)
+        assert (config.is_causal, config.use_cache, config.tie_word_embeddings) == (
+            False,
+            False,
+            True,
+        )
         assert read(LLADA).config.vocab_size == 100
         assert not read(LLADA).config.tie_word_embeddings
 
     @pytest.mark.parametrize(
         ("changes", "heads"),
-        [({}, 4), ({"n_kv_heads": 2}, 2), ({"multi_query_attention": True}, 1), ({"n_kv_heads": None}, 4)],
+        [
+            ({}, 4),
+            ({"n_kv_heads": 2}, 2),
+            ({"multi_query_attention": True}, 1),
+            ({"n_kv_heads": None}, 4),
+        ],
     )
     def test_key_heads(self, changes: dict[str, Any], heads: int) -> None:
         """As said, one for multi-query attention, else as many as heads."""
@@ -66,10 +85,15 @@ class TestLlada:
             read(LLADA, alibi=True)
 
     def test_every_missing_size_is_named_at_once(self) -> None:
-        """In one error, as for the other families; the mask id that config.json lacks is that of the authors' code."""
+        """In one error, as for the other families; the mask id that config.json lacks is that of
+        the authors' code.
+        """
         with pytest.raises(ModelError, match=r"config.json has no n_heads, d_model, n_layers"):
             read(LLADA, n_heads=None, d_model=None, n_layers=None)
-        assert read(LLADA, mask_token_id=None, vocab_size=126464, embedding_size=126464).mask_id == 126336
+        assert (
+            read(LLADA, mask_token_id=None, vocab_size=126464, embedding_size=126464).mask_id
+            == 126336
+        )
 
 
 def shape_of(model: str) -> dict[str, Any]:
@@ -94,7 +118,9 @@ class TestDamagedConfigs:
     @pytest.mark.parametrize("model", SHAPES)
     @pytest.mark.parametrize("value", [DROPPED, "x", [1], {}, -1, 0, 1.5, None, True])
     def test_any_key(self, model: str, value: Any) -> None:
-        """Without any one key, or with an odd value for it, a config is read or refused in one line."""
+        """Without any one key, or with an odd value for it, a config is read or refused in one
+        line.
+        """
         for key in shape_of(model):
             raw = {**shape_of(model), key: value}
             if value is DROPPED:
@@ -133,13 +159,19 @@ class TestIds:
             ({}, None),
         ],
     )
-    def test_an_answer_ends_at_eos_or_padding(self, changes: dict[str, Any], eos: int | None) -> None:
+    def test_an_answer_ends_at_eos_or_padding(
+        self, changes: dict[str, Any], eos: int | None
+    ) -> None:
         """The first of several; the padding where no EOS is named."""
         assert read(QWEN, **changes).eos_id == eos
 
     def test_only_dream_predicts_one_position_ahead(self) -> None:
         """Unless config.json says otherwise."""
-        assert (read(QWEN).shift, read(LLADA).shift, read(QWEN, shift_logits=False).shift) == (True, False, False)
+        assert (read(QWEN).shift, read(LLADA).shift, read(QWEN, shift_logits=False).shift) == (
+            True,
+            False,
+            False,
+        )
         assert (read(QWEN).mask_id, read(QWEN).kind) == (99, "dream")
 
 
@@ -153,13 +185,23 @@ class TestLayers:
 
     def test_other_architectures_are_named(self) -> None:
         """With those that load."""
-        with pytest.raises(ModelError, match=r"here: model_type 'gpt2' can't be loaded natively; llada"):
+        with pytest.raises(
+            ModelError, match=r"here: model_type 'gpt2' can't be loaded natively; llada"
+        ):
             architecture({"model_type": "gpt2"}, "here")
 
 
 def test_scaled_positions_are_kept() -> None:
-    """A `rope_scaling` of null, as published checkpoints have it, says nothing; one with values is taken."""
-    shape = {"model_type": "qwen2", "vocab_size": 10, "hidden_size": 8, "num_attention_heads": 2, "eos_token_id": 0}
+    """A `rope_scaling` of null, as published checkpoints have it, says nothing; one with values is
+    taken.
+    """
+    shape = {
+        "model_type": "qwen2",
+        "vocab_size": 10,
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "eos_token_id": 0,
+    }
     scaled = {**shape, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
     assert architecture(scaled, "x").config.rope_parameters["factor"] == 4.0
     assert "factor" not in architecture({**shape, "rope_scaling": None}, "x").config.rope_parameters

@@ -14,14 +14,17 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Context, Denoiser, Prompt, Query, Request, complete
 
-MASK, EOS = 0, 1
+MASK = 0
+EOS = 1
 
 
 class Minimal:
     """The least that a denoiser of one's own has: it predicts position + 2."""
 
     name = "minimal"
-    mask_id, eos_id, vocab_size = MASK, EOS, 12
+    mask_id = MASK
+    eos_id = EOS
+    vocab_size = 12
     device = torch.device("cpu")
     info: ClassVar[dict[str, Any]] = {}
 
@@ -45,7 +48,9 @@ class MinimalContext:
 
 class TestComplete:
     def test_a_minimal_model_decodes(self) -> None:
-        """No caches, no reviews, no frequencies, no stop ids, no whole text, and no `logits_and_review`."""
+        """No caches, no reviews, no frequencies, no stop ids, no whole text, and no
+        `logits_and_review`.
+        """
         (generation,) = decode(Minimal(), [[5]], "confidence-k2")  # type: ignore[arg-type]
         assert generation.token_ids == (2, 3, 4, 5)
         assert generation.official_text is None
@@ -90,7 +95,8 @@ class TestComplete:
     def test_what_every_model_has(self) -> None:
         """An object that is no model is refused with the members that it lacks."""
         with pytest.raises(
-            ValueError, match="neither a Denoiser nor an OwnDecoder: it has no eos_id, vocab_size, device"
+            ValueError,
+            match="neither a Denoiser nor an OwnDecoder: it has no eos_id, vocab_size, device",
         ):
             complete(SimpleNamespace(name="x", mask_id=0))
 
@@ -99,6 +105,8 @@ class TestComplete:
         model = load_model("tiny")
         assert isinstance(model, Denoiser)
         context: Context = model.prepare([model.encode([5, 6], 2, 0)], cache=None, seed=0)
-        query = Query(torch.full((1, 2), model.mask_id), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1))
+        query = Query(
+            torch.full((1, 2), model.mask_id), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1)
+        )
         with pytest.raises(ValueError, match="needs a query with review"):
             context.logits_and_review(query)

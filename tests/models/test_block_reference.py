@@ -1,5 +1,5 @@
-"""The reference checkpoints of block models and mixtures of experts: logits, and every reference decoding with tokens,
-canvases and forwards by kind.
+"""The reference checkpoints of block models and mixtures of experts: logits, and every reference
+decoding with tokens, canvases and forwards by kind.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Asked(NamedTuple):
 def decoded(
     file: str, asked: Callable[[dict[str, Any]], Asked | None]
 ) -> Iterator[tuple[dict[str, Any], Asked, Generation]]:
-    """The cases of a file with their decodings, without those of which nothing is asked; cases that ask for the same
-    are one batch of ragged prompts.
+    """The cases of a file with their decodings, without those of which nothing is asked; cases that
+    ask for the same are one batch of ragged prompts.
     """
     groups: dict[Asked, list[dict[str, Any]]] = defaultdict(list)
     for case in reference_cases(file):
@@ -67,8 +67,12 @@ def decoded(
             yield case, one, run
 
 
-def blocks_before(generation: Generation, prompt: list[int], size: int, mask: int = MASK) -> list[list[Any]]:
-    """For each denoising forward the active block's first position and its tokens, from a recorded trajectory."""
+def blocks_before(
+    generation: Generation, prompt: list[int], size: int, mask: int = MASK
+) -> list[list[Any]]:
+    """For each denoising forward the active block's first position and its tokens, from a recorded
+    trajectory.
+    """
     assert generation.trajectory is not None
     found: list[list[Any]] = []
     for canvas in generation.trajectory[:-1]:
@@ -94,15 +98,21 @@ class TestLogits:
         ],
     )
     @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-    def test_equal_the_reference(self, name: str, key: str, block: int | None, attention: str) -> None:
-        """Every kept logit is within 5e-5 of the reference's, and the likeliest of them is the same."""
+    def test_equal_the_reference(
+        self, name: str, key: str, block: int | None, attention: str
+    ) -> None:
+        """Every kept logit is within 5e-5 of the reference's, and the likeliest of them is the
+        same.
+        """
         data = load_file(bundled(name, "logits.safetensors"))
         network: Any = model(name, attn_implementation=attention).network
         rows, length = data["input_ids"].shape
         grid = torch.arange(length) // (block or length)
         sees = (grid <= grid[:, None]).expand(rows, length, length)  # (R, T, T)
         positions = torch.arange(length).expand(rows, length)
-        logits = network.project(network.hidden(Columns(data["input_ids"], positions, sees)))[..., KEPT]
+        logits = network.project(network.hidden(Columns(data["input_ids"], positions, sees)))[
+            ..., KEPT
+        ]
         logits = logits[:, ::4] if key.endswith("every4") else logits
         assert (logits - data[key]).abs().max() < 5e-5
         assert (logits.argmax(-1) == data[key].argmax(-1)).all()
@@ -130,9 +140,15 @@ class TestDecodings:
 
         for case, one, out in decoded("decode_sdar", asked):
             left = len(case["output"]) - len(out.token_ids)
-            assert [*out.token_ids, *[MASK] * left] == case["output"], one  # theirs has masks after a stop
+            assert [*out.token_ids, *[MASK] * left] == case["output"], (
+                one
+            )  # theirs has masks after a stop
             forwards = (out.prefill, out.nfe - (out.store or 0), out.store)
-            assert forwards == (case["prefill_forwards"], case["denoise_forwards"], case["store_forwards"]), one
+            assert forwards == (
+                case["prefill_forwards"],
+                case["denoise_forwards"],
+                case["store_forwards"],
+            ), one
             assert blocks_before(out, case["prompt"], case["block_length"]) == case["steps"], one
 
     def test_llada_moe(self) -> None:
@@ -140,7 +156,9 @@ class TestDecodings:
 
         def asked(case: dict[str, Any]) -> Asked:
             name = f"confidence-k{case['k']}" if case["k"] else f"threshold-{case['threshold']}"
-            return Asked("llada-moe-tiny", None, (), f"{name}+b{case['block_length']}", case["gen_length"])
+            return Asked(
+                "llada-moe-tiny", None, (), f"{name}+b{case['block_length']}", case["gen_length"]
+            )
 
         for case, one, out in decoded("decode_llada_moe", asked):
             assert list(out.token_ids) == case["output"], one
@@ -160,7 +178,9 @@ class TestDecodings:
                     f"joint-{case['threshold']}-edit{case['editing_threshold']}-post{case['max_post_steps']}"
                     f"-least{case['num_to_transfer']}{early}"
                 )
-            return Asked("llada2-tiny", case["block_length"], (case["eos_id"],), name, case["gen_length"])
+            return Asked(
+                "llada2-tiny", case["block_length"], (case["eos_id"],), name, case["gen_length"]
+            )
 
         for case, one, out in decoded("decode_llada2", asked):
             size = case["block_length"]
@@ -168,19 +188,27 @@ class TestDecodings:
             assert out.nfe - (out.store or 0) == case["nfe"], one
             assert out.trajectory is not None
             rows = [[*case["prompt"], *canvas] for canvas in out.trajectory[:-1]]
-            seen = [row[end - size : end] for row, end in zip(rows, case["window_ends"], strict=True)]
+            seen = [
+                row[end - size : end] for row, end in zip(rows, case["window_ends"], strict=True)
+            ]
             assert seen == case["canvases"], one
 
     def test_fast_dllm_v2(self) -> None:
-        """Fast-dLLM v2 with and without its cache within a block. Its code never sees the prompts left out."""
+        """Fast-dLLM v2 with and without its cache within a block. Its code never sees the prompts
+        left out.
+        """
 
         def asked(case: dict[str, Any]) -> Asked | None:
             name = (
-                f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}" + "+dual" * case["use_block_cache"]
+                f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}"
+                + "+dual" * case["use_block_cache"]
             )
-            stops, length = (case["stop_token"],), case["max_new_tokens"]
+            stops = (case["stop_token"],)
+            length = case["max_new_tokens"]
             return (
-                None if case["prompt_ignored"] else Asked("fast-dllm-v2-tiny", case["block_size"], stops, name, length)
+                None
+                if case["prompt_ignored"]
+                else Asked("fast-dllm-v2-tiny", case["block_size"], stops, name, length)
             )
 
         for case, one, out in decoded("decode_fast_dllm_v2", asked):
@@ -200,12 +228,17 @@ class TestDecodings:
 
         def asked(case: dict[str, Any]) -> Asked:
             rule = "stable_diffcoder" + "_threshold" * (case["threshold"] is not None)
-            name, stops = f"{rule}-{case['threshold'] or case['steps']}", (case["eos_id"],)
-            return Asked("stable-diffcoder-tiny", case["block_length"], stops, name, case["gen_length"])
+            name = f"{rule}-{case['threshold'] or case['steps']}"
+            stops = (case["eos_id"],)
+            return Asked(
+                "stable-diffcoder-tiny", case["block_length"], stops, name, case["gen_length"]
+            )
 
         for case, one, out in decoded("decode_stable_diffcoder", asked):
             assert list(out.token_ids) == case["output"], one
             forwards = (out.prefill, out.nfe - (out.store or 0), out.store, out.nfe)
             expected = [case[f"{kind}_forwards"] for kind in ("prefill", "denoise", "store")]
             assert forwards == (*expected, case["nfe"]), one
-            assert blocks_before(out, case["prompt"], case["block_length"], 5) == case["denoise"], one
+            assert blocks_before(out, case["prompt"], case["block_length"], 5) == case["denoise"], (
+                one
+            )

@@ -35,7 +35,13 @@ class TestModelCache:
         assert held.get("a") is first
         held.get("b")
         assert held.get("a") is not first
-        assert [call[0] if isinstance(call, tuple) else call for call in log] == ["a", "released", "b", "released", "a"]
+        assert [call[0] if isinstance(call, tuple) else call for call in log] == [
+            "a",
+            "released",
+            "b",
+            "released",
+            "a",
+        ]
 
     def test_options_go_with_the_load(self, log: list[Any]) -> None:
         """With the dtype, if one was given."""
@@ -59,7 +65,9 @@ class TestModelCache:
         assert held.get("a").name == "a"
         assert [name for name, _ in log] == ["a", "broken", "a"]
 
-    def test_a_gpus_memory_is_given_back(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_gpus_memory_is_given_back(
+        self, log: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Only there."""
         monkeypatch.setattr("torch.cuda.empty_cache", lambda: log.append("emptied"))
         for device in ("cpu", "cuda"):
@@ -72,17 +80,26 @@ class TestModelCache:
 
 class TestShareCores:
     @pytest.mark.parametrize(
-        ("cores", "workers", "now", "threads"), [(8, 2, 8, 4), (8, 3, 8, 2), (2, 4, 2, 1), (8, 2, 3, 3), (8, 1, 8, 8)]
+        ("cores", "workers", "now", "threads"),
+        [(8, 2, 8, 4), (8, 3, 8, 2), (2, 4, 2, 1), (8, 2, 3, 3), (8, 1, 8, 8)],
     )
     @pytest.mark.parametrize("affinity", [True, False])
     def test_a_workers_part(
-        self, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, now: int, threads: int, affinity: bool
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        cores: int,
+        workers: int,
+        now: int,
+        threads: int,
+        affinity: bool,
     ) -> None:
         """At least one thread, at most as many as torch takes now."""
         chosen: list[int] = []
         system: Any = SimpleNamespace(cpu_count=lambda: cores)
         if affinity:
-            system = SimpleNamespace(cpu_count=lambda: 99, sched_getaffinity=lambda process: set(range(cores)))
+            system = SimpleNamespace(
+                cpu_count=lambda: 99, sched_getaffinity=lambda process: set(range(cores))
+            )
         monkeypatch.setattr(cache, "os", system)
         monkeypatch.setattr("torch.get_num_threads", lambda: now)
         monkeypatch.setattr("torch.set_num_threads", chosen.append)

@@ -22,7 +22,12 @@ from pbcore.tasks.base import Sample
 from tests.models.causal import KINDS, POSITIONS, causal_checkpoint
 
 CHAT = ({"role": "user", "content": "Copy this list: "},)
-PROMPTS: list[Any] = ["Bob Jones", CHAT, [5, 6, 7, 8, 9, 10, 11, 5, 6, 7], "Alice Smith, Bob Jones, Carol Brown"]
+PROMPTS: list[Any] = [
+    "Bob Jones",
+    CHAT,
+    [5, 6, 7, 8, 9, 10, 11, 5, 6, 7],
+    "Alice Smith, Bob Jones, Carol Brown",
+]
 LENGTH = 20
 
 
@@ -42,7 +47,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> CausalModel:
 
 
 def by_hand(model: CausalModel, ids: list[int], length: int) -> tuple[list[int], list[float]]:
-    """Greedy tokens and their probabilities: one whole forward per token, without padding, cache or `generate`."""
+    """Greedy tokens and their probabilities: one whole forward per token, without padding, cache or
+    `generate`.
+    """
     answer: list[int] = []
     probabilities: list[float] = []
     while len(answer) < length and not (answer and answer[-1] in model.stop_ids):
@@ -59,7 +66,9 @@ def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
 
 class TestAnswers:
     def test_equal_one_forward_per_token_by_hand(self, model: CausalModel) -> None:
-        """In a padded batch of ragged prompts, tokens and confidences are those of the model alone."""
+        """In a padded batch of ragged prompts, tokens and confidences are those of the model
+        alone.
+        """
         assert isinstance(model, BatchDecoder)
         for prompt, out in zip(PROMPTS, decode(model, PROMPTS, "ar", LENGTH), strict=True):
             ids = list(model.encode(prompt, LENGTH, 0).prompt_ids)
@@ -70,14 +79,20 @@ class TestAnswers:
     @pytest.mark.parametrize("sampler", ["ar", "ar+t1.0"])
     def test_do_not_depend_on_the_batch(self, model: CausalModel, sampler: str) -> None:
         alone = decode(model, PROMPTS, sampler, LENGTH, batch_size=1, seed=3)
-        assert tokens(decode(model, PROMPTS, sampler, LENGTH, batch_size=3, seed=3)) == tokens(alone)
+        assert tokens(decode(model, PROMPTS, sampler, LENGTH, batch_size=3, seed=3)) == tokens(
+            alone
+        )
 
     @given(
-        rows=st.lists(st.lists(st.integers(4, 30), min_size=1, max_size=12), min_size=1, max_size=5),
+        rows=st.lists(
+            st.lists(st.integers(4, 30), min_size=1, max_size=12), min_size=1, max_size=5
+        ),
         size=st.integers(1, 5),
         seed=st.integers(0, 9),
     )
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     def test_of_any_ragged_rows_do_not_depend_on_the_batch(
         self, llama: CausalModel, rows: list[list[int]], size: int, seed: int
     ) -> None:
@@ -91,11 +106,17 @@ class TestAnswers:
         assert drawn != tokens(decode(llama, rows, "ar+t1.0", LENGTH, seed=1))
 
     def test_are_drawn_from_the_softmax(self, llama: CausalModel) -> None:
-        """First tokens of 400 rows are as frequent as they are probable at that temperature, within 5 deviations."""
+        """First tokens of 400 rows are as frequent as they are probable at that temperature, within
+        5 deviations.
+        """
         with torch.no_grad():
-            expected = (llama.module(torch.tensor([[5, 6, 7]])).logits[0, -1] / 2.0).softmax(-1)  # (V,)
+            expected = (llama.module(torch.tensor([[5, 6, 7]])).logits[0, -1] / 2.0).softmax(
+                -1
+            )  # (V,)
         drawn = decode(llama, [[5, 6, 7]] * 400, "ar+t2.0", 1, batch_size=100)
-        counts = torch.bincount(torch.tensor([out.token_ids[0] for out in drawn]), minlength=len(expected))
+        counts = torch.bincount(
+            torch.tensor([out.token_ids[0] for out in drawn]), minlength=len(expected)
+        )
         spread = (400 * expected * (1 - expected)).sqrt()
         assert ((counts - 400 * expected).abs() <= 5 * spread + 1).all()
 
@@ -122,8 +143,12 @@ class TestCounts:
             assert out.steps == tuple(range(len(out.token_ids)))
 
     @pytest.mark.parametrize("temperature", ["", "+t1.0"])
-    def test_drafts_change_forwards_but_no_answer(self, model: CausalModel, temperature: str) -> None:
-        """A model that drafts for itself is always right: six tokens a forward. Forwards are those that were run."""
+    def test_drafts_change_forwards_but_no_answer(
+        self, model: CausalModel, temperature: str
+    ) -> None:
+        """A model that drafts for itself is always right: six tokens a forward. Forwards are those
+        that were run.
+        """
         plain = decode(model, PROMPTS, "ar" + temperature, LENGTH)
         for sampler in ("ar-lookup4", "ar-draft5"):
             run: list[int] = []
@@ -140,13 +165,17 @@ class TestCounts:
             assert out.extra["draft_forwards"] >= len(out.token_ids) - (out.nfe or 0)
 
     @pytest.mark.parametrize("unused", [3, 40])
-    def test_a_draft_may_have_another_number_of_unused_embeddings(self, unused: int, tmp_path: Path) -> None:
+    def test_a_draft_may_have_another_number_of_unused_embeddings(
+        self, unused: int, tmp_path: Path
+    ) -> None:
         """As Qwen2.5's sizes have: the same tokenizer, embeddings rounded up differently."""
         small = causal_checkpoint(tmp_path / "small", layers=1, seed=5, unused=unused)
         folder = str(causal_checkpoint(tmp_path / "main", unused=20))
         model = load_model(folder, dtype="float32", draft=str(small))
         plain = load_model(folder, dtype="float32")
-        assert tokens(decode(model, PROMPTS, "ar-draft3", 8)) == tokens(decode(plain, PROMPTS, "ar", 8))
+        assert tokens(decode(model, PROMPTS, "ar-draft3", 8)) == tokens(
+            decode(plain, PROMPTS, "ar", 8)
+        )
         assert model.info["draft"]["parameters"] < plain.info["parameters"]
 
     def test_lookup_saves_forwards_where_the_answer_repeats(self, llama: CausalModel) -> None:
@@ -175,15 +204,24 @@ class TestGenerationConfig:
         own = {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "top_p": 0.3}
         plain = load_model(str(causal_checkpoint(tmp_path / "plain")), dtype="float32")
         model = load_model(str(causal_checkpoint(tmp_path / "own", **own)), dtype="float32")
-        assert tokens(decode(model, PROMPTS, "ar", LENGTH)) == tokens(decode(plain, PROMPTS, "ar", LENGTH))
+        assert tokens(decode(model, PROMPTS, "ar", LENGTH)) == tokens(
+            decode(plain, PROMPTS, "ar", LENGTH)
+        )
         assert model.info["generation_config_overridden"] == own
         assert plain.info["generation_config_overridden"] == {}
 
     def test_every_stop_token_ends_an_answer(self, tmp_path: Path) -> None:
         """Those of generation_config.json, beside the tokenizer's own."""
-        free = decode(load_model(str(causal_checkpoint(tmp_path / "free")), dtype="float32"), [[5, 6, 7]], "ar", 8)[0]
+        free = decode(
+            load_model(str(causal_checkpoint(tmp_path / "free")), dtype="float32"),
+            [[5, 6, 7]],
+            "ar",
+            8,
+        )[0]
         stop = free.token_ids[2]
-        model = load_model(str(causal_checkpoint(tmp_path / "stopped", eos_token_id=[0, stop])), dtype="float32")
+        model = load_model(
+            str(causal_checkpoint(tmp_path / "stopped", eos_token_id=[0, stop])), dtype="float32"
+        )
         (out,) = decode(model, [[5, 6, 7]], "ar", 8)
         assert out.token_ids == free.token_ids[: free.token_ids.index(stop) + 1]
         assert out.extra["finish_reason"] == "stop"
@@ -191,7 +229,9 @@ class TestGenerationConfig:
 
 
 class TestLength:
-    def test_a_sample_gets_the_papers_limit_as_far_as_the_positions_reach(self, llama: CausalModel) -> None:
+    def test_a_sample_gets_the_papers_limit_as_far_as_the_positions_reach(
+        self, llama: CausalModel
+    ) -> None:
         """1,024 tokens for a checkpoint of the user's; an explicit length holds."""
         sample = Sample("waiting_line/copy", 0, CHAT, {}, "x", 8)
         prompt = len(llama.encode(sample, None, 0).prompt_ids)
@@ -249,12 +289,17 @@ class TestRefused:
 
 
 class TestMemory:
-    def test_batches_are_halved_when_memory_runs_out(self, llama: CausalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batches_are_halved_when_memory_runs_out(
+        self, llama: CausalModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Batches of four don't fit: the answers are those of smaller ones."""
         expected = tokens(decode(llama, PROMPTS, "ar", LENGTH))
-        whole, sizes = CausalModel.answer, []
+        whole = CausalModel.answer
+        sizes = []
 
-        def cramped(self: CausalModel, requests: Any, *args: Any, **kwargs: Any) -> list[Generation]:
+        def cramped(
+            self: CausalModel, requests: Any, *args: Any, **kwargs: Any
+        ) -> list[Generation]:
             sizes.append(len(requests))
             if len(requests) > 2:
                 raise torch.OutOfMemoryError("too many rows")

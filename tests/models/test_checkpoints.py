@@ -32,7 +32,8 @@ class TestLoading:
         tensors = load_file(parts / "model.safetensors")
         (parts / "model.safetensors").unlink()
         split_shards(parts, tensors, 3)
-        one, many = parameters(load_model(str(whole))), parameters(load_model(str(parts)))
+        one = parameters(load_model(str(whole)))
+        many = parameters(load_model(str(parts)))
         assert one.keys() == many.keys()
         assert all(torch.equal(one[name], many[name]) for name in one)
 
@@ -72,10 +73,14 @@ class TestLoading:
             ("quanto-int8", "accelerate|quanto"),
         ],
     )
-    def test_quantization_names_what_is_missing(self, quantization: str, library: str, tmp_path: Path) -> None:
+    def test_quantization_names_what_is_missing(
+        self, quantization: str, library: str, tmp_path: Path
+    ) -> None:
         """Where the library behind a quantization isn't installed, the error names it."""
         pytest.importorskip("transformers")
-        missing = [name for name in ("accelerate", quantization.split("-")[0]) if not _installed(name)]
+        missing = [
+            name for name in ("accelerate", quantization.split("-")[0]) if not _installed(name)
+        ]
         if not missing:
             pytest.skip("the libraries are installed")
         with pytest.raises(ModelError, match=library):
@@ -119,7 +124,10 @@ class TestWrongCheckpoints:
                 '{"weight_map": {"a": "../other/model.safetensors"}}',
                 "names '../other/model.safetensors', which is not a",
             ),
-            ('{"weight_map": {"a": "/etc/passwd"}}', "names '/etc/passwd', which is not a file of this folder"),
+            (
+                '{"weight_map": {"a": "/etc/passwd"}}',
+                "names '/etc/passwd', which is not a file of this folder",
+            ),
             ('{"weight_map": {"a": ""}}', "names '', which is not a file of this folder"),
         ],
     )
@@ -165,7 +173,8 @@ class TestWrongCheckpoints:
         assert model.mask_id == 1
 
     @pytest.mark.parametrize(
-        ("change", "named"), [({"model_type": "mamba"}, "mamba"), ({"model_type": "llada", "alibi": True}, "alibi")]
+        ("change", "named"),
+        [({"model_type": "mamba"}, "mamba"), ({"model_type": "llada", "alibi": True}, "alibi")],
     )
     def test_other_architectures(self, change: dict[str, Any], named: str, tmp_path: Path) -> None:
         """Unknown architectures and LLaDA options that Llama lacks are refused by name."""
@@ -174,18 +183,26 @@ class TestWrongCheckpoints:
         with pytest.raises(ModelError, match=named):
             load_model(str(folder))
 
-    def test_code_in_a_checkpoint_is_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A checkpoint's own code stays untouched without trust_remote_code and runs with it, which the record says."""
-        monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    def test_code_in_a_checkpoint_is_not_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A checkpoint's own code stays untouched without trust_remote_code and runs with it, which
+        the record says.
+        """
+        monkeypatch.setattr(
+            "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+        )
         folder = llama_checkpoint(tmp_path)
         ran = tmp_path / "ran"
         edit_config(
-            folder, auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}, model_type="own"
+            folder,
+            auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
+            model_type="own",
         )
         (folder / "own.py").write_text(
-            f"from transformers import LlamaConfig, LlamaForCausalLM\nopen({str(ran)!r}, 'w').close()\n"
-            "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
-            "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+            f"from transformers import LlamaConfig, LlamaForCausalLM\nopen({str(ran)!r},"
+            " 'w').close()\nclass OwnConfig(LlamaConfig):\n    model_type = 'own'\nclass"
+            " OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
         )
         with pytest.raises(ModelError, match="trust_remote_code"):
             load_model(str(folder))
@@ -202,7 +219,9 @@ class TestWrongCheckpoints:
 class TestShapes:
     """Published shapes with random weights."""
 
-    @pytest.mark.parametrize(("name", "parameters"), [("llada-8b", 8_015_581_184), ("dream-7b", 7_615_616_512)])
+    @pytest.mark.parametrize(
+        ("name", "parameters"), [("llada-8b", 8_015_581_184), ("dream-7b", 7_615_616_512)]
+    )
     def test_published_sizes(self, name: str, parameters: int) -> None:
         """The shape has exactly the published number of parameters (counted without storage)."""
         entry = resolve_model(f"{name}:dummy")
@@ -210,8 +229,8 @@ class TestShapes:
         assert count_parameters(empty_model(architecture(entry.shape, name))) == parameters
 
     def test_random_weights_repeat(self) -> None:
-        """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without
-        storage.
+        """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02,
+        nothing stays without storage.
         """
         shape = {
             **(resolve_model("dream-7b:dummy").shape or {}),
@@ -236,7 +255,9 @@ class TestShapes:
         model: Any = load_model("llada-8b:dummy-l2", dtype="bfloat16")
         assert model.info["dummy"] is True
         assert model.info["layers"] == 2
-        assert decode(model, ["Copy this list: a, b"], "confidence-k4", max_new_tokens=8)[0].nfe == 2
+        assert (
+            decode(model, ["Copy this list: a, b"], "confidence-k4", max_new_tokens=8)[0].nfe == 2
+        )
 
 
 def _installed(name: str) -> bool:

@@ -30,9 +30,10 @@ class TestModels:
         """Each entry has a row with its state."""
         rows = output([], capsys).splitlines()
         for entry in all_entries():
-            assert any(row.startswith(entry.name + " ") and row.endswith(cli.availability(entry)) for row in rows), (
-                entry.name
-            )
+            assert any(
+                row.startswith(entry.name + " ") and row.endswith(cli.availability(entry))
+                for row in rows
+            ), entry.name
 
     def test_long(self, capsys: pytest.CaptureFixture[str]) -> None:
         """--long tells revision, ids and shift."""
@@ -41,15 +42,18 @@ class TestModels:
         assert "shifted: position i is predicted at i - 1" in text
 
     def test_availability(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An embedded model without its folder is not in this installation; a hub model is to download until it is
-        cached.
+        """An embedded model without its folder is not in this installation; a hub model is to
+        download until it is cached.
         """
         assert (
-            cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True)) == "not in this installation"
+            cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True))
+            == "not in this installation"
         )
         hub = ModelEntry("x", "masked", source="someone/nothing-of-that-name", revision="main")
         assert cli.availability(hub) == "download"
-        monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path))
+        monkeypatch.setattr(
+            "huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path)
+        )
         assert cli.availability(hub) == "cached"
 
     def test_details_name_what_is_known(self) -> None:
@@ -104,12 +108,20 @@ class TestModels:
 
 class TestCheck:
     @pytest.mark.parametrize(
-        ("same", "status", "said"), [(5, 0, "the same likeliest token everywhere"), (4, 1, "not wh")]
+        ("same", "status", "said"),
+        [(5, 0, "the same likeliest token everywhere"), (4, 1, "not wh")],
     )
     def test_one_other_token_fails(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], same: int, status: int, said: str
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        same: int,
+        status: int,
+        said: str,
     ) -> None:
-        """The options reach the check, and each prompt has a row, whose difference has two digits and an exponent."""
+        """The options reach the check, and each prompt has a row, whose difference has two digits
+        and an exponent.
+        """
         asked: dict[str, Any] = {}
 
         def compare(name: str, **options: Any) -> list[Compared]:
@@ -135,7 +147,12 @@ class TestCheck:
         args = parser.parse_args(words)
         assert args.run(args) == status
         options = LoadOptions(mask_id=3, eos_id=4, block=8)
-        assert asked == {"name": "x", "trust_remote_code": True, "device": "cpu", "options": options}
+        assert asked == {
+            "name": "x",
+            "trust_remote_code": True,
+            "device": "cpu",
+            "options": options,
+        }
         lines = capsys.readouterr().out.splitlines()
         assert [line.split() for line in lines[2:4]] == [
             ["0", "5", "2.5e-01", "5", "of", "5"],

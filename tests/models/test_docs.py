@@ -22,11 +22,15 @@ class TestOwnDecoderExample:
     """The parrot."""
 
     def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The page's class is an OwnDecoder, loads by its name, answers through decode and refuses other samplers."""
+        """The page's class is an OwnDecoder, loads by its name, answers through decode and refuses
+        other samplers.
+        """
         monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         (code,) = [
             block
-            for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+            for block in re.findall(
+                r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+            )
             if "Parrot" in block
         ]
         exec(code, {"__name__": "example"})

@@ -1,4 +1,6 @@
-"""Families told from their config.json, loaded from published names, and refused with everything that is wrong."""
+"""Families told from their config.json, loaded from published names, and refused with everything
+that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,18 @@ class TestTelling:
         [
             ({"model_type": "sdar"}, "sdar"),
             ({"model_type": "llada", "architectures": ["LLaDAMoEModelLM"]}, "llada_moe"),
-            ({"model_type": "llada", "auto_map": {"AutoModel": "modeling_lladamoe.LLaDAMoEModel"}}, "llada_moe"),
+            (
+                {
+                    "model_type": "llada",
+                    "auto_map": {"AutoModel": "modeling_lladamoe.LLaDAMoEModel"},
+                },
+                "llada_moe",
+            ),
             ({"model_type": "llada", "architectures": ["LLaDAModelLM"], "d_model": 64}, None),
-            ({"model_type": "llama", "architectures": ["StableDiffcoderForCausalLM"]}, "stable_diffcoder"),
+            (
+                {"model_type": "llama", "architectures": ["StableDiffcoderForCausalLM"]},
+                "stable_diffcoder",
+            ),
             ({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, None),
             ({"model_type": "qwen2", "bd_size": 32}, "fast_dllm_v2"),
             ({"model_type": "qwen2"}, None),
@@ -36,7 +47,9 @@ class TestTelling:
         ],
     )
     def test_by_classes_and_own_keys(self, raw: dict[str, Any], family: str | None) -> None:
-        """`architectures` and `auto_map` decide, then a model_type or keys that no other family has."""
+        """`architectures` and `auto_map` decide, then a model_type or keys that no other family
+        has.
+        """
         assert recognised(raw) == family
 
 
@@ -48,7 +61,8 @@ class TestLoading:
             str(block_checkpoint(tmp_path, family)), **({"block": 8} if family == "llada2" else {})
         )
         made: Any = block_model(family)
-        before, after = made.network.module.state_dict(), loaded.network.module.state_dict()
+        before = made.network.module.state_dict()
+        after = loaded.network.module.state_dict()
         assert before.keys() == after.keys()
         assert all(torch.equal(before[name], after[name]) for name in before)
         assert loaded.info["family"] == family
@@ -60,7 +74,9 @@ class TestLoading:
         assert block_of(resolve_model(folder)) == 4
 
     def test_everything_wrong_at_once(self, tmp_path: Path) -> None:
-        """Missing and misshapen tensors, unknown router options and a block length that doesn't fit are one error."""
+        """Missing and misshapen tensors, unknown router options and a block length that doesn't fit
+        are one error.
+        """
         folder = block_checkpoint(tmp_path, "llada2", score_function="softmax", use_qkv_bias=True)
         tensors = load_file(folder / "model.safetensors")
         del tensors["model.layers.1.mlp.experts.3.up_proj.weight"]
@@ -82,29 +98,51 @@ class TestLoading:
     @pytest.mark.parametrize(
         ("family", "changes", "named"),
         [
-            ("sdar", {"head_dim": "absent", "rope_theta": "absent"}, r"has no rope_theta, head_dim"),
+            (
+                "sdar",
+                {"head_dim": "absent", "rope_theta": "absent"},
+                r"has no rope_theta, head_dim",
+            ),
             ("sdar", {"block_size": "absent"}, r"no block length \(pass block=…"),
             ("sdar", {"block_size": "four"}, r"block length 'four'"),
             ("sdar", {"use_sliding_window": True}, r"use_sliding_window True"),
-            ("llada_moe", {"moe_router_enable_expert_bias": True}, r"moe_router_enable_expert_bias True"),
-            ("llada_moe", {"shared_expert_intermediate_size": 16}, r"shared_expert_intermediate_size 16"),
+            (
+                "llada_moe",
+                {"moe_router_enable_expert_bias": True},
+                r"moe_router_enable_expert_bias True",
+            ),
+            (
+                "llada_moe",
+                {"shared_expert_intermediate_size": 16},
+                r"shared_expert_intermediate_size 16",
+            ),
             ("llada_moe", {"moe_layer_freq": [1]}, r"moe_layer_freq \[1\]"),
             ("llada2", {"n_group": 3}, r"8 experts in 3 groups"),
             ("llada2", {"topk_group": 5}, r"topk_group 5 of 4 groups"),
-            ("llada2", {"num_experts": "absent", "n_group": "absent"}, r"has no num_experts, n_group"),
+            (
+                "llada2",
+                {"num_experts": "absent", "n_group": "absent"},
+                r"has no num_experts, n_group",
+            ),
         ],
     )
-    def test_bad_configs(self, family: str, changes: dict[str, Any], named: str, tmp_path: Path) -> None:
+    def test_bad_configs(
+        self, family: str, changes: dict[str, Any], named: str, tmp_path: Path
+    ) -> None:
         """What config.json lacks or has that can't be loaded is named."""
         with pytest.raises(ModelError, match=named):
             load_model(str(block_checkpoint(tmp_path, family, **changes)))
 
     def test_full_attention_has_no_blocks(self, tmp_path: Path) -> None:
-        """A block length for LLaDA-MoE, and an attention without block-causal masks, are refused."""
+        """A block length for LLaDA-MoE, and an attention without block-causal masks, are
+        refused.
+        """
         with pytest.raises(ModelError, match="block=4 for a model with full attention"):
             load_model(str(block_checkpoint(tmp_path / "moe", "llada_moe")), block=4)
         with pytest.raises(ModelError, match="flex_attention has no block-causal mask"):
-            load_model(str(block_checkpoint(tmp_path / "sdar")), attn_implementation="flex_attention")
+            load_model(
+                str(block_checkpoint(tmp_path / "sdar")), attn_implementation="flex_attention"
+            )
 
 
 class TestTable:
@@ -122,10 +160,14 @@ class TestTable:
         """Shapes have their published sizes, counted without memory."""
         shape = resolve_model(f"{name}:dummy").shape
         assert shape is not None
-        assert count_parameters(empty_model(architecture(shape, name))) / 1e9 == pytest.approx(billions, abs=0.005)
+        assert count_parameters(empty_model(architecture(shape, name))) / 1e9 == pytest.approx(
+            billions, abs=0.005
+        )
 
     def test_every_entry_has_its_family(self) -> None:
-        """Each masked entry of the hub names its row, and a published shape is recognised as of that family."""
+        """Each masked entry of the hub names its row, and a published shape is recognised as of
+        that family.
+        """
         for entry in all_entries():
             if entry.family == "masked" and entry.source:
                 assert entry.architecture in FAMILIES, entry.name

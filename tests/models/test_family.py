@@ -22,8 +22,14 @@ class TestFamilyOf:
         [
             ({"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}, "causal"),
             ({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "causal"),
-            ({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "mask_token_id": 5}, "masked"),
-            ({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "is_causal": False}, "masked"),
+            (
+                {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "mask_token_id": 5},
+                "masked",
+            ),
+            (
+                {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "is_causal": False},
+                "masked",
+            ),
             ({"model_type": "llada", "architectures": ["LLaDAModelLM"]}, "masked"),
             ({"model_type": "Dream", "architectures": ["DreamModel"]}, "masked"),
             ({"model_type": "sdar", "architectures": ["SDARForCausalLM"]}, "masked"),
@@ -31,7 +37,9 @@ class TestFamilyOf:
             ({"model_type": "llama", "architectures": None}, "masked"),
         ],
     )
-    def test_a_mask_token_or_a_diffusion_type_outweighs_the_class(self, config: dict[str, Any], family: str) -> None:
+    def test_a_mask_token_or_a_diffusion_type_outweighs_the_class(
+        self, config: dict[str, Any], family: str
+    ) -> None:
         assert family_of(config) == family
 
 
@@ -59,7 +67,9 @@ class TestHub:
         monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(config))
         assert resolve_model("someone/some-model").family == "causal"
 
-    def test_an_unknown_one_is_loaded_as_what_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unknown_one_is_loaded_as_what_it_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         folder = tmp_path / "snapshots" / "0123abc"
         causal_checkpoint(folder)
         monkeypatch.setattr("pbcore.models.hub.snapshot_download", lambda *_, **__: str(folder))

@@ -17,7 +17,9 @@ class TestTable:
     def test_counted_tokens_have_their_share(self, tmp_path: Path) -> None:
         """Shares of the total; a token that never came counts as once."""
         save(tmp_path / FILE, {3: 6, 1: 2}, 5)
-        assert torch.allclose(load_frequencies(tmp_path / FILE, 5), torch.tensor([1 / 8, 2 / 8, 1 / 8, 6 / 8, 1 / 8]))
+        assert torch.allclose(
+            load_frequencies(tmp_path / FILE, 5), torch.tensor([1 / 8, 2 / 8, 1 / 8, 6 / 8, 1 / 8])
+        )
 
     def test_another_vocabulary(self, tmp_path: Path) -> None:
         """A table of another tokenizer is refused."""
@@ -25,11 +27,15 @@ class TestTable:
         with pytest.raises(ModelError, match="vocabulary of 5, but this model's has 6"):
             load_frequencies(tmp_path / FILE, 6)
 
-    @pytest.mark.parametrize("text", ["", "[]", '{"vocab_size": 5}', '{"vocab_size": 5, "counts": {"a": 1}}'])
+    @pytest.mark.parametrize(
+        "text", ["", "[]", '{"vocab_size": 5}', '{"vocab_size": 5, "counts": {"a": 1}}']
+    )
     def test_no_table(self, tmp_path: Path, text: str) -> None:
         """A file of another kind is named, with what makes a right one."""
         (tmp_path / FILE).write_text(text)
-        with pytest.raises(ModelError, match=r"not a frequency table .* `pbcore samplers --frequencies"):
+        with pytest.raises(
+            ModelError, match=r"not a frequency table .* `pbcore samplers --frequencies"
+        ):
             load_frequencies(tmp_path / FILE, 5)
 
     def test_nothing_to_count(self, tmp_path: Path) -> None:
@@ -39,8 +45,12 @@ class TestTable:
 
 
 class TestModel:
-    def test_beside_the_checkpoint_or_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A model brings the table that lies beside it; PBCORE_FREQUENCIES comes first; the record tells them apart."""
+    def test_beside_the_checkpoint_or_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A model brings the table that lies beside it; PBCORE_FREQUENCIES comes first; the record
+        tells them apart.
+        """
         folder = llama_checkpoint(tmp_path / "model")
         monkeypatch.delenv(VARIABLE, raising=False)
         bare = load_model(str(folder))

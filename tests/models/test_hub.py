@@ -50,7 +50,9 @@ class TestLocate:
             (OSError("connection reset"), "check the network"),
         ],
     )
-    def test_failures_say_what_to_do(self, error: Exception, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failures_say_what_to_do(
+        self, error: Exception, advice: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Each way of failing is a ModelError with its advice, never the hub's own traceback."""
         monkeypatch.setattr(hub, "snapshot_download", failing(error))
         with pytest.raises(ModelError, match=advice):
@@ -64,10 +66,16 @@ class TestLocate:
             load_model("llada-8b")
 
     @pytest.mark.parametrize(("trust", "code"), [(False, False), (True, True)])
-    def test_code_is_fetched_only_when_trusted(self, trust: bool, code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Python files stay out of the download unless the user trusts them; the pinned commit is asked for."""
+    def test_code_is_fetched_only_when_trusted(
+        self, trust: bool, code: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Python files stay out of the download unless the user trusts them; the pinned commit is
+        asked for.
+        """
         asked: dict[str, Any] = {}
-        monkeypatch.setattr(hub, "snapshot_download", lambda source, **options: asked.update(options) or "/nowhere")
+        monkeypatch.setattr(
+            hub, "snapshot_download", lambda source, **options: asked.update(options) or "/nowhere"
+        )
         assert hub.locate(LLADA, LoadOptions(trust_remote_code=trust)) == Path("/nowhere")
         assert ("*.py" in asked["allow_patterns"]) is code
         assert asked["revision"] == LLADA.revision

@@ -32,28 +32,38 @@ def copies(name: str, n: int, count: int) -> list[Sample]:
 
 
 def assert_accuracy(model: Ideal, op: str, n: int, sampler: str, count: int = 150) -> None:
-    """Exactly where theory says 0 or 1, else by an exact binomial test (fixed seed, so it can't flicker)."""
+    """Exactly where theory says 0 or 1, else by an exact binomial test (fixed seed, so it can't
+    flicker).
+    """
     expected = accuracy(op, n, sampler)
     samples = copies(f"list_ops/{op}", n, count)
     out = decode(model, samples, sampler, batch_size=count)
-    scored = load_task(f"list_ops/{op}", n=n, limit=1).score_many([g.text for g in out], samples, ["accuracy"])
+    scored = load_task(f"list_ops/{op}", n=n, limit=1).score_many(
+        [g.text for g in out], samples, ["accuracy"]
+    )
     right = sum(s.scores["accuracy"] == 1 for s in scored)
     if expected in (0, 1):
         assert right == count * expected
     else:
-        assert binomtest(right, count, expected).pvalue > 1e-4, f"{right} of {count} right, theory says {expected:.4f}"
+        assert binomtest(right, count, expected).pvalue > 1e-4, (
+            f"{right} of {count} right, theory says {expected:.4f}"
+        )
 
 
 class TestAccuracyEqualsTheory:
     @pytest.mark.parametrize("heat", ["", "+t1.0"])
-    @pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (4, 4), (6, 2)])
+    @pytest.mark.parametrize(
+        ("n", "k"), [(2, 2), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (4, 4), (6, 2)]
+    )
     def test_shuffle_is_equation_5(self, model: Ideal, n: int, k: int, heat: str) -> None:
         """Greedy or sampled, the share of right answers is the closed form's."""
         assert_accuracy(model, "shuffle", n, f"random-k{k}{heat}")
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("heat", ["", "+t1.0"])
-    @pytest.mark.parametrize("policy", ["random", "confidence", "left_to_right", "margin", "entropy"])
+    @pytest.mark.parametrize(
+        "policy", ["random", "confidence", "left_to_right", "margin", "entropy"]
+    )
     @pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 10])
     def test_every_top_k_at_every_n(self, model: Ideal, n: int, policy: str, heat: str) -> None:
         """Both operations, every k, 1,000 rows each."""
@@ -89,7 +99,9 @@ class TestAccuracyEqualsTheory:
         ],
     )
     def test_replace_random(self, model: Ideal, sampler: str) -> None:
-        """½ at k = 2 and 0 above where k divides n = 8, the sampled values, either side of (n − 1)/n and on it."""
+        """½ at k = 2 and 0 above where k divides n = 8, the sampled values, either side of (n −
+        1)/n and on it.
+        """
         assert_accuracy(model, "replace_random", 8, sampler)
 
     @pytest.mark.parametrize(
@@ -105,11 +117,17 @@ class TestAccuracyEqualsTheory:
         ],
     )
     def test_adaptive_shuffle(self, model: Ideal, sampler: str) -> None:
-        """One at a time above ½; below, the closed forms, also where confidence and threshold are equal."""
+        """One at a time above ½; below, the closed forms, also where confidence and threshold are
+        equal.
+        """
         assert_accuracy(model, "shuffle", 4, sampler)
 
     @pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.slow) if name.endswith("-x8") else name for name in ANSWERED]
+        "name",
+        [
+            pytest.param(name, marks=pytest.mark.slow) if name.endswith("-x8") else name
+            for name in ANSWERED
+        ],
     )
     def test_one_by_one_is_always_right(self, model: Ideal, name: str) -> None:
         """With nothing parallel every task is solved, greedy and sampled."""
@@ -123,16 +141,24 @@ class TestAccuracyEqualsTheory:
         """Counting, not listing: 128 tokens, 15 people."""
         task = load_task("waiting_line/shuffle", n=15, limit=2)
         out = decode(model, task.samples, "confidence-k1")
-        assert [task.score(g.text, s)["accuracy"] for g, s in zip(out, task.samples, strict=True)] == [1, 1]
+        assert [
+            task.score(g.text, s)["accuracy"] for g, s in zip(out, task.samples, strict=True)
+        ] == [1, 1]
 
 
 class TestDistribution:
     @pytest.mark.parametrize(
-        ("op", "n", "k"), [("shuffle", 3, 2), ("shuffle", 4, 2), ("replace_random", 4, 2), ("replace_random", 4, 4)]
+        ("op", "n", "k"),
+        [("shuffle", 3, 2), ("shuffle", 4, 2), ("replace_random", 4, 2), ("replace_random", 4, 4)],
     )
-    def test_a_fixed_partition_loses_the_step_bound(self, model: Ideal, op: str, n: int, k: int) -> None:
-        """KL(data ‖ sampled answers) of left-to-right decoding at τ = 1 is L_T, within the error of 1,500 draws."""
-        count, task = 1500, load_task(f"list_ops/{op}", n=n, limit=1)
+    def test_a_fixed_partition_loses_the_step_bound(
+        self, model: Ideal, op: str, n: int, k: int
+    ) -> None:
+        """KL(data ‖ sampled answers) of left-to-right decoding at τ = 1 is L_T, within the error of
+        1,500 draws.
+        """
+        count = 1500
+        task = load_task(f"list_ops/{op}", n=n, limit=1)
         out = decode(model, copies(task.name, n, count), f"left_to_right-k{k}+t1.0", batch_size=500)
         seen = Counter(g.text for g in out)
         valid = [text for text in seen if task.score(text, task.samples[0])["accuracy"] == 1]
@@ -145,7 +171,8 @@ class TestDistribution:
         """One step of exact marginals is right half of the time, and says New City in a quarter."""
         label = {"answers": ["New York", "New Orleans", "Mexico City", "Panama City"]}
         samples = [
-            Sample("demo/city", i, ({"role": "user", "content": "Pick a city."},), {}, label, 2) for i in range(1000)
+            Sample("demo/city", i, ({"role": "user", "content": "Pick a city."},), {}, label, 2)
+            for i in range(1000)
         ]
         seen = Counter(g.text for g in decode(model, samples, "random-k2+t1.0", batch_size=500))
         assert binomtest(sum(seen[text] for text in label["answers"]), 1000, 0.5).pvalue > 1e-4
@@ -173,9 +200,12 @@ class TestNoise:
         assert exact[possible].unique().numel() == 1
 
     def test_depends_on_row_and_seed_not_on_the_batch(self, model: Ideal) -> None:
-        """A row's logits are the same alone, beside others, and in a model that has met other words before."""
+        """A row's logits are the same alone, beside others, and in a model that has met other words
+        before.
+        """
         samples = copies("waiting_line/shuffle", 4, 3)
-        together, alone = self.logits(model, samples), self.logits(model, samples[1:2])
+        together = self.logits(model, samples)
+        alone = self.logits(model, samples[1:2])
         assert (together[32:64] == alone).all()
         assert (together[:32] != together[32:64]).any()
         assert (self.logits(model, samples[1:2], seed=1) != alone).any()
@@ -213,7 +243,9 @@ class TestContract:
         """Lists and puzzles, no text."""
         assert {name for name in all_task_names() if supports(name)} == set(ANSWERED)
 
-    @pytest.mark.parametrize("prompt", ["Pick a city.", [{"role": "user", "content": "Pick a city."}], [1, 2, 3]])
+    @pytest.mark.parametrize(
+        "prompt", ["Pick a city.", [{"role": "user", "content": "Pick a city."}], [1, 2, 3]]
+    )
     def test_takes_samples_only(self, model: Ideal, prompt: object) -> None:
         """Any other prompt has no answers that it could know."""
         with pytest.raises(ModelError, match="Samples only"):
@@ -244,5 +276,9 @@ class TestContract:
         """Rows of n = 3 and n = 6 beside each other, padded by the loop."""
         task = load_task("list_ops/shuffle", n=[3, 6], limit=4)
         out = decode(model, task.samples, "confidence-k1", batch_size=4)
-        assert [len(g.token_ids) for g in out] == [len(model.encode(s, None, 0).canvas) for s in task.samples]
-        assert [task.score(g.text, s)["accuracy"] for g, s in zip(out, task.samples, strict=True)] == [1] * 4
+        assert [len(g.token_ids) for g in out] == [
+            len(model.encode(s, None, 0).canvas) for s in task.samples
+        ]
+        assert [
+            task.score(g.text, s)["accuracy"] for g, s in zip(out, task.samples, strict=True)
+        ] == [1] * 4

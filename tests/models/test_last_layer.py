@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Glm4MoeConfig, LlamaConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
+from transformers import (
+    AutoModelForCausalLM,
+    Glm4MoeConfig,
+    LlamaConfig,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
 
 from pbcore.models.network import OLD, Columns, NativeNetwork, last_layer
 
@@ -33,7 +40,11 @@ CONFIGS: dict[str, Any] = {
         first_k_dense_replace=1,
         use_qk_norm=True,
         head_dim=8,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+        },
         **SIZES,
     ),
 }
@@ -56,10 +67,12 @@ def network(kind: str, attention: str = "sdpa") -> NativeNetwork:
 @torch.inference_mode()
 def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str) -> None:
     net = network(kind, attention)
-    ids, seen = torch.randint(50, (3, 12)), torch.ones(3, 12, dtype=torch.bool)
+    ids = torch.randint(50, (3, 12))
+    seen = torch.ones(3, 12, dtype=torch.bool)
     if padded:
         seen[0, :4], seen[2, 10:] = False, False
-    positions, mask = (seen.long().cumsum(-1) - 1).clamp(min=0), seen if padded else None
+    positions = (seen.long().cumsum(-1) - 1).clamp(min=0)
+    mask = seen if padded else None
     whole = net.hidden(Columns(ids, positions, mask))
     for skip in (1, 7, 11):
         read = seen[:, skip:]
@@ -70,7 +83,9 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
 
 @torch.inference_mode()
 def test_a_failed_forward_narrows_no_later_one() -> None:
-    """The module gives all columns after a forward that ended before the last layer, as when memory runs out."""
+    """The module gives all columns after a forward that ended before the last layer, as when memory
+    runs out.
+    """
     net = network("llama")
     ids = torch.randint(50, (1, 6))
     columns = Columns(ids, torch.arange(6)[None], None, skip=4)
@@ -84,18 +99,24 @@ def test_a_failed_forward_narrows_no_later_one() -> None:
     torch.testing.assert_close(net.module.model(ids).last_hidden_state, before, rtol=0, atol=0)
 
 
-@pytest.mark.skipif(OLD, reason="this transformers' own masks are causal, or wait for the cache's columns")
+@pytest.mark.skipif(
+    OLD, reason="this transformers' own masks are causal, or wait for the cache's columns"
+)
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kind", CONFIGS)
 @torch.inference_mode()
 def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -> None:
-    """A mask added once for all queries gives what transformers makes of the booleans, bit by bit; with a cache
-    too."""
+    """A mask added once for all queries gives what transformers makes of the booleans, bit by bit;
+    with a cache too.
+    """
     net = network(kind, attention)
-    ids, seen = torch.randint(50, (3, 12)), torch.ones(3, 12, dtype=torch.bool)
+    ids = torch.randint(50, (3, 12))
+    seen = torch.ones(3, 12, dtype=torch.bool)
     seen[0, :4], seen[2, 10:] = False, False
     positions = (seen.long().cumsum(-1) - 1).clamp(min=0)
-    theirs = net.module.model(ids, attention_mask=seen, position_ids=positions, use_cache=False).last_hidden_state
+    theirs = net.module.model(
+        ids, attention_mask=seen, position_ids=positions, use_cache=False
+    ).last_hidden_state
     whole = net.hidden(Columns(ids, positions, seen))
     torch.testing.assert_close(whole[seen], theirs[seen], rtol=0, atol=0)
     cache = net.cache(12)
@@ -106,7 +127,8 @@ def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -
 
 @torch.inference_mode()
 def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
-    net, widths = network("llama"), []
+    net = network("llama")
+    widths = []
     layers = net.module.model.layers
     for layer in layers:
         layer.mlp.register_forward_hook(lambda _, args, __: widths.append(args[0].shape[1]))
@@ -117,8 +139,10 @@ def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
 
 @torch.inference_mode()
 def test_with_a_cache_every_column_runs_and_is_kept() -> None:
-    net, ids = network("llama"), torch.randint(50, (2, 12))
-    positions, cache = torch.arange(12).repeat(2, 1), net.cache(12)
+    net = network("llama")
+    ids = torch.randint(50, (2, 12))
+    positions = torch.arange(12).repeat(2, 1)
+    cache = net.cache(12)
     states = net.hidden(Columns(ids, positions, None, cache=cache, skip=9))
     torch.testing.assert_close(states, net.hidden(Columns(ids, positions))[:, 9:])
     assert all(bool(layer.keys.any(-1).all()) for layer in cache.layers)

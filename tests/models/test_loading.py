@@ -29,7 +29,9 @@ class TestFindDtype:
             ("bfloat16", "cpu", torch.bfloat16),
         ],
     )
-    def test_the_devices_own_unless_named(self, name: str | None, device: str, dtype: torch.dtype) -> None:
+    def test_the_devices_own_unless_named(
+        self, name: str | None, device: str, dtype: torch.dtype
+    ) -> None:
         """float32 on the CPU, bfloat16 on a GPU."""
         assert find_dtype(name, torch.device(device)) == dtype
 
@@ -43,7 +45,9 @@ class TestFindDevice:
     def test_what_torch_does_not_know(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """And a GPU that is not there; one that is there is taken."""
         assert find_device("cpu").type == "cpu"
-        with pytest.raises(ModelError, match="device 'gpu' is not known to torch; try cpu, cuda or cuda:1"):
+        with pytest.raises(
+            ModelError, match="device 'gpu' is not known to torch; try cpu, cuda or cuda:1"
+        ):
             find_device("gpu")
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
         with pytest.raises(ModelError, match=r"device 'cuda:1': torch .* sees no GPU"):
@@ -63,7 +67,9 @@ class TestTopK:
             ("dream", "{}", None),
         ],
     )
-    def test_dreams_own_filter(self, tmp_path: Path, kind: str, text: str | None, top_k: int | None) -> None:
+    def test_dreams_own_filter(
+        self, tmp_path: Path, kind: str, text: str | None, top_k: int | None
+    ) -> None:
         """Of Dream alone; transformers' default without its file."""
         if text is not None:
             (tmp_path / "generation_config.json").write_text(text)
@@ -77,7 +83,9 @@ class TestTopK:
 
 
 class TestBlockLength:
-    def settled(self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any) -> Architecture:
+    def settled(
+        self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any
+    ) -> Architecture:
         config: Any = SimpleNamespace(max_position_embeddings=64)
         arch = Architecture("x", None, config, {}, None, None, False, blocks, own, ("first",))
         return with_block(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
@@ -92,23 +100,34 @@ class TestBlockLength:
     @pytest.mark.parametrize("block", [1, 64])
     def test_any_length_up_to_the_positions(self, block: int) -> None:
         """A single token, or all."""
-        assert (self.settled(block=block).block, self.settled(block=block).problems) == (block, ("first",))
+        assert (self.settled(block=block).block, self.settled(block=block).problems) == (
+            block,
+            ("first",),
+        )
 
     @pytest.mark.parametrize("block", [0, 65, True, 4.0])
     def test_others_do_not_fit(self, block: Any) -> None:
         """The length is dropped and named."""
         found = self.settled(own=block)
         assert found.block is None
-        assert found.problems[1] == f"block length {block!r} (known: whole numbers from 1 to its 64 positions)"
+        assert (
+            found.problems[1]
+            == f"block length {block!r} (known: whole numbers from 1 to its 64 positions)"
+        )
 
     def test_none_is_a_problem_of_block_models_alone(self) -> None:
         """One with full attention has no length, and can't be given one."""
         assert self.settled(own=None).problems[1].startswith("no block length (pass block=")
         full = self.settled(blocks=False, entry=8)
         assert (full.block, full.problems) == (None, ("first",))
-        assert self.settled(blocks=False, block=8).problems[1] == "block=8 for a model with full attention"
+        assert (
+            self.settled(blocks=False, block=8).problems[1]
+            == "block=8 for a model with full attention"
+        )
 
-    @pytest.mark.parametrize(("attention", "problems"), [("sdpa", 1), ("eager", 1), ("flash_attention_2", 2)])
+    @pytest.mark.parametrize(
+        ("attention", "problems"), [("sdpa", 1), ("eager", 1), ("flash_attention_2", 2)]
+    )
     def test_attention_needs_a_mask_for_blocks(self, attention: str, problems: int) -> None:
         """Kernels without one serve models with full attention alone."""
         assert len(self.settled(attn_implementation=attention).problems) == problems
@@ -118,7 +137,10 @@ class TestBlockLength:
 class TestIds:
     def test_the_first_that_is_known(self) -> None:
         """0 is an id; without one the key and the option are named."""
-        assert (first_id("mask_id", 0, 5, where="x"), first_id("mask_id", None, 5, where="x")) == (0, 5)
+        assert (first_id("mask_id", 0, 5, where="x"), first_id("mask_id", None, 5, where="x")) == (
+            0,
+            5,
+        )
         for what, key in (("mask_id", "mask_token_id"), ("eos_id", "eos_token_id")):
             with pytest.raises(ModelError, match=f"x: config.json has no {key}; pass {what}=…"):
                 first_id(what, None, None, where="x")
@@ -126,14 +148,18 @@ class TestIds:
     @pytest.mark.parametrize("mask_id", [-1, 512])
     def test_a_mask_outside_the_vocabulary(self, mask_id: int) -> None:
         """It is told on loading, not by the first forward."""
-        with pytest.raises(ModelError, match=rf"mask_id {mask_id} is outside its vocabulary 0\.\.511"):
+        with pytest.raises(
+            ModelError, match=rf"mask_id {mask_id} is outside its vocabulary 0\.\.511"
+        ):
             load_model(str(bundled("llada-tiny")), mask_id=mask_id, eos_id=1)
 
 
 class TestInfo:
     def info(self, entry: ModelEntry, **options: Any) -> dict[str, Any]:
         module: Any = torch.nn.Linear(3, 2)
-        module.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(num_hidden_layers=5))
+        module.config = SimpleNamespace(
+            get_text_config=lambda: SimpleNamespace(num_hidden_layers=5)
+        )
         return plain_info(entry, LoadOptions(**options), "llada", module, torch.bfloat16)
 
     def test_what_a_record_says_of_a_model(self) -> None:
@@ -154,10 +180,15 @@ class TestInfo:
         }
         assert self.info(entry, revision="s")["revision"] == "s"
 
-    @pytest.mark.parametrize(("facts", "source"), [({"dummy": True}, "x"), ({"embedded": True}, "x"), ({}, "/folder")])
+    @pytest.mark.parametrize(
+        ("facts", "source"), [({"dummy": True}, "x"), ({"embedded": True}, "x"), ({}, "/folder")]
+    )
     def test_where_it_is_from(self, facts: dict[str, bool], source: str) -> None:
         """A hub id, else the folder; dummies and embedded models by name."""
-        assert self.info(ModelEntry("x", "masked", folder=Path("/folder"), **facts))["source"] == source  # type: ignore[arg-type]
+        assert (
+            self.info(ModelEntry("x", "masked", folder=Path("/folder"), **facts))["source"]
+            == source
+        )  # type: ignore[arg-type]
 
 
 class TestShards:
@@ -171,7 +202,9 @@ class TestShards:
 
     def test_other_formats_are_named(self, tmp_path: Path) -> None:
         """With what to do."""
-        with pytest.raises(ModelError, match=r"has no \*\.safetensors; download the checkpoint again"):
+        with pytest.raises(
+            ModelError, match=r"has no \*\.safetensors; download the checkpoint again"
+        ):
             shards(tmp_path)
         (tmp_path / "pytorch_model.bin").touch()
         with pytest.raises(ModelError, match=r"it has pytorch_model\.bin; convert them"):
@@ -184,8 +217,9 @@ class TestRefusal:
         refuse("x")
         with pytest.raises(ModelError) as raised:
             refuse("x", missing=["a"], unexpected=[], shapes=["c is 1", "d is 2"], options=["o"])
-        assert "x doesn't match its config.json. unknown options in config.json (1): o; missing keys (1): a; " in str(
-            raised.value
+        assert (
+            "x doesn't match its config.json. unknown options in config.json (1): o; missing keys"
+            " (1): a; " in str(raised.value)
         )
         assert "wrong shapes (2): c is 1, d is 2. Check" in str(raised.value)
         for keys, said in (
@@ -201,7 +235,9 @@ class TestQuantization:
         """Of the library before the dash, with the kind after it."""
         made: list[Any] = []
         for name in ("BitsAndBytesConfig", "TorchAoConfig", "QuantoConfig"):
-            monkeypatch.setattr(f"transformers.{name}", lambda *a, _name=name, **k: made.append((_name, a, k)))
+            monkeypatch.setattr(
+                f"transformers.{name}", lambda *a, _name=name, **k: made.append((_name, a, k))
+            )
         assert quantization(None, torch.float16) is None
         for name in ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int4", "quanto-int8"):
             quantization(name, torch.float16)

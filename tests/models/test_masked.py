@@ -36,12 +36,26 @@ def model(models: dict[bool, Any]) -> Any:
 
 def sample(**changes: Any) -> Sample:
     return Sample(
-        **({"task": "t/copy", "index": 7, "messages": CHAT, "input": {}, "label": "x", "max_new_tokens": 6} | changes)
+        **(
+            {
+                "task": "t/copy",
+                "index": 7,
+                "messages": CHAT,
+                "input": {},
+                "label": "x",
+                "max_new_tokens": 6,
+            }
+            | changes
+        )
     )
 
 
-def context(model: MaskedModel, prompts: list[list[int]], length: int, cache: str | None = None) -> MaskedContext:
-    made = model.prepare([model.encode(prompt, length, i) for i, prompt in enumerate(prompts)], cache=cache, seed=0)
+def context(
+    model: MaskedModel, prompts: list[list[int]], length: int, cache: str | None = None
+) -> MaskedContext:
+    made = model.prepare(
+        [model.encode(prompt, length, i) for i, prompt in enumerate(prompts)], cache=cache, seed=0
+    )
     assert isinstance(made, MaskedContext)
     return made
 
@@ -71,7 +85,9 @@ class TestEncode:
         assert adding.encode(CHAT, 4, 0).prompt_ids.count(2) == 1
 
     def test_lengths(self, model: Any) -> None:
-        """A Sample brings its length, an explicit one overrides it, and without either the error asks for it."""
+        """A Sample brings its length, an explicit one overrides it, and without either the error
+        asks for it.
+        """
         assert model.encode(sample(), None, 0).canvas == (model.mask_id,) * 6
         assert model.encode(sample(), 3, 0).canvas == (model.mask_id,) * 3
         with pytest.raises(ModelError, match="max_new_tokens"):
@@ -100,7 +116,9 @@ class TestEncode:
         given = [token for token in canvas if token != model.mask_id]
         assert model.tokenizer.decode(given) == '["", ""]'
         generation = decode(model, [sample(canvas='["[MASK]", "[MASK]"]')], "confidence-k1")[0]
-        assert [a for a, b in zip(generation.token_ids, canvas, strict=True) if b != model.mask_id] == given
+        assert [
+            a for a, b in zip(generation.token_ids, canvas, strict=True) if b != model.mask_id
+        ] == given
         assert generation.nfe == 2
 
     def test_words_outside_the_vocabulary(self, model: Any) -> None:
@@ -123,8 +141,15 @@ class TestEncode:
         with pytest.raises(ModelError, match="can't be empty"):
             models[True].encode([], 4, 0)
         request = models[False].encode([], 4, 0)
-        query = Query(torch.full((1, 4), models[False].mask_id), torch.ones(1, 4, dtype=torch.bool), torch.zeros(1))
-        assert models[False].prepare([request], cache=None, seed=0).logits(query).shape == (4, models[False].vocab_size)
+        query = Query(
+            torch.full((1, 4), models[False].mask_id),
+            torch.ones(1, 4, dtype=torch.bool),
+            torch.zeros(1),
+        )
+        assert models[False].prepare([request], cache=None, seed=0).logits(query).shape == (
+            4,
+            models[False].vocab_size,
+        )
 
     def test_text_ends_at_eos(self, model: Any) -> None:
         """Text stops at the first EOS; masks and special tokens are left out."""
@@ -139,7 +164,13 @@ class TestEncode:
 @given(
     lengths=st.lists(st.integers(1, 20), min_size=2, max_size=5),
     sampler=st.sampled_from(
-        ["confidence-k2+b4", "threshold-0.2", "margin-k3", "confidence-k1+b4+prefix", "threshold-0.1+b4+dual"]
+        [
+            "confidence-k2+b4",
+            "threshold-0.2",
+            "margin-k3",
+            "confidence-k1+b4+prefix",
+            "threshold-0.1+b4+dual",
+        ]
     ),
     shift=st.booleans(),
     seed=st.integers(0, 1000),
@@ -148,13 +179,24 @@ class TestEncode:
 def test_a_ragged_batch_equals_one_by_one(
     models: dict[bool, Any], lengths: list[int], sampler: str, shift: bool, seed: int
 ) -> None:
-    """Tokens, forwards and trajectories of rows of different prompt lengths don't depend on their batch."""
+    """Tokens, forwards and trajectories of rows of different prompt lengths don't depend on their
+    batch.
+    """
     draw = torch.Generator().manual_seed(seed)
-    prompts = [torch.randint(6, models[shift].vocab_size, (length,), generator=draw).tolist() for length in lengths]
-    together = decode(models[shift], prompts, sampler, max_new_tokens=8, record=True, batch_size=len(prompts))
+    prompts = [
+        torch.randint(6, models[shift].vocab_size, (length,), generator=draw).tolist()
+        for length in lengths
+    ]
+    together = decode(
+        models[shift], prompts, sampler, max_new_tokens=8, record=True, batch_size=len(prompts)
+    )
     alone = decode(models[shift], prompts, sampler, max_new_tokens=8, record=True, batch_size=1)
     for one, many in zip(alone, together, strict=True):
-        assert (one.token_ids, one.nfe, one.trajectory) == (many.token_ids, many.nfe, many.trajectory)
+        assert (one.token_ids, one.nfe, one.trajectory) == (
+            many.token_ids,
+            many.nfe,
+            many.trajectory,
+        )
 
 
 class TestContext:
@@ -165,11 +207,12 @@ class TestContext:
     def test_a_cached_forward_of_an_unchanged_canvas_changes_nothing(
         self, models: dict[bool, Any], shift: bool, cache: str
     ) -> None:
-        """Right after a refresh, with the same canvas, the cached forward gives the full forward's logits, and so
-        again.
+        """Right after a refresh, with the same canvas, the cached forward gives the full forward's
+        logits, and so again.
         """
         model = models[shift]
-        prompts, canvas = [[6, 7, 8], [9, 10, 11, 12, 13, 14]], torch.full((2, 8), model.mask_id)
+        prompts = [[6, 7, 8], [9, 10, 11, 12, 13, 14]]
+        canvas = torch.full((2, 8), model.mask_id)
         canvas[:, :4] = torch.arange(6, 10)
         want = torch.zeros(2, 8, dtype=torch.bool)
         want[:, 4:6] = True
@@ -181,33 +224,49 @@ class TestContext:
 
     @pytest.mark.parametrize(("cache", "sees_suffix"), [("prefix", True), ("dual", False)])
     def test_what_a_cache_looks_at(self, model: Any, cache: str, sees_suffix: bool) -> None:
-        """Prefix notices a changed suffix, dual doesn't; neither notices a changed prefix before the next refresh."""
-        canvas, want = torch.full((1, 8), model.mask_id), torch.zeros(1, 8, dtype=torch.bool)
+        """Prefix notices a changed suffix, dual doesn't; neither notices a changed prefix before
+        the next refresh.
+        """
+        canvas = torch.full((1, 8), model.mask_id)
+        want = torch.zeros(1, 8, dtype=torch.bool)
         canvas[:, :2], want[:, 2:4] = 6, True
         made = context(model, [[7, 8]], 8, cache)
         first = made.logits(Query(canvas, want, torch.zeros(1), (2, 4), True)).clone()
-        prefix, suffix = canvas.clone(), canvas.clone()
+        prefix = canvas.clone()
+        suffix = canvas.clone()
         prefix[:, 0], suffix[:, 6] = 9, 9
-        assert torch.allclose(made.logits(Query(prefix, want, torch.zeros(1), (2, 4))), first, atol=1e-5)
+        assert torch.allclose(
+            made.logits(Query(prefix, want, torch.zeros(1), (2, 4))), first, atol=1e-5
+        )
         assert (
-            torch.allclose(made.logits(Query(suffix, want, torch.zeros(1), (2, 4))), first, atol=1e-5)
+            torch.allclose(
+                made.logits(Query(suffix, want, torch.zeros(1), (2, 4))), first, atol=1e-5
+            )
             is not sees_suffix
         )
-        assert not torch.allclose(made.logits(Query(prefix, want, torch.zeros(1), (2, 4), True)), first, atol=1e-5)
+        assert not torch.allclose(
+            made.logits(Query(prefix, want, torch.zeros(1), (2, 4), True)), first, atol=1e-5
+        )
 
     @pytest.mark.parametrize("cache", [None, "prefix", "dual"])
     def test_keep(self, model: Any, cache: str | None) -> None:
         """Rows that stay have the logits they would have alone; a copy made before is untouched."""
-        prompts, canvas = [[6] * 9, [7, 8], [9, 10, 11]], torch.full((3, 4), model.mask_id)
-        want, window = torch.ones(3, 4, dtype=torch.bool), (0, 4) if cache else None
+        prompts = [[6] * 9, [7, 8], [9, 10, 11]]
+        canvas = torch.full((3, 4), model.mask_id)
+        want = torch.ones(3, 4, dtype=torch.bool)
+        window = (0, 4) if cache else None
         made = context(model, prompts, 4, cache)
         whole = made.logits(Query(canvas, want, torch.zeros(3), window, True)).clone()
         other = context(model, prompts, 4, cache)
         narrow = copy.copy(other)
         narrow.logits(Query(canvas, want, torch.zeros(3), window, True))
         narrow.keep(torch.tensor([1, 2]))
-        assert torch.allclose(narrow.logits(Query(canvas[1:], want[1:], torch.zeros(2), window)), whole[4:], atol=1e-5)
-        assert torch.allclose(other.logits(Query(canvas, want, torch.zeros(3), window, True)), whole, atol=1e-5)
+        assert torch.allclose(
+            narrow.logits(Query(canvas[1:], want[1:], torch.zeros(2), window)), whole[4:], atol=1e-5
+        )
+        assert torch.allclose(
+            other.logits(Query(canvas, want, torch.zeros(3), window, True)), whole, atol=1e-5
+        )
 
     def test_padding_goes_with_its_row(self, model: Any) -> None:
         """Without a cache, columns that only the longest row needed are dropped with it."""
@@ -219,23 +278,34 @@ class TestContext:
     def test_canvases_of_different_length(self, model: Any) -> None:
         """The right padding of a shorter canvas is invisible to its row."""
         rows = [model.encode([6, 7, 8], 8, 0), model.encode([6, 7, 8], 4, 1)]
-        canvas, want = torch.full((2, 8), model.mask_id), torch.zeros(2, 8, dtype=torch.bool)
+        canvas = torch.full((2, 8), model.mask_id)
+        want = torch.zeros(2, 8, dtype=torch.bool)
         canvas[1, 4:], want[1, :4] = model.eos_id, True
-        together = model.prepare(rows, cache=None, seed=0).logits(Query(canvas, want, torch.zeros(2)))
-        alone = model.prepare(rows[1:], cache=None, seed=0).logits(Query(canvas[1:, :4], want[1:, :4], torch.zeros(1)))
+        together = model.prepare(rows, cache=None, seed=0).logits(
+            Query(canvas, want, torch.zeros(2))
+        )
+        alone = model.prepare(rows[1:], cache=None, seed=0).logits(
+            Query(canvas[1:, :4], want[1:, :4], torch.zeros(1))
+        )
         assert torch.allclose(together, alone, atol=1e-5)
 
-    def test_only_wanted_positions_are_projected(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_wanted_positions_are_projected(
+        self, model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The output projection sees as many rows as positions are wanted, in row-major order."""
         seen: list[int] = []
         network = model.network
         project = network.project
-        monkeypatch.setattr(network, "project", lambda hidden: (seen.append(len(hidden)), project(hidden))[1])
+        monkeypatch.setattr(
+            network, "project", lambda hidden: (seen.append(len(hidden)), project(hidden))[1]
+        )
         want = torch.zeros(2, 4, dtype=torch.bool)
         want[0, 3] = want[1, 0] = True
         canvas = torch.full((2, 4), model.mask_id)
         some = context(model, [[6, 7], [8, 9]], 4).logits(Query(canvas, want, torch.zeros(2)))
-        everything = context(model, [[6, 7], [8, 9]], 4).logits(Query(canvas, torch.ones_like(want), torch.zeros(2)))
+        everything = context(model, [[6, 7], [8, 9]], 4).logits(
+            Query(canvas, torch.ones_like(want), torch.zeros(2))
+        )
         assert seen == [2, 8]
         assert torch.allclose(some, everything[[3, 4]], atol=1e-6)
 
@@ -255,5 +325,7 @@ class TestTopK:
         logits = torch.arange(model.vocab_size, dtype=torch.float32).repeat(2, 1)
         logits[:, model.mask_id] = 1e6
         kept = replace(model, top_k=3).candidates(logits.clone())
-        assert (kept > -torch.inf).nonzero()[:, 1].tolist() == [model.vocab_size - i for i in (3, 2, 1)] * 2
+        assert (kept > -torch.inf).nonzero()[:, 1].tolist() == [
+            model.vocab_size - i for i in (3, 2, 1)
+        ] * 2
         assert torch.equal(model.candidates(logits), logits)

@@ -55,7 +55,9 @@ class TestPeakMemory:
 class TestKinds:
     """How the peak is measured."""
 
-    @pytest.mark.parametrize(("kind", "reported"), [(memory.CUDA, 30), (memory.GROWTH, 20), (memory.SAMPLED, 20)])
+    @pytest.mark.parametrize(
+        ("kind", "reported"), [(memory.CUDA, 30), (memory.GROWTH, 20), (memory.SAMPLED, 20)]
+    )
     def test_what_is_reported(self, kind: str, reported: int) -> None:
         """The allocator's peak holds the model, a process's only what was added."""
         assert memory.Peak(kind, 10, 30).reported == reported
@@ -81,7 +83,9 @@ class TestKinds:
         text = "VmPeak:\t    9 kB\nVmHWM:\t    3 kB\n"
         written: list[str] = []
         monkeypatch.setattr(memory.Path, "read_text", lambda path, **options: text)
-        monkeypatch.setattr(memory.Path, "write_text", lambda path, value, **options: written.append(value))
+        monkeypatch.setattr(
+            memory.Path, "write_text", lambda path, value, **options: written.append(value)
+        )
         monkeypatch.setattr(memory.sys, "platform", "linux")
         assert (memory._peak(), memory._reset_peak(), written) == (3072, True, ["5"])
         text = "VmPeak: 9 kB\n"
@@ -102,5 +106,7 @@ class TestKinds:
         }
         layer = 8 * 8 + 2 * 8 * 4 + 8 * 8 + 3 * 8 * 16 + 2 * 8
         for tied in (True, False):
-            count = count_parameters(empty_model(architecture({**shape, "tie_word_embeddings": tied}, "x")))
+            count = count_parameters(
+                empty_model(architecture({**shape, "tie_word_embeddings": tied}, "x"))
+            )
             assert count == 100 * 8 * (1 if tied else 2) + layer + 8

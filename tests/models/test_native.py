@@ -21,7 +21,8 @@ from pbcore.tasks.base import Sample
 from tests.models.checkpoints import word_tokenizer
 
 pytestmark = pytest.mark.skipif(
-    find_spec("transformers.models.diffusion_gemma") is None, reason="this transformers has no DiffusionGemma"
+    find_spec("transformers.models.diffusion_gemma") is None,
+    reason="this transformers has no DiffusionGemma",
 )
 
 TEXT = {
@@ -62,9 +63,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random checkpoint with a canvas of 8, written by transformers."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
 
-    path, words = tmp_path_factory.mktemp("gemma"), word_tokenizer()
+    path = tmp_path_factory.mktemp("gemma")
+    words = word_tokenizer()
     torch.manual_seed(0)
-    config = DiffusionGemmaConfig(text_config={"vocab_size": len(words), **TEXT}, vision_config=VISION, canvas_length=8)
+    config = DiffusionGemmaConfig(
+        text_config={"vocab_size": len(words), **TEXT}, vision_config=VISION, canvas_length=8
+    )
     DiffusionGemmaForBlockDiffusion(config).save_pretrained(path)
     words.save_pretrained(path)
     return path
@@ -96,10 +100,12 @@ class TestGenerate:
         assert isinstance(model, OwnDecoder)
 
     def test_forwards_and_rates(self, model: native.DiffusionGemma) -> None:
-        """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward that transformers
-        reports.
+        """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward
+        that transformers reports.
         """
-        for generation in model.generate(PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0):
+        for generation in model.generate(
+            PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0
+        ):
             assert len(generation.token_ids) in (8, 16)
             assert 1 <= generation.nfe <= 5 * len(generation.token_ids) // 8
             counted = sum(token != 0 for token in generation.token_ids)
@@ -108,31 +114,53 @@ class TestGenerate:
 
     def test_a_confident_stop_saves_forwards(self, model: native.DiffusionGemma) -> None:
         """A stopping rule that any canvas meets ends after its stable steps."""
-        eager = model.generate(PROMPTS[:1], parse("eb-0.1-steps9-stable0-confident100"), max_new_tokens=8, seed=0)[0]
+        eager = model.generate(
+            PROMPTS[:1], parse("eb-0.1-steps9-stable0-confident100"), max_new_tokens=8, seed=0
+        )[0]
         assert eager.nfe == 1
 
     def test_repeats_by_seed_and_alone(self, model: native.DiffusionGemma) -> None:
-        """The same seed gives the same answers, another seed others, and the global generator is left as it was."""
+        """The same seed gives the same answers, another seed others, and the global generator is
+        left as it was.
+        """
         state = torch.random.get_rng_state()
         first, again, other = (
-            [g.token_ids for g in model.generate(PROMPTS, parse("eb-0.1-steps4"), max_new_tokens=8, seed=seed)]
+            [
+                g.token_ids
+                for g in model.generate(
+                    PROMPTS, parse("eb-0.1-steps4"), max_new_tokens=8, seed=seed
+                )
+            ]
             for seed in (0, 0, 1)
         )
         assert first == again != other
         assert torch.equal(state, torch.random.get_rng_state())
-        assert model.generate(PROMPTS[:1], parse("eb-0.1-steps4"), max_new_tokens=8, seed=0)[0].token_ids == first[0]
+        assert (
+            model.generate(PROMPTS[:1], parse("eb-0.1-steps4"), max_new_tokens=8, seed=0)[
+                0
+            ].token_ids
+            == first[0]
+        )
 
     def test_through_decode(self, model: native.DiffusionGemma) -> None:
         """decode() hands over and returns its generations."""
         assert decode(model, PROMPTS, "eb-0.1", max_new_tokens=8)[0].nfe >= 1
 
-    def test_a_length_that_is_asked_for_is_of_whole_canvases(self, model: native.DiffusionGemma) -> None:
-        """A task's own length is rounded up, and the answer tells to what; one that a run asks for is refused."""
+    def test_a_length_that_is_asked_for_is_of_whole_canvases(
+        self, model: native.DiffusionGemma
+    ) -> None:
+        """A task's own length is rounded up, and the answer tells to what; one that a run asks for
+        is refused.
+        """
         sample = Sample("waiting_line/copy", 0, tuple(PROMPTS[1]), {}, "x", 12)  # type: ignore[arg-type]
         (answer,) = model.generate([sample], parse("eb-0.1-steps2"), max_new_tokens=None, seed=0)
         assert (answer.extra["max_new_tokens"], len(answer.token_ids) <= 16) == (16, True)
-        with pytest.raises(ModelError, match=r"max_new_tokens 12.* canvases of 8 tokens.* such as 16"):
-            model.generate([replace(sample, limited=True)], parse("eb-0.1"), max_new_tokens=None, seed=0)
+        with pytest.raises(
+            ModelError, match=r"max_new_tokens 12.* canvases of 8 tokens.* such as 16"
+        ):
+            model.generate(
+                [replace(sample, limited=True)], parse("eb-0.1"), max_new_tokens=None, seed=0
+            )
 
     def test_infilling_is_refused(self, model: native.DiffusionGemma) -> None:
         """It starts from noise, so it can't keep a given canvas."""
@@ -146,14 +174,25 @@ class TestCheck:
 
     @pytest.mark.parametrize(
         "name",
-        ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"],
+        [
+            "confidence-k2",
+            "eb-0.1+b8",
+            "eb-0.1+t1.0",
+            "eb-0.1+dual",
+            "eb-0.1-speed3",
+            "eb-0.1-0.2",
+            "eb-0.0",
+            "ar",
+        ],
     )
     def test_refused_with_what_it_can(self, name: str, model: Any) -> None:
         """Anything but eb with its own parameters is refused, naming them."""
         with pytest.raises(ValueError, match=r"eb-0\.1|above 0"):
             model.check(parse(name))
 
-    @pytest.mark.parametrize("name", ["eb-0.1", "eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005", "eb"])
+    @pytest.mark.parametrize(
+        "name", ["eb-0.1", "eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005", "eb"]
+    )
     def test_accepted(self, name: str, model: Any) -> None:
         """Its own parameters pass."""
         model.check(parse(name))
@@ -172,15 +211,21 @@ class TestParts:
     def made(self, **config: Any) -> native.DiffusionGemma:
         generation = SimpleNamespace(**{"eos_token_id": None, "pad_token_id": 9, **config})
         text = SimpleNamespace(eos_token_id=7)
-        module = SimpleNamespace(generation_config=generation, config=SimpleNamespace(get_text_config=lambda: text))
+        module = SimpleNamespace(
+            generation_config=generation, config=SimpleNamespace(get_text_config=lambda: text)
+        )
         words: Any = SimpleNamespace(
-            chat=lambda messages: [1, len(messages)], text=lambda text: [2], decode=lambda ids: f"{ids}"
+            chat=lambda messages: [1, len(messages)],
+            text=lambda text: [2],
+            decode=lambda ids: f"{ids}",
         )
         return native.DiffusionGemma("g", module, words, {})
 
     def test_settings_of_a_sampler(self) -> None:
         """Steps and stable steps are whole numbers, the others shares."""
-        settings = self.made()._settings(parse("eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005"))
+        settings = self.made()._settings(
+            parse("eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005")
+        )
         assert settings == {
             "bound": 0.2,
             "max_denoising_steps": 48,
@@ -210,7 +255,12 @@ class TestParts:
         drafts = native._Drafts()
         drafts.put_draft(torch.tensor([[1, 2]]))
         answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5, 4)
-        assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == ("[5, 6]", (5, 6, 7, 9), 2, 1)
+        assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == (
+            "[5, 6]",
+            (5, 6, 7, 9),
+            2,
+            1,
+        )
         assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),), "max_new_tokens": 4}
         assert (answer.text_after_eos, answer.official_text) == (False, None)
         late = self.made()._generation([5, 7, 6, 9], drafts, 1.5, 4)
@@ -219,5 +269,7 @@ class TestParts:
 
     def test_a_length_is_needed(self, model: native.DiffusionGemma) -> None:
         """Text has none of its own."""
-        with pytest.raises(ModelError, match="this prompt has no answer length; pass max_new_tokens"):
+        with pytest.raises(
+            ModelError, match="this prompt has no answer length; pass max_new_tokens"
+        ):
             model.generate(["Bob"], parse("eb-0.1"), max_new_tokens=None, seed=0)

@@ -1,4 +1,6 @@
-"""oneDNN's matrix products in place of PyTorch's: the same numbers up to rounding, and only where they belong."""
+"""oneDNN's matrix products in place of PyTorch's: the same numbers up to rounding, and only where
+they belong.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ from transformers import (
 from pbcore.models import load_model, network
 from tests.models.checkpoints import llama_checkpoint
 
-KINDS = [(LlamaConfig, LlamaForCausalLM), (Qwen2Config, Qwen2ForCausalLM), (Qwen3Config, Qwen3ForCausalLM)]
+KINDS = [
+    (LlamaConfig, LlamaForCausalLM),
+    (Qwen2Config, Qwen2ForCausalLM),
+    (Qwen3Config, Qwen3ForCausalLM),
+]
 
-needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+needs_onednn = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"
+)
 
 
 def shrunk(config: type, **more: object) -> object:
@@ -49,7 +57,9 @@ class TestProducts:
     @pytest.mark.parametrize(("config", "kind"), KINDS)
     @torch.inference_mode()
     def test_same_logits(self, config: type, kind: type) -> None:
-        """Llama, Qwen2 (with biases) and Qwen3 give the same logits up to rounding, with and without padding."""
+        """Llama, Qwen2 (with biases) and Qwen3 give the same logits up to rounding, with and
+        without padding.
+        """
         torch.manual_seed(0)
         model = kind(shrunk(config)).eval()
         for name, parameter in model.named_parameters():
@@ -63,7 +73,9 @@ class TestProducts:
         assert not any(type(part) is nn.Linear for part in model.modules())
 
     def test_parameters_keep_their_names_and_places(self) -> None:
-        """Weights are the same tensors under the same names, a tied output projection included: no copies."""
+        """Weights are the same tensors under the same names, a tied output projection included: no
+        copies.
+        """
         model = LlamaForCausalLM(shrunk(LlamaConfig, tie_word_embeddings=True))
         before = dict(model.named_parameters())
         after = dict(network.with_onednn(model).named_parameters())
@@ -88,7 +100,9 @@ class TestProducts:
         assert any(type(part) is nn.Linear for part in model.modules())
 
     def test_can_be_switched_off(self, tmp_path: Path) -> None:
-        """torch's own switch leaves a loaded model as transformers made it; without it the model has the products."""
+        """torch's own switch leaves a loaded model as transformers made it; without it the model
+        has the products.
+        """
         folder = str(llama_checkpoint(tmp_path))
         with torch.backends.mkldnn.flags(enabled=False):
             plain = load_model(folder)
@@ -101,12 +115,16 @@ class TestProducts:
 
 
 class TestProcessors:
-    @pytest.mark.parametrize(("vendor", "faster"), [("GenuineIntel", False), ("AuthenticAMD", True)])
+    @pytest.mark.parametrize(
+        ("vendor", "faster"), [("GenuineIntel", False), ("AuthenticAMD", True)]
+    )
     @needs_onednn
     def test_by_maker(self, monkeypatch: pytest.MonkeyPatch, vendor: str, faster: bool) -> None:
         """MKL is fast on Intel's processors, so they keep it."""
         monkeypatch.setattr(network.Path, "is_file", lambda path: True)
-        monkeypatch.setattr(network.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}")
+        monkeypatch.setattr(
+            network.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}"
+        )
         monkeypatch.setattr(network.platform, "machine", lambda: "x86_64")
         assert network.onednn_is_faster.__wrapped__() is faster
 

@@ -21,7 +21,9 @@ class TestPieces:
 
     def test_ends_and_tokens_without_text(self) -> None:
         """Tokens that end an answer are `<eos>`, others without a text show their id."""
-        model = SimpleNamespace(text=lambda ids: "a" if ids == [5] else "", eos_id=1, stop_ids={1, 2})
+        model = SimpleNamespace(
+            text=lambda ids: "a" if ids == [5] else "", eos_id=1, stop_ids={1, 2}
+        )
         piece = pieces(model)
         assert piece is not None
         assert [piece(token) for token in (5, 1, 2, 7)] == ["a", "<eos>", "<eos>", "<7>"]

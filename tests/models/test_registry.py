@@ -17,7 +17,12 @@ from tests.models.checkpoints import llama_checkpoint
 
 UNPINNED = {
     *(f"sdar-{size}" for size in ("1.7b", "4b", "8b", "30b-a3b")),
-    *("trado-4b", "trado-8b", "fast-dllm-v2-1.5b", "fast-dllm-v2-7b", "stable-diffcoder-8b", "llada-moe-7b"),
+    "trado-4b",
+    "trado-8b",
+    "fast-dllm-v2-1.5b",
+    "fast-dllm-v2-7b",
+    "stable-diffcoder-8b",
+    "llada-moe-7b",
     *(f"llada2.{minor}-{size}" for minor in (0, 1) for size in ("mini", "flash")),
 }
 
@@ -26,14 +31,18 @@ class TestResolve:
     """resolve_model."""
 
     def test_every_published_name_is_pinned(self) -> None:
-        """Each hub entry has a full commit hash, and masked ones have their ids and shift. The commits of the paper's
-        autoregressive models, of block models and LLaDA-MoE are unknown: their records have the commit that was loaded.
+        """Each hub entry has a full commit hash, and masked ones have their ids and shift. The
+        commits of the paper's autoregressive models, of block models and LLaDA-MoE are unknown:
+        their records have the commit that was loaded.
         """
         published = [resolve_model(name) for name in model_names() if resolve_model(name).source]
         assert len(published) == 30
         for entry in published:
             if entry.family == "causal":
-                assert (entry.revision, entry.settings) == (None, {"sampler": "ar", "max_new_tokens": 1024})
+                assert (entry.revision, entry.settings) == (
+                    None,
+                    {"sampler": "ar", "max_new_tokens": 1024},
+                )
                 continue
             if entry.family == "sedd":
                 assert (entry.revision, entry.settings) == (None, {"sampler": "analytic-s1024"})
@@ -49,9 +58,15 @@ class TestResolve:
 
     @pytest.mark.parametrize(
         ("name", "mask_id", "eos_id", "shift"),
-        [("llada-8b", 126336, 126081, False), ("llada-1.5", 126336, 126081, False), ("dream-7b", 151666, 151643, True)],
+        [
+            ("llada-8b", 126336, 126081, False),
+            ("llada-1.5", 126336, 126081, False),
+            ("dream-7b", 151666, 151643, True),
+        ],
     )
-    def test_families_have_their_ids(self, name: str, mask_id: int, eos_id: int, shift: bool) -> None:
+    def test_families_have_their_ids(
+        self, name: str, mask_id: int, eos_id: int, shift: bool
+    ) -> None:
         """LLaDA and Dream entries carry the published mask and EOS ids and the logit shift."""
         entry = resolve_model(name)
         assert (entry.mask_id, entry.eos_id, entry.shift) == (mask_id, eos_id, shift)
@@ -64,11 +79,14 @@ class TestResolve:
     def test_needs_no_torch(self) -> None:
         """Resolving a name leaves torch and transformers unimported."""
         code = (
-            "import sys; from pbcore.models import resolve_model; resolve_model('llada-8b:dummy-l2'); "
-            "print({'torch', 'transformers'} & set(sys.modules))"
+            "import sys; from pbcore.models import resolve_model;"
+            " resolve_model('llada-8b:dummy-l2'); print({'torch', 'transformers'} &"
+            " set(sys.modules))"
         )
         assert (
-            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            ).stdout.strip()
             == "set()"
         )
 
@@ -80,13 +98,17 @@ class TestResolve:
 
     @pytest.mark.parametrize("name", ["llada-8b:random", "llada-8b:dummy-l0", "ideal:dummy"])
     def test_wrong_dummies(self, name: str) -> None:
-        """Another suffix, no layers, or a model without a published shape are refused with what there is."""
+        """Another suffix, no layers, or a model without a published shape are refused with what
+        there is.
+        """
         with pytest.raises(ModelError, match="llada-8b:dummy"):
             resolve_model(name)
 
     @pytest.mark.parametrize("name", ["", None, 5])
     def test_no_name(self, name: Any) -> None:
-        """What is no name at all is refused with what there is, not taken for the current folder."""
+        """What is no name at all is refused with what there is, not taken for the current
+        folder.
+        """
         with pytest.raises(ModelError, match="known: ideal"):
             resolve_model(name)
 
@@ -96,26 +118,36 @@ class TestResolve:
         assert resolve_model(str(tmp_path)).folder == tmp_path.resolve()
         assert resolve_model("someone/some-model").source == "someone/some-model"
 
-    @pytest.mark.parametrize("name", ["./my-llada", "../my-llada", "~/no/such/folder", "/no/such/folder"])
+    @pytest.mark.parametrize(
+        "name", ["./my-llada", "../my-llada", "~/no/such/folder", "/no/such/folder"]
+    )
     def test_a_path_without_a_folder(self, name: str) -> None:
         """What can only be a path is not looked for among the names."""
-        with pytest.raises(ModelError, match=r"does not exist; give the checkpoint's folder") as refused:
+        with pytest.raises(
+            ModelError, match=r"does not exist; give the checkpoint's folder"
+        ) as refused:
             resolve_model(name)
         assert "known:" not in str(refused.value)
 
     def test_a_folder_that_is_not_a_checkpoint(self, tmp_path: Path) -> None:
-        """It is refused before there are cells; an adapter's folder with the form of name that takes it."""
+        """It is refused before there are cells; an adapter's folder with the form of name that
+        takes it.
+        """
         with pytest.raises(ModelError, match=r"is not a checkpoint: it has no config\.json"):
             resolve_model(str(tmp_path))
         (tmp_path / "adapter_config.json").write_text("{}")
         with pytest.raises(ModelError, match=r"is a LoRA adapter.*MODEL\+"):
             resolve_model(str(tmp_path))
 
-    def test_an_embedded_model_that_is_not_here(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_an_embedded_model_that_is_not_here(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         """It is left out of model_names and refused with how to make it."""
         monkeypatch.setattr(registry_module, "__file__", str(tmp_path / "registry.py"))
         (tmp_path / "data").mkdir()
-        (tmp_path / "data" / "models.yaml").write_text("models: {tiny: {family: masked, folder: tiny}}\nshapes: {}\n")
+        (tmp_path / "data" / "models.yaml").write_text(
+            "models: {tiny: {family: masked, folder: tiny}}\nshapes: {}\n"
+        )
         registry_module._table.cache_clear()
         try:
             assert "tiny" not in model_names()
@@ -144,7 +176,11 @@ class TestRegister:
         monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         register_model("mine", lambda **_: None)
         with pytest.raises(
-            ModelError, match="model 'mine': its factory returned None, not a Denoiser or OwnDecoder: it has no name"
+            ModelError,
+            match=(
+                "model 'mine': its factory returned None, not a Denoiser or OwnDecoder: it has no"
+                " name"
+            ),
         ):
             load_model("mine")
 
@@ -176,8 +212,12 @@ class TestOptions:
             LoadOptions(quantization="int2")
 
     @pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantization": "torchao-int8"}])
-    def test_what_needs_accelerate(self, monkeypatch: pytest.MonkeyPatch, option: dict[str, str]) -> None:
+    def test_what_needs_accelerate(
+        self, monkeypatch: pytest.MonkeyPatch, option: dict[str, str]
+    ) -> None:
         """Without it the extra that brings it is named, before anything is loaded."""
         monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: None)
-        with pytest.raises(ModelError, match=rf"{next(iter(option))} needs accelerate.*pbcore\[large\]"):
+        with pytest.raises(
+            ModelError, match=rf"{next(iter(option))} needs accelerate.*pbcore\[large\]"
+        ):
             LoadOptions(**option)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""`pbcore models check --against-remote`, against a small module that stands for the authors' code."""
+"""`pbcore models check --against-remote`, against a small module that stands for the authors'
+code.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def with_code(folder: Path, change: str) -> str:
 @pytest.fixture(autouse=True)
 def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of checkpoints is copied to a folder of the test."""
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
 
 
 class TestCheck:
@@ -55,15 +59,21 @@ class TestCheck:
         assert main(["models", "check", folder, "--against-remote", "--trust-remote-code"]) == 1
         assert "not what its authors published" in capsys.readouterr().out
 
-    def test_code_runs_only_when_trusted(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_code_runs_only_when_trusted(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Without --trust-remote-code nothing of the checkpoint runs."""
         folder = with_code(tmp_path / "careful", "pass")
         (Path(folder) / "own.py").write_text("raise SystemExit('ran')")
         assert main(["models", "check", folder, "--against-remote"]) != 0
         assert "add --trust-remote-code" in capsys.readouterr().err
 
-    def test_what_cannot_be_compared(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A checkpoint without code, code that fails, and models without a checkpoint are one line each."""
+    def test_what_cannot_be_compared(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A checkpoint without code, code that fails, and models without a checkpoint are one line
+        each.
+        """
         plain = str(block_checkpoint(tmp_path / "plain"))
         broken = with_code(tmp_path / "broken", "raise KeyError('cache')")
         for name, why in (

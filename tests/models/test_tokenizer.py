@@ -12,7 +12,13 @@ import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 
 from pbcore.models.errors import ModelError
-from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, NoTokenizer, prompt_ids, read_tokenizer
+from pbcore.models.tokenizer import (
+    FileTokenizer,
+    HashTokenizer,
+    NoTokenizer,
+    prompt_ids,
+    read_tokenizer,
+)
 from pbcore.tasks import Sample
 from tests.models.checkpoints import llama_checkpoint, word_tokenizer
 
@@ -27,8 +33,8 @@ class TestReading:
     """read_tokenizer."""
 
     def test_vocabulary_and_merges(self, tmp_path: Path) -> None:
-        """Dream's layout, vocab.json with merges.txt and added tokens in tokenizer_config.json, reads without
-        its code.
+        """Dream's layout, vocab.json with merges.txt and added tokens in tokenizer_config.json,
+        reads without its code.
         """
         characters = sorted(ByteLevel.alphabet())
         vocabulary = {token: i for i, token in enumerate([*characters, "ab", "<|endoftext|>"])}
@@ -38,12 +44,20 @@ class TestReading:
         config = {
             "tokenizer_class": "DreamTokenizer",
             "auto_map": {"AutoTokenizer": ["own.T", None]},
-            "added_tokens_decoder": {str(len(vocabulary)): {"content": "<|mask|>", "special": True, **plain}},
-            "chat_template": "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}",
+            "added_tokens_decoder": {
+                str(len(vocabulary)): {"content": "<|mask|>", "special": True, **plain}
+            },
+            "chat_template": (
+                "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
+            ),
         }
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
         tokenizer = read_tokenizer(tmp_path, "dream", "template")
-        assert tokenizer.piece("abc<|mask|>") == [vocabulary["ab"], vocabulary["c"], len(vocabulary)]
+        assert tokenizer.piece("abc<|mask|>") == [
+            vocabulary["ab"],
+            vocabulary["c"],
+            len(vocabulary),
+        ]
         assert tokenizer.decode(tokenizer.piece("abc<|mask|>")) == "abc"
         assert tokenizer.decode(tokenizer.chat(CHAT[:1])) == "<user>Copy"
 
@@ -97,7 +111,9 @@ class TestHash:
     """HashTokenizer."""
 
     def test_words_have_one_id_each_in_range(self) -> None:
-        """Equal words have equal ids below the size, and a list of names is as long as its words and signs."""
+        """Equal words have equal ids below the size, and a list of names is as long as its words
+        and signs.
+        """
         ids = HashTokenizer(500).text('["Bob Jones", "Bob Jones"]')
         assert len(ids) == 7
         assert ids[1:3] == ids[4:6]
@@ -119,7 +135,12 @@ class TestPrompts:
         """A sample and messages are chats, text is text, ids are themselves."""
         words = FileTokenizer(word_tokenizer(), "x", None)
         sample = Sample("a/b", 0, tuple(CHAT), {}, "x", 8)
-        assert prompt_ids(words, sample, "x") == prompt_ids(words, CHAT, "x") == words.chat(CHAT) != words.text("Copy")
+        assert (
+            prompt_ids(words, sample, "x")
+            == prompt_ids(words, CHAT, "x")
+            == words.chat(CHAT)
+            != words.text("Copy")
+        )
         assert prompt_ids(words, "Copy", "x") == words.text("Copy")
         assert prompt_ids(words, (3, 4), "x") == [3, 4]
 
@@ -127,7 +148,8 @@ class TestPrompts:
     def test_any_other_is_refused(self, prompt: Any) -> None:
         """With what can be given."""
         with pytest.raises(
-            ModelError, match=r"x can't encode the prompt .*give a Sample, messages with role and content"
+            ModelError,
+            match=r"x can't encode the prompt .*give a Sample, messages with role and content",
         ):
             prompt_ids(HashTokenizer(9), prompt, "x")
 
@@ -143,7 +165,9 @@ class TestBos:
 
         class Words(SimpleNamespace):
             def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
-                return {"input_ids": [7] * options["add_special_tokens"] + [int(sign) for sign in text]}
+                return {
+                    "input_ids": [7] * options["add_special_tokens"] + [int(sign) for sign in text]
+                }
 
         words = FileTokenizer(Words(**vars(words)), "x", None)
         assert words.text("12") == [7, 1, 2]

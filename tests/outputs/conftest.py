@@ -13,5 +13,9 @@ from tests.outputs.entries import Check
 @pytest.fixture
 def same(file_regression: FileRegressionFixture, request: pytest.FixtureRequest) -> Check:
     """Compares a text with the test's file."""
-    name = re.sub(r"\W+", "_", f"{request.cls.__name__}_{request.node.name}").replace("_test_", "_").strip("_")
+    name = (
+        re.sub(r"\W+", "_", f"{request.cls.__name__}_{request.node.name}")
+        .replace("_test_", "_")
+        .strip("_")
+    )
     return lambda text: file_regression.check(text.rstrip() + "\n", encoding="utf-8", basename=name)

@@ -27,7 +27,9 @@ def changed(entry: Entry, **facts: Any) -> Entry:
 
 
 def failed(model: str, task: str, sampler: str) -> Entry:
-    cell = CellRecord(f"{model}/{task.split('/')[1]}/{sampler}", model, task, sampler, Conditions.unknown())
+    cell = CellRecord(
+        f"{model}/{task.split('/')[1]}/{sampler}", model, task, sampler, Conditions.unknown()
+    )
     return error_cell(cell, "RuntimeError: out of memory\ntrace"), []
 
 
@@ -66,8 +68,16 @@ def varied() -> list[Entry]:
         factory.cell("tiny", "puzzle/sudoku", "confidence-k2", 0.5, nfe=8, canvas=16),
         factory.cell("tiny", "waiting_line/copy", "spec-8", 1.0, nfe=8, rows=30),
         factory.cell("tiny", "waiting_line/shuffle", "spec-8", 0.95, nfe=12, rows=41),
-        factory.failing("item missing", *factory.cell("tiny", "waiting_line/sort", "threshold-0.9+b8", 0.6, nfe=5)),
-        under(factory.cell("tiny", "text_writing/summarization", "random-k2", 0.25, headline="rouge_l"), seeds=[0, 1]),
+        factory.failing(
+            "item missing",
+            *factory.cell("tiny", "waiting_line/sort", "threshold-0.9+b8", 0.6, nfe=5),
+        ),
+        under(
+            factory.cell(
+                "tiny", "text_writing/summarization", "random-k2", 0.25, headline="rouge_l"
+            ),
+            seeds=[0, 1],
+        ),
         changed(
             factory.cell("tiny", "text_writing/w2s_easy", "random-k2", 1.0, headline="grammar"),
             scores={},
@@ -75,7 +85,9 @@ def varied() -> list[Entry]:
         ),
         changed(
             factory.cell("far", "waiting_line/copy", "served", 0.9),
-            **dict.fromkeys(("nfe_mean", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward")),
+            **dict.fromkeys(
+                ("nfe_mean", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward")
+            ),
             **dict.fromkeys(("rows_mean", "tokens_per_row")),
             served=SERVED,
             seconds=4.0,
@@ -83,8 +95,15 @@ def varied() -> list[Entry]:
             tokens_per_second=90.0,
         ),
         under(factory.cell("near:dummy", "waiting_line/copy", "random-k1", 0.0), dummy=True),
-        under(factory.cell("other", "waiting_line/copy", "random-k1", 0.8), shared_device=True, dtype="bfloat16"),
-        under(factory.cell("other", "waiting_line/copy", "random-k2", 0.4), model_info={"remote_code": True}),
+        under(
+            factory.cell("other", "waiting_line/copy", "random-k1", 0.8),
+            shared_device=True,
+            dtype="bfloat16",
+        ),
+        under(
+            factory.cell("other", "waiting_line/copy", "random-k2", 0.4),
+            model_info={"remote_code": True},
+        ),
         changed(
             factory.cell("other", "waiting_line/shuffle", "random-k1", 0.7, nfe=20),
             seconds=None,

@@ -20,14 +20,18 @@ from tests.results import factory
 
 
 def two_runs(root: Path) -> list[RunDir]:
-    """B, and A with answers that got worse and better, a faster cell, one dropped, one failed, one new."""
+    """B, and A with answers that got worse and better, a faster cell, one dropped, one failed, one
+    new.
+    """
     base = [
         factory.cell("tiny", "waiting_line/shuffle", "confidence-k2", [1.0] * 19 + [0.0]),
         factory.cell("tiny", "waiting_line/copy", "confidence-k2", 1.0),
         factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.9, nfe=16),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=16),
         factory.cell("tiny", "puzzle/sudoku", "random-k2", 1.0),
-        factory.cell("tiny", "text_writing/summarization", "random-k2", [0.5] * 20, headline="rouge_l"),
+        factory.cell(
+            "tiny", "text_writing/summarization", "random-k2", [0.5] * 20, headline="rouge_l"
+        ),
         factory.cell("tiny", "puzzle/latin_square", "random-k2", 1.0),
     ]
     head = [
@@ -36,7 +40,9 @@ def two_runs(root: Path) -> list[RunDir]:
         factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.85, nfe=20, rows=33),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=[16] * 19 + [18]),
         failed("tiny", "puzzle/sudoku", "random-k2"),
-        factory.cell("tiny", "text_writing/summarization", "random-k2", [0.5, 0.25] * 10, headline="rouge_l"),
+        factory.cell(
+            "tiny", "text_writing/summarization", "random-k2", [0.5, 0.25] * 10, headline="rouge_l"
+        ),
         factory.cell("tiny", "waiting_line/insert_index", "random-k2", 1.0),
     ]
     return [written(root, entries, name) for name, entries in (("a", head), ("b", base))]
@@ -51,7 +57,9 @@ class TestComparison:
         shown = [comparison_text(comparison, "a", "b", width, 40) for width in (160, 60)]
         same("\n\n".join([*shown, comparison_markdown(comparison, "a", "b", verdict)]))
 
-    def test_other_names(self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_other_names(
+        self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Two samplers of one run."""
         right = {"random-k2": 0.5, "confidence-k2": 0.9, "ar": 1.0}
         entries = [
@@ -60,7 +68,9 @@ class TestComparison:
             for sampler, share in right.items()
         ]
         path = str(written(tmp_path, entries).path)
-        status = main(["compare", path, path, "--sampler", "random-k2=confidence-k2", "--width", "140"])
+        status = main(
+            ["compare", path, path, "--sampler", "random-k2=confidence-k2", "--width", "140"]
+        )
         same(f"{status}\n{capsys.readouterr().out.replace(str(tmp_path), '')}")
 
     def test_page(self, same: Check, tmp_path: Path) -> None:
@@ -73,5 +83,15 @@ class TestComparison:
     def test_gate(self, same: Check, tmp_path: Path) -> None:
         """The gate's text and Markdown, with a broken floor."""
         head, base = (load_stored(run.path) for run in two_runs(tmp_path))
-        verdict = judge(head, rows_by_id(base), floors=[parse_floor("tiny/shuffle/* accuracy>=0.9")])
-        same("\n\n".join([gate_text(verdict, "b"), gate_text(verdict, "b", limit=2), gate_markdown(verdict, "b")]))
+        verdict = judge(
+            head, rows_by_id(base), floors=[parse_floor("tiny/shuffle/* accuracy>=0.9")]
+        )
+        same(
+            "\n\n".join(
+                [
+                    gate_text(verdict, "b"),
+                    gate_text(verdict, "b", limit=2),
+                    gate_markdown(verdict, "b"),
+                ]
+            )
+        )

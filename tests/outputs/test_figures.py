@@ -30,16 +30,18 @@ def told(figure: Figure) -> str:
     lines += [f"y {figure.get_supylabel()!r}; texts {[text.get_text() for text in figure.texts]}"]
     for axis in figure.axes:
         lines.append(
-            f"panel {axis.get_title()!r}: {axis.get_xlabel()!r} {axis.get_xscale()}, {axis.get_ylabel()!r} "
-            f"{axis.get_yscale()}; y {np.round(axis.get_ylim(), 3).tolist()}; "
-            f"visible {axis.get_visible()}; inverted {axis.xaxis_inverted()}; "
-            f"minor ticks {len(axis.get_xticks(minor=True))}"
+            f"panel {axis.get_title()!r}: {axis.get_xlabel()!r} {axis.get_xscale()},"
+            f" {axis.get_ylabel()!r} {axis.get_yscale()}; y"
+            f" {np.round(axis.get_ylim(), 3).tolist()}; visible {axis.get_visible()}; inverted"
+            f" {axis.xaxis_inverted()}; minor ticks {len(axis.get_xticks(minor=True))}"
         )
         lines += [f"  text {one.get_text()!r} at {one.get_position()}" for one in axis.texts]
         for line in axis.lines:
             if not np.size(line.get_xdata()):
                 continue  # made for a legend alone
-            x, y = ([f"{value:.5g}" for value in values] for values in map(np.asarray, line.get_data()))
+            x, y = (
+                [f"{value:.5g}" for value in values] for values in map(np.asarray, line.get_data())
+            )
             label = line.get_label() if not str(line.get_label()).startswith("_") else ""
             points = " ".join(f"{a},{b}" for a, b in itertools.zip_longest(x, y))
             lines.append(
@@ -47,7 +49,10 @@ def told(figure: Figure) -> str:
                 f"{line.get_markerfacecolor()}: {points}"
             )
         for spans in axis.collections:
-            ends = [[f"{a:.5g},{b:.5g}" for a, b in np.asarray(path.vertices)] for path in spans.get_paths()]
+            ends = [
+                [f"{a:.5g},{b:.5g}" for a, b in np.asarray(path.vertices)]
+                for path in spans.get_paths()
+            ]
             lines.append(f"  spans {' '.join(map('–'.join, ends))}")
     for legend in [*figure.legends, *(axis.get_legend() for axis in figure.axes)]:
         if legend is not None:
@@ -60,7 +65,9 @@ class TestFigures:
         """All figures of a run."""
         drawn: list[str] = []
         monkeypatch.setattr(
-            Figure, "savefig", lambda figure, path: drawn.append(f"== {Path(path).name}\n{told(figure)}")
+            Figure,
+            "savefig",
+            lambda figure, path: drawn.append(f"== {Path(path).name}\n{told(figure)}"),
         )
         write_plots(frame(record for record, _ in varied()), tmp_path)
         same("\n\n".join(drawn))
@@ -69,7 +76,11 @@ class TestFigures:
         """Two models at several numbers at a time, of which one has told an answer's seconds."""
         far = [replace(one, model="far", served=SERVED) for one in model_cells(0.2, 0.05)]
         table = levels(frame([*model_cells(0.5, 0.01), *far]))
-        same("\n".join([table.round(6).to_csv(index=False), *bends(table), told(under_load_figure(table))]))
+        same(
+            "\n".join(
+                [table.round(6).to_csv(index=False), *bends(table), told(under_load_figure(table))]
+            )
+        )
 
     @pytest.mark.parametrize(
         ("draw", "entries"),
@@ -78,7 +89,9 @@ class TestFigures:
             (
                 sweeps.figure4,
                 [
-                    factory.cell(task=f"waiting_line/{task}", sampler=sampler, length=n, right=1 / int(n[0]))
+                    factory.cell(
+                        task=f"waiting_line/{task}", sampler=sampler, length=n, right=1 / int(n[0])
+                    )
                     for task in ("copy", "shuffle")
                     for sampler in ("random-k2", "threshold-0.9")
                     for n in ("4", "5", "6")
@@ -102,7 +115,12 @@ class TestFigures:
                         ("puzzle/sudoku", 0.9),
                     )
                     for policy in ("random", "margin")
-                    for rest, right in (("k1", 1.0), ("k2", 0.5 * worth), ("k2+b8", 0.7), ("k4", 0.25 * worth))
+                    for rest, right in (
+                        ("k1", 1.0),
+                        ("k2", 0.5 * worth),
+                        ("k2+b8", 0.7),
+                        ("k4", 0.25 * worth),
+                    )
                 ],
             ),
             (
@@ -120,7 +138,10 @@ class TestFigures:
             (
                 sweeps.over_length,
                 [
-                    under(factory.cell(task="waiting_line/copy", sampler=s, right=8 / m), options={"max_new_tokens": m})
+                    under(
+                        factory.cell(task="waiting_line/copy", sampler=s, right=8 / m),
+                        options={"max_new_tokens": m},
+                    )
                     for s in ("random-k2", "confidence-k2")
                     for m in (8, 16, 64)
                 ],
@@ -128,7 +149,9 @@ class TestFigures:
             (
                 runs.over_questions,
                 [
-                    factory.cell("tiny", f"questions/shuffle-x{k}", sampler, right, nfe=6 * k - k // 2)
+                    factory.cell(
+                        "tiny", f"questions/shuffle-x{k}", sampler, right, nfe=6 * k - k // 2
+                    )
                     for sampler, right in (("random-k2", 0.5), ("dapd_direct", 1.0))
                     for k in (1, 2, 5)
                 ],
@@ -140,7 +163,8 @@ class TestFigures:
         """Points and looks, and the CSV beside the picture."""
         if draw is runs.over_questions:
             entries = [
-                changed(one, scores={**one[0].scores, "accuracy_all": one[0].scores["accuracy"]}) for one in entries
+                changed(one, scores={**one[0].scores, "accuracy_all": one[0].scores["accuracy"]})
+                for one in entries
             ]
         drawings = draw(stored(entries))
         text = []
@@ -164,13 +188,29 @@ class TestFigures:
         rows = frontier_figure.frontier_rows(3)
         found = [
             frontier_figure.regret(
-                "shuffle", 4, sampler, Measured(mean, mean - 0.1, mean + 0.05, 100, 2.0), 0.75, 1.0, 1.5
+                "shuffle",
+                4,
+                sampler,
+                Measured(mean, mean - 0.1, mean + 0.05, 100, 2.0),
+                0.75,
+                1.0,
+                1.5,
             )
-            for sampler, mean in (("random-k2+t1.0", 0.5), ("entropy-k2+t1.0", 0.9), ("wino-0.6", 1.0), ("eb-0.1", 0.7))
+            for sampler, mean in (
+                ("random-k2+t1.0", 0.5),
+                ("entropy-k2+t1.0", 0.9),
+                ("wino-0.6", 1.0),
+                ("eb-0.1", 0.7),
+            )
         ]
         drawing = frontier_figure.frontier_drawing(found)
         same(
             "\n".join(
-                [frontier_figure.frontier_text(rows), drawing.said, told(drawing.figure), json.dumps(drawing.rows)]
+                [
+                    frontier_figure.frontier_text(rows),
+                    drawing.said,
+                    told(drawing.figure),
+                    json.dumps(drawing.rows),
+                ]
             )
         )

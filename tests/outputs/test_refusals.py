@@ -49,7 +49,9 @@ def check(
             return str(error)
 
     def told(calls: Mapping[str, Callable[[], object] | tuple[str, ...] | str]) -> None:
-        lines = [f"{name}: {message(call).replace(str(tmp_path), '…')}" for name, call in calls.items()]
+        lines = [
+            f"{name}: {message(call).replace(str(tmp_path), '…')}" for name, call in calls.items()
+        ]
         name = request.node.name.removeprefix("test_")
         file_regression.check("\n".join(lines) + "\n", encoding="utf-8", basename=name)
 
@@ -90,7 +92,9 @@ def test_figures(check: Any, tmp_path: Path) -> None:
 
 def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the commands that read runs."""
-    made = factory.write(create(tmp_path, "run"), [factory.cell(), factory.cell(sampler="random-k4")]).path
+    made = factory.write(
+        create(tmp_path, "run"), [factory.cell(), factory.cell(sampler="random-k4")]
+    ).path
     empty = create(tmp_path, "empty").path
     (empty / "cells").mkdir(exist_ok=True)
     asked = run_of(tmp_path / "asked").path
@@ -137,8 +141,11 @@ def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     bare = tmp_path / "bare" / "results_2.json"
     bare.parent.mkdir()
     bare.write_text(json.dumps({"config": {"pbcore": {}}, "configs": {"sums": {}}}))
-    lm, ideal = PbcoreLM("tiny", "random-k2", device="cpu"), PbcoreLM("ideal", "random-k2", device="cpu")
-    block: Any = SimpleNamespace(_model=SimpleNamespace(name="b"), loglikelihood=PbcoreLM.loglikelihood)
+    lm = PbcoreLM("tiny", "random-k2", device="cpu")
+    ideal = PbcoreLM("ideal", "random-k2", device="cpu")
+    block: Any = SimpleNamespace(
+        _model=SimpleNamespace(name="b"), loglikelihood=PbcoreLM.loglikelihood
+    )
     check(
         {
             "no model": lambda: PbcoreLM(),
@@ -212,7 +219,9 @@ def test_plugin(check: Any, project: pytest.Pytester, run: Run, in_process: Run)
             "no such sample": of(run(*base, "--sample", "1001")),
             "no such sample of a cell": of(
                 in_process(
-                    "benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/500]", "-p", "no:cacheprovider"
+                    "benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/500]",
+                    "-p",
+                    "no:cacheprovider",
                 )
             ),
             "without cell": of(in_process(file(MARK + "def test_it():\n    pass\n"), *base)),
@@ -220,7 +229,12 @@ def test_plugin(check: Any, project: pytest.Pytester, run: Run, in_process: Run)
             "category": of(in_process(file(MARK.replace("waiting_line", "lines") + CELLS), *base)),
             "parameters": of(
                 in_process(
-                    file(MARK + "@pytest.mark.parametrize('n', [1, 2])\n" + CELLS.replace("(cell", "(n, cell")), *base
+                    file(
+                        MARK
+                        + "@pytest.mark.parametrize('n', [1, 2])\n"
+                        + CELLS.replace("(cell", "(n, cell")
+                    ),
+                    *base,
                 )
             ),
             "twice": of(in_process("benches", file(MARK + CELLS), *base)),

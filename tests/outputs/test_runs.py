@@ -31,10 +31,10 @@ class TestOptions:
     def lines(actions: Iterable[argparse.Action]) -> list[str]:
         """A line per option, in no version of argparse's own layout."""
         return [
-            f"  {' '.join(one.option_strings) or one.dest}: {type(one).__name__.strip('_')} of "
-            f"{getattr(one.type, '__name__', None)}, metavar {one.metavar}, nargs {one.nargs}, const {one.const}, "
-            f"default {one.default}, choices {one.choices and list(one.choices)}, required {one.required}: "
-            f"{one.help}"
+            f"  {' '.join(one.option_strings) or one.dest}: {type(one).__name__.strip('_')} of"
+            f" {getattr(one.type, '__name__', None)}, metavar {one.metavar}, nargs {one.nargs},"
+            f" const {one.const}, default {one.default}, choices"
+            f" {one.choices and list(one.choices)}, required {one.required}: {one.help}"
             for one in actions
             if not isinstance(one, argparse._HelpAction)
         ]
@@ -46,18 +46,30 @@ class TestOptions:
             commands = argparse.ArgumentParser().add_subparsers()
             add_command(commands, name)
             waiting = [
-                (name, commands.choices[name], next((a.help for a in commands._choices_actions if a.dest == name), ""))
+                (
+                    name,
+                    commands.choices[name],
+                    next((a.help for a in commands._choices_actions if a.dest == name), ""),
+                )
             ]
             while waiting:
                 path, parser, line = waiting.pop(0)
                 assert isinstance(parser, argparse.ArgumentParser)
                 text += [f"{path}: {line or ''}"]
-                text += [f"  {kind}: {told}" for kind in ("description", "epilog") if (told := getattr(parser, kind))]
-                nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+                text += [
+                    f"  {kind}: {told}"
+                    for kind in ("description", "epilog")
+                    if (told := getattr(parser, kind))
+                ]
+                nested = [
+                    one for one in parser._actions if isinstance(one, argparse._SubParsersAction)
+                ]
                 text += self.lines(one for one in parser._actions if one not in nested)
                 for inner in nested:
                     helps = {one.dest: one.help for one in inner._choices_actions}
-                    waiting += [(f"{path} {key}", one, helps.get(key)) for key, one in inner.choices.items()]
+                    waiting += [
+                        (f"{path} {key}", one, helps.get(key)) for key, one in inner.choices.items()
+                    ]
         same("\n".join(text))
 
     def test_pytest(self, same: Check) -> None:
@@ -66,11 +78,16 @@ class TestOptions:
 
         class Group:
             def addoption(self, *names: str, **how: Any) -> None:
-                if names[0].startswith("--pbcore-"):  # the other spelling of the option that follows
+                if names[0].startswith(
+                    "--pbcore-"
+                ):  # the other spelling of the option that follows
                     return
                 kind = how.pop("type", None)
                 told = ", ".join(f"{key} {value!r}" for key, value in sorted(how.items()))
-                text.append(f"{' '.join(names)}: {getattr(kind, '__name__', getattr(kind, 'refused', kind))}; {told}")
+                text.append(
+                    f"{' '.join(names)}:"
+                    f" {getattr(kind, '__name__', getattr(kind, 'refused', kind))}; {told}"
+                )
 
             def addini(self, name: str, help: str, *more: Any, **how: Any) -> None:
                 text.append(f"ini {name}: {help}; {more} {sorted(how.items())}")
@@ -86,7 +103,11 @@ class TestOptions:
 class TestRun:
     def test_report(self, same: Check) -> None:
         """report.md."""
-        same(report_text(frame(record for record, _ in varied()), "run", FACTS, ["curves.png", "speed.png"]))
+        same(
+            report_text(
+                frame(record for record, _ in varied()), "run", FACTS, ["curves.png", "speed.png"]
+            )
+        )
 
     def test_summary(self, same: Check) -> None:
         """The end of a run on the terminal."""
@@ -98,15 +119,23 @@ class TestRun:
         same("\n\n".join(terminal(table, width) for table in tables for width in (120, 60)))
 
     def test_sections(self, same: Check) -> None:
-        """What changes with factors, the order and variety of answers, and the frontier, in both renderings."""
+        """What changes with factors, the order and variety of answers, and the frontier, in both
+        renderings.
+        """
         entries = []
         for threads, right in ((1, [1.0, 0.0, 1.0]), (8, [0.0, 1.0, 1.0])):
             for dtype in ("float32", "bfloat16"):
                 cell, samples = under(
-                    factory.cell(right=right), level={"threads": threads, "dtype": dtype}, dtype=dtype
+                    factory.cell(right=right),
+                    level={"threads": threads, "dtype": dtype},
+                    dtype=dtype,
                 )
-                cell = replace(cell, id=f"{cell.id}/threads:{threads}+dtype:{dtype}", decoding=EXPLORED)
-                entries.append((cell, [replace(one, text=f"{one.index} {right}") for one in samples]))
+                cell = replace(
+                    cell, id=f"{cell.id}/threads:{threads}+dtype:{dtype}", decoding=EXPLORED
+                )
+                entries.append(
+                    (cell, [replace(one, text=f"{one.index} {right}") for one in samples])
+                )
         rooms = [
             Room("ideal", "list_ops/shuffle", "random-k2", "order", 0.5, 0.4, 0.6, 5.0, 0.625),
             Room("ideal", "list_ops/shuffle", "wino-0.6", "back", 0.9, 0.8, 0.95, 4.0, None),
@@ -120,9 +149,17 @@ class TestRun:
 
     def test_page(self, same: Check, tmp_path: Path) -> None:
         """report.html without its script, its style and its data."""
-        same(readable(write_page(written(tmp_path, map(filmed, varied())).path).read_text(encoding="utf-8")))
+        same(
+            readable(
+                write_page(written(tmp_path, map(filmed, varied())).path).read_text(
+                    encoding="utf-8"
+                )
+            )
+        )
 
-    def test_ceilings_and_published(self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_ceilings_and_published(
+        self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """`pbcore report --ceilings --against-published`."""
         entries = [
             factory.cell("LLaDA", f"waiting_line/{task}", f"confidence-k{k}", right=1 / k, n=20)
@@ -130,7 +167,9 @@ class TestRun:
             for k in (1, 2)
         ]
         path = written(tmp_path, [*entries, *varied()]).path
-        assert main(["report", str(path), "--ceilings", "--against-published", "--width", "160"]) == 0
+        assert (
+            main(["report", str(path), "--ceilings", "--against-published", "--width", "160"]) == 0
+        )
         same(capsys.readouterr().out)
 
     def test_junit(self, same: Check, tmp_path: Path) -> None:
@@ -145,4 +184,8 @@ class TestRun:
         run = written(tmp_path, [*map(filmed, varied()[:2]), varied()[-1]])
         assert main(["export", str(run.path), "--csv", str(tmp_path / "out")]) == 0
         said = capsys.readouterr().out.replace(str(tmp_path), "")
-        same("\n".join([said, *(path.read_text("utf-8") for path in sorted((tmp_path / "out").iterdir()))]))
+        same(
+            "\n".join(
+                [said, *(path.read_text("utf-8") for path in sorted((tmp_path / "out").iterdir()))]
+            )
+        )

@@ -29,7 +29,9 @@ register()
 
 @pytest.fixture(scope="session", autouse=True)
 def entry_points() -> Iterator[None]:
-    """Every run inside asks all installed packages for their entry points; here each file is read once."""
+    """Every run inside asks all installed packages for their entry points; here each file is read
+    once.
+    """
     read = cache(lambda place: Distribution.entry_points.fget(PathDistribution(place)))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PathDistribution, "entry_points", property(lambda one: read(one._path)))
@@ -37,8 +39,8 @@ def entry_points() -> Iterator[None]:
 
 
 class Modules:
-    """Remembers what a run imported: pytester forgets it, and C extensions such as numpy's can't be imported twice in a
-    process.
+    """Remembers what a run imported: pytester forgets it, and C extensions such as numpy's can't be
+    imported twice in a process.
     """
 
     def __init__(self) -> None:
@@ -63,20 +65,42 @@ def modules() -> Iterator[Modules]:
 
 
 @pytest.fixture
-def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """benches/ as they are in the repository, one list operation a run unless a test asks for more."""
+def project(
+    modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """benches/ as they are in the repository, one list operation a run unless a test asks for
+    more.
+    """
     gc.collect()
-    gc.freeze()  # pytest collects garbage twice a run; looking through all modules takes half of a small run's time
+    # pytest collects garbage twice a run; looking through all modules takes half of a small run's
+    # time
+    gc.freeze()
     for name in ("CI", "BUILD_NUMBER"):
-        monkeypatch.delenv(name, raising=False)  # there pytest repeats whole messages in its short summary
-    for name in ("GITHUB_STEP_SUMMARY", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
-        monkeypatch.delenv(name, raising=False)  # a run inside must not take itself for a worker of the run outside
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # files of a run change within the second that it goes by
+        monkeypatch.delenv(
+            name, raising=False
+        )  # there pytest repeats whole messages in its short summary
+    for name in (
+        "GITHUB_STEP_SUMMARY",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_XDIST_WORKER_COUNT",
+        "PYTEST_XDIST_TESTRUNUID",
+    ):
+        monkeypatch.delenv(
+            name, raising=False
+        )  # a run inside must not take itself for a worker of the run outside
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # files of a run change within the second that it goes by
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # a tenth of a small run's time, for power cuts alone
-    # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
+    monkeypatch.setenv(
+        "PYTEST_ADDOPTS", "-p no:hypothesispytest"
+    )  # which every worker would import, for a second
+    monkeypatch.setattr(
+        "os.fsync", lambda descriptor: None
+    )  # a tenth of a small run's time, for power cuts alone
+    # Curves cost more than all else in a run of two cells; the test that looks for them puts them
+    # back.
     for name in ("write_plots",):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
@@ -97,13 +121,17 @@ Run = Callable[..., pytest.RunResult]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a piece of a command line that begins with an option; any other argument is one word."""
+    """The words of a piece of a command line that begins with an option; any other argument is one
+    word.
+    """
     return shlex.split(text) if text.startswith("-") and " " in text else [text]
 
 
 @pytest.fixture
 def in_process(project: pytest.Pytester, modules: Modules) -> Run:
-    """Runs `pytest …` in this process; an argument such as `"--model ideal --limit 4"` holds several words."""
+    """Runs `pytest …` in this process; an argument such as `"--model ideal --limit 4"` holds
+    several words.
+    """
 
     def go(*arguments: str) -> pytest.RunResult:
         words = [word for text in arguments for word in words_of(text)]

@@ -1,4 +1,6 @@
-"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, items, reports."""
+"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells,
+items, reports.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Terminal:
 
 
 class Config:
-    """Settings as given; `options` are those of other plugins. Reports to the hooks are kept in `reports`."""
+    """Settings as given; `options` are those of other plugins. Reports to the hooks are kept in
+    `reports`.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,9 @@ class Config:
         plugins: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        self.rootpath, self.inipath, self.args = root, root / "pytest.ini", []
+        self.rootpath = root
+        self.inipath = root / "pytest.ini"
+        self.args = []
         self.stash = pytest.Stash()
         self.settings = self.stash[state._SETTINGS] = Settings.of(**settings)
         self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
@@ -90,7 +96,9 @@ class Config:
 class Item:
     """A collected test; a cell's is marked."""
 
-    def __init__(self, config: Config, name: CellName | str, mark: bool = True, **facts: Any) -> None:
+    def __init__(
+        self, config: Config, name: CellName | str, mark: bool = True, **facts: Any
+    ) -> None:
         self.nodeid = name if isinstance(name, str) else node_id(name)
         self.config, self.stash, self.user_properties = config, pytest.Stash(), []
         self.marks = {"cells"} if mark else set()
@@ -115,7 +123,11 @@ def drive(hook: Any, result: Any = None) -> Any:
 
 
 def report(
-    name: CellName, when: str = "teardown", outcome: str = "passed", *properties: tuple[str, Any], **keywords: Any
+    name: CellName,
+    when: str = "teardown",
+    outcome: str = "passed",
+    *properties: tuple[str, Any],
+    **keywords: Any,
 ) -> Any:
     """A cell's report, marked as one."""
     marks = keywords or {"cells": 1}

@@ -23,7 +23,9 @@ def model(project: pytest.Pytester) -> Path:
 def test_the_record_says_which_adapter_and_the_key_depends_on_it(
     run: Run, model: Path, project: pytest.Pytester
 ) -> None:
-    """A model beside itself with an adapter; the name splits at the task, whatever the folder is called."""
+    """A model beside itself with an adapter; the name splits at the task, whatever the folder is
+    called.
+    """
     run("--model model --model model+shuffle", *CELL, "--out", "a").assert_outcomes(passed=2)
     plain, adapted = pbcore.results.load(project.path / "a").to_dict("records")
     assert (plain["model"], adapted["model"]) == ("model", "model+shuffle")
@@ -58,12 +60,17 @@ def test_a_gate_refuses_another_adapter(run: Run, model: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ("--model model --adapter none", "*--adapter: model*there is no adapter in the folder 'none'*"),
+        (
+            "--model model --adapter none",
+            "*--adapter: model*there is no adapter in the folder 'none'*",
+        ),
         ("--model model --model ideal --adapter shuffle", "*--adapter belongs to one model*"),
         ("--model model+none", "*--model: model*there is no adapter in the folder 'none'*"),
     ],
 )
-def test_wrong_options_are_told_before_anything_runs(run: Run, model: Path, given: str, line: str) -> None:
+def test_wrong_options_are_told_before_anything_runs(
+    run: Run, model: Path, given: str, line: str
+) -> None:
     output = run(given, *CELL)
     assert output.ret == pytest.ExitCode.USAGE_ERROR
     output.stderr.fnmatch_lines([line])

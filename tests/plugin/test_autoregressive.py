@@ -9,7 +9,9 @@ from pbcore.models import model_names
 from tests.plugin.conftest import Run
 from tests.plugin.test_collection import ids
 
-pytestmark = pytest.mark.skipif("tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy")
+pytestmark = pytest.mark.skipif(
+    "tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy"
+)
 COPY = ("--task", "copy", "--limit", "3")
 
 
@@ -24,7 +26,10 @@ class TestGrid:
         none.stdout.fnmatch_lines(["left out: 1 cell, tiny-ar × list_ops: infilling*"])
 
     def test_samplers_go_to_those_who_can_run_them(self, run: Run) -> None:
-        result = run("--model tiny --model tiny-ar --sampler ar-lookup010 --sampler confidence-k2 --task copy --co -q")
+        result = run(
+            "--model tiny --model tiny-ar --sampler ar-lookup010 --sampler confidence-k2 --task"
+            " copy --co -q"
+        )
         assert [name.partition("[")[2] for name in ids(result)] == [
             "tiny/copy/confidence-k2]",
             "tiny-ar/copy/ar-lookup10]",
@@ -35,10 +40,15 @@ class TestGrid:
         [
             ("--sampler ar-draft5", "*--sampler ar-draft…: add --draft MODEL*"),
             ("--sampler ar-draft5 --draft tiny-ra", "*--draft: unknown model 'tiny-ra'*tiny-ar*"),
-            ("--sampler ar-drfat5", "*ar-drfat5 is not one of autoregressive models: use ar, ar-lookup10*"),
+            (
+                "--sampler ar-drfat5",
+                "*ar-drfat5 is not one of autoregressive models: use ar, ar-lookup10*",
+            ),
         ],
     )
-    def test_what_is_missing_is_told_before_anything_runs(self, options: str, message: str, run: Run) -> None:
+    def test_what_is_missing_is_told_before_anything_runs(
+        self, options: str, message: str, run: Run
+    ) -> None:
         result = run("--model tiny-ar", *COPY, options)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([message])
@@ -46,7 +56,9 @@ class TestGrid:
 
 class TestRecords:
     def test_forwards_and_ends_are_recorded(self, run: Run, project: pytest.Pytester) -> None:
-        """One token a forward by measurement; drafts of the model itself are always right, six tokens a forward."""
+        """One token a forward by measurement; drafts of the model itself are always right, six
+        tokens a forward.
+        """
         samplers = ("--sampler", "ar", "--sampler", "ar-draft5", "--draft", "tiny-ar")
         run("--model tiny-ar", *COPY, *samplers, "--out out").assert_outcomes(passed=2)
         rows = pbcore.results.load(project.path / "out").set_index("sampler")

@@ -8,14 +8,24 @@ import pytest
 
 from pbcore.plugin.benchmark_xdist import WorkerBenchmark
 
-DATA: dict[str, Any] = {"fullname": "t.py::x", "name": "x", "group": None, "stats": {"mean": 2.0, "data": [1.0, 3.0]}}
+DATA: dict[str, Any] = {
+    "fullname": "t.py::x",
+    "name": "x",
+    "group": None,
+    "stats": {"mean": 2.0, "data": [1.0, 3.0]},
+}
 
 
 class TestWorkerBenchmark:
     def test_statistics_and_fields_are_looked_up_by_name(self) -> None:
         """As --benchmark-compare-fail asks for them; what it isn't is a KeyError."""
         bench = WorkerBenchmark(DATA)
-        assert (bench["mean"], bench["name"], bench.fullname, bench.has_error) == (2.0, "x", "t.py::x", False)
+        assert (bench["mean"], bench["name"], bench.fullname, bench.has_error) == (
+            2.0,
+            "x",
+            "t.py::x",
+            False,
+        )
         with pytest.raises(KeyError):
             bench["median"]
 
@@ -30,5 +40,10 @@ class TestWorkerBenchmark:
         ],
     )
     def test_as_a_dictionary(self, options: dict[str, bool], more: dict[str, Any]) -> None:
-        """With the statistics beside the fields, under `stats`, or left out; the single times on demand."""
-        assert WorkerBenchmark(DATA).as_dict(**options) == {"fullname": "t.py::x", "name": "x", "group": None} | more
+        """With the statistics beside the fields, under `stats`, or left out; the single times on
+        demand.
+        """
+        assert (
+            WorkerBenchmark(DATA).as_dict(**options)
+            == {"fullname": "t.py::x", "name": "x", "group": None} | more
+        )

@@ -1,4 +1,6 @@
-"""Paraphrasing cells: BERTScore by a folder of one's own, without its model, and with one that can't be used."""
+"""Paraphrasing cells: BERTScore by a folder of one's own, without its model, and with one that
+can't be used.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from pbcore.metrics import grammar, semantic
 from tests.metrics import small_roberta
 from tests.plugin.conftest import Run
 
-CELLS = ("--model", "speaker", "--sampler", "eb-0.1", "--limit", "2", "--task", "paraphrasing", "--no-download")
+CELLS = (
+    "--model",
+    "speaker",
+    "--sampler",
+    "eb-0.1",
+    "--limit",
+    "2",
+    "--task",
+    "paraphrasing",
+    "--no-download",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +62,9 @@ def test_a_folder_of_ones_own_measures(
 
 
 def test_without_the_model_the_reason_is_given_once(run: Run, project: pytest.Pytester) -> None:
-    """Other scores are there; the report names what the missing model keeps from being measured in one line."""
+    """Other scores are there; the report names what the missing model keeps from being measured in
+    one line.
+    """
     run(*CELLS, "--out out").assert_outcomes(passed=1)
     rows = pbcore.results.load(project.path / "out")
     assert "bertscore" not in rows
@@ -72,7 +86,9 @@ def test_a_wrong_folder_is_an_error_before_anything_is_decoded(
     option = f"--bertscore-model {tmp_path / 'empty'}" if by == "option" else ""
     result = run(*CELLS, f"{option} --out out")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: BERTScore's model */empty lacks config.json (config.json): give a whole *"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: BERTScore's model */empty lacks config.json (config.json): give a whole *"]
+    )
     assert not (project.path / "out").exists()
     if by == "environment":
         run("--model speaker --sampler eb-0.1 --limit 1 --task copy").assert_outcomes(passed=1)

@@ -23,8 +23,12 @@ SHORT = frozenset(option.name for option in OPTIONS)
 
 
 class TestShared:
-    def test_a_cells_part_of_the_store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the store did while the cell decoded; its time is all its forwards at the task's speed."""
+    def test_a_cells_part_of_the_store(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What the store did while the cell decoded; its time is all its forwards at the task's
+        speed.
+        """
         store: Any = SimpleNamespace(shared=5, computed=7, seconds=2.0)
         config: Any = Config(tmp_path)
         spent: dict[str, tuple[int, float]] = {}
@@ -39,15 +43,29 @@ class TestShared:
             item: Any = SimpleNamespace(config=config)
             return Cell(A, item, Settings())._shared(None, [], store).shared  # type: ignore[arg-type]
 
-        assert shared(5, 7, 2.0) == {"forwards_shared": 0, "forwards_computed": 0, "seconds_estimated": None}
-        assert shared(8, 9, 3.0) == {"forwards_shared": 3, "forwards_computed": 2, "seconds_estimated": 2.5}
+        assert shared(5, 7, 2.0) == {
+            "forwards_shared": 0,
+            "forwards_computed": 0,
+            "seconds_estimated": None,
+        }
+        assert shared(8, 9, 3.0) == {
+            "forwards_shared": 3,
+            "forwards_computed": 2,
+            "seconds_estimated": 2.5,
+        }
         assert spent == {A.task: (2, 1.0)}
         told = shared(8, 13, 7.0)
         assert told is not None
-        assert (told["forwards_shared"], told["forwards_computed"], spent[A.task]) == (0, 4, (6, 5.0))
+        assert (told["forwards_shared"], told["forwards_computed"], spent[A.task]) == (
+            0,
+            4,
+            (6, 5.0),
+        )
 
     def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
-        """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes with its model."""
+        """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes
+        with its model.
+        """
         model: Any = SimpleNamespace(deterministic=True)
         config: Any = Config(tmp_path)
         item: Any = SimpleNamespace(config=config)
@@ -65,10 +83,17 @@ class TestRerun:
         return options.rerun(config, *more)  # type: ignore[arg-type]
 
     def test_options_that_decide_the_answer(self, tmp_path: Path) -> None:
-        """As they were given; those that select, judge or write are left out, and one seed stands for all."""
+        """As they were given; those that select, judge or write are left out, and one seed stands
+        for all.
+        """
         (tmp_path / "t.py").touch()
         config = Config(
-            tmp_path, seed=(0, 1), dtype="float32", limit=3, rounds=2, tasks=(Path("a.yaml"), Path("b.yaml"))
+            tmp_path,
+            seed=(0, 1),
+            dtype="float32",
+            limit=3,
+            rounds=2,
+            tasks=(Path("a.yaml"), Path("b.yaml")),
         )
         config.stash[options._SHORT] = SHORT
         words = self.rerun(config, "t.py::test_cell[m/copy/ar]", 5).split(" ")
@@ -80,15 +105,20 @@ class TestRerun:
             ("--tasks", "a.yaml"),
             ("--tasks", "b.yaml"),
         }
-        assert self.rerun(Config(tmp_path, shots=0), "t.py::test_cell[m/copy/ar]", 5).endswith("-shots 0")
+        assert self.rerun(Config(tmp_path, shots=0), "t.py::test_cell[m/copy/ar]", 5).endswith(
+            "-shots 0"
+        )
         assert "--seed 1 " in self.rerun(config, "t.py::test_cell[m/copy/ar]", 5, 1) + " "
         assert "--seed" not in self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar]", 5, 1)
 
     def test_a_sample_of_its_own_and_a_stock_cell(self, tmp_path: Path) -> None:
-        """A node id that has its number gets no second one; a file that is not here is the package's."""
+        """A node id that has its number gets no second one; a file that is not here is the
+        package's.
+        """
         (tmp_path / "t.py").touch()
         assert (
-            self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar/7]", 7) == "pytest 't.py::test_cell[m/copy/ar/7]'"
+            self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar/7]", 7)
+            == "pytest 't.py::test_cell[m/copy/ar/7]'"
         )
         stock = self.rerun(Config(tmp_path), "x/test_puzzles.py::test_cell[m/copy/ar]", 7)
         assert f"{options.STOCK / 'test_puzzles.py'}::test_cell[m/copy/ar/7]" in stock
@@ -97,7 +127,9 @@ class TestRerun:
 class TestCell:
     @pytest.mark.parametrize(("whole", "text"), [(False, "a"), (True, "a b")])
     def test_what_is_scored(self, whole: bool, text: str) -> None:
-        """The answer up to its end, or the whole canvas; an answer without text after its end has one text alone."""
+        """The answer up to its end, or the whole canvas; an answer without text after its end has
+        one text alone.
+        """
         made = Cell(A, None, Settings(official_text=whole))  # type: ignore[arg-type]
         assert made._text(SimpleNamespace(text="a", official_text="a b")) == text  # type: ignore[arg-type]
         assert made._text(SimpleNamespace(text="a", official_text=None)) == "a"  # type: ignore[arg-type]
@@ -105,7 +137,12 @@ class TestCell:
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
         known = state.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
-        assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == ([1, 2], 3, "", False)
+        assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == (
+            [1, 2],
+            3,
+            "",
+            False,
+        )
         assert (known.device, known.data_hash, known.model_info) == (None, None, None)
         controller: Any = Config(tmp_path, plugins={"dsession": object()})
         assert state.conditions(controller, A, None, None).worker is None
@@ -117,14 +154,26 @@ class TestCell:
         """Its device, dtype and batches; a server's are its own and unknown."""
         monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
         task: Any = SimpleNamespace(source="own", data_hash="d")
-        model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
+        model: Any = SimpleNamespace(
+            name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1"
+        )
         known = state.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
-        assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
+        assert (known.device, known.dtype, known.batch_size, known.dummy) == (
+            "cuda:1",
+            "bfloat16",
+            3,
+            True,
+        )
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})
         monkeypatch.delenv("OMP_WAIT_POLICY")
         known = state.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
-        assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
+        assert (known.device, known.dtype, known.dummy, known.wait_policy) == (
+            "cpu",
+            "float32",
+            False,
+            "default",
+        )
         assert known.batch_size == DEFAULT_BATCH["cpu"]
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
         assert state.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
@@ -147,16 +196,24 @@ class TestRescored:
         """Scores a stored text of `task` again; `here` says whether the tool is."""
         monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
 
-        def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
+        def go(
+            here: bool, name: str = "text_writing/summarization", lacks: bool = True
+        ) -> tuple[Any, Any, Any]:
             monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda absent, scores: here)
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
-            stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
+            stored = StoredCell(
+                replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples)
+            )
             task = load_task(name, limit=2)
             scored = [Scored({"rouge_l": 0.5}, {}) for _ in samples]
             monkeypatch.setattr(type(task), "score_many", lambda task, texts, samples: scored)
             item: Any = SimpleNamespace(config=config)
-            return stored, Cell(A, item, config.settings).rescored(task, stored), rundir.run_dir(config)
+            return (
+                stored,
+                Cell(A, item, config.settings).rescored(task, stored),
+                rundir.run_dir(config),
+            )
 
         return go
 
@@ -169,7 +226,8 @@ class TestRescored:
         assert entry.cell.scores["rouge_l"].mean == 0.5
 
     @pytest.mark.parametrize(
-        "how", [(False,), (True, "text_writing/summarization", False), (True, "waiting_line/copy", True)]
+        "how",
+        [(False,), (True, "text_writing/summarization", False), (True, "waiting_line/copy", True)],
     )
     def test_all_others_stay(self, again: Any, how: tuple[Any, ...]) -> None:
         """The tool is still missing, nothing is, or the task needs none."""

@@ -1,4 +1,6 @@
-"""Nothing is imported under the clock, nothing that a run doesn't need, and tables and plots after the last record."""
+"""Nothing is imported under the clock, nothing that a run doesn't need, and tables and plots after
+the last record.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,17 @@ def pytest_unconfigure(config):
 def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
     """What the repository's own cells import under the clock, and all modules of their process."""
     (folder / "watch_imports.py").write_text(WATCH)
-    command = [sys.executable, "-m", "pytest", str(ROOT / "benches"), "-q", "-p", "watch_imports", "--out", "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        str(ROOT / "benches"),
+        "-q",
+        "-p",
+        "watch_imports",
+        "--out",
+        "out",
+    ]
     place = (
         "-p",
         "no:cacheprovider",
@@ -59,9 +71,17 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
         "-c",
         str(ROOT / "pyproject.toml"),
     )
-    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
-    environment = {**alone, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *place, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    alone = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")
+    }
+    environment = {
+        **alone,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [*command, *place, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     under, everything = ((folder / name).read_text().split("\n") for name in ("under", "imported"))
     return set(under) - {""}, set(everything)
@@ -69,23 +89,43 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
 
 @pytest.mark.slow
 def test_ideal_needs_no_transformers(tmp_path: Path) -> None:
-    """Two cells of `ideal`: the clock holds no import, and transformers and what comes with it stay out."""
+    """Two cells of `ideal`: the clock holds no import, and transformers and what comes with it stay
+    out.
+    """
     arguments = ("--model", "ideal", "--sampler", "confidence-k2", "--limit", "2")
-    under, everything = imported(tmp_path, *arguments, "--task", "copy", "--task", "list_ops/shuffle")
+    under, everything = imported(
+        tmp_path, *arguments, "--task", "copy", "--task", "list_ops/shuffle"
+    )
     assert "pbcore.models.ideal" in everything
     assert not under
     assert not everything & {"transformers", "tokenizers", "accelerate", "sklearn", "torch._dynamo"}
-    assert json.loads((tmp_path / "records").read_text()) == [[1, []], [2, []]]  # cells on disk, without pandas
+    assert json.loads((tmp_path / "records").read_text()) == [
+        [1, []],
+        [2, []],
+    ]  # cells on disk, without pandas
     assert {"pandas", "matplotlib"} <= everything
 
 
 @pytest.mark.slow
 def test_other_models_import_before(tmp_path: Path) -> None:
-    """A masked, an autoregressive and a score-based model, with samplers and a cache of their own."""
+    """A masked, an autoregressive and a score-based model, with samplers and a cache of their
+    own.
+    """
     models = ("--model", "tiny", "--model", "tiny-ar", "--model", "tiny-sedd", "--limit", "1")
-    samplers = ("--sampler", "wino-0.6+b8", "--sampler", "confidence-k2+b8+dual", "--sampler", "ar-lookup4")
+    samplers = (
+        "--sampler",
+        "wino-0.6+b8",
+        "--sampler",
+        "confidence-k2+b8+dual",
+        "--sampler",
+        "ar-lookup4",
+    )
     tasks = ("--task", "copy", "--task", "list_ops/copy")
     asked = (*models, *samplers, "--sampler", "analytic-s2", *tasks)
     under, everything = imported(tmp_path, *asked, "-k", "not (sedd and waiting_line)")
-    assert {"pbcore.models.causal", "pbcore.models.sedd.model", "pbcore.models.masked"} <= everything
+    assert {
+        "pbcore.models.causal",
+        "pbcore.models.sedd.model",
+        "pbcore.models.masked",
+    } <= everything
     assert not under

@@ -21,36 +21,61 @@ def ids(result: pytest.RunResult) -> list[str]:
 
 class TestImport:
     def test_the_plugin_imports_little(self, tmp_path: Path) -> None:
-        """A bare pytest elsewhere stays fast where pbcore is installed, also with tests whose parameters hold
-        slashes.
+        """A bare pytest elsewhere stays fast where pbcore is installed, also with tests whose
+        parameters hold slashes.
         """
         (tmp_path / "test_x.py").write_text(
             "import pytest\n@pytest.mark.parametrize('x', ['a/b/c'])\ndef test_y(x): pass\n"
         )
-        heavy = ["torch", "transformers", "pandas", "numpy", "scipy", "matplotlib", "yaml", "psutil", "pbcore.tasks"]
+        heavy = [
+            "torch",
+            "transformers",
+            "pandas",
+            "numpy",
+            "scipy",
+            "matplotlib",
+            "yaml",
+            "psutil",
+            "pbcore.tasks",
+        ]
         code = (
             "import sys, pytest; pytest.main(['-q'])\n"
             f"print([name for name in {heavy} if name in sys.modules])\n"
             "print(sorted(name for name in sys.modules if name.startswith('pbcore.plugin.')))"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+        )
         own = [f"pbcore.plugin.{name}" for name in ("fixtures", "hookspecs", "options")]
         assert done.stdout.splitlines()[-2:] == ["[]", str(own)]
 
-    @pytest.mark.parametrize("sign", ["a marked test", "a short option", "an ini option", "a file of arguments"])
-    def test_cells_load_the_rest(self, in_process: Run, project: pytest.Pytester, sign: str) -> None:
-        """Each alone makes a run of cells, with its record and its tables, in a file of the project's own; the models
-        that its conftest.py registers when pytest is configured are known."""
+    @pytest.mark.parametrize(
+        "sign", ["a marked test", "a short option", "an ini option", "a file of arguments"]
+    )
+    def test_cells_load_the_rest(
+        self, in_process: Run, project: pytest.Pytester, sign: str
+    ) -> None:
+        """Each alone makes a run of cells, with its record and its tables, in a file of the
+        project's own; the models that its conftest.py registers when pytest is configured are
+        known.
+        """
         (project.path / "test_mine.py").write_text(
             "import pytest\n@pytest.mark.cells('list_ops')\n"
             "def test_cell(cell, model, task, benchmark): cell.measure(model, task, benchmark)\n"
             "def test_other(): pass\n"
         )
-        project.makeconftest("from tests.plugin.toys import register\ndef pytest_configure(config): register()\n")
+        project.makeconftest(
+            "from tests.plugin.toys import register\ndef pytest_configure(config): register()\n"
+        )
         (project.path / "words").write_text("--model=slow\n--limit=2\n")
         if sign == "an ini option":
-            project.makeini("[pytest]\njunit_family = xunit1\npbcore_model = slow\npbcore_limit = 2\n")
-        words = {"a short option": ["--model", "slow", "--limit=2"], "a file of arguments": ["@words"]}.get(sign, [])
+            project.makeini(
+                "[pytest]\njunit_family = xunit1\npbcore_model = slow\npbcore_limit = 2\n"
+            )
+        words = {
+            "a short option": ["--model", "slow", "--limit=2"],
+            "a file of arguments": ["@words"],
+        }.get(sign, [])
         result = in_process("test_mine.py", *words, "-k", "list_ops/copy/random-k1 or other")
         result.assert_outcomes(passed=2)
         result.stdout.fnmatch_lines(["*= pbcore =*", "*report.md*"])
@@ -60,7 +85,9 @@ class TestImport:
 
 class TestIds:
     def test_an_id_is_model_task_sampler(self, run: Run) -> None:
-        """Model, task, sampler, in the file of the task's category; what `ideal` can't do is left out, not skipped."""
+        """Model, task, sampler, in the file of the task's category; what `ideal` can't do is left
+        out, not skipped.
+        """
         found = ids(run(*ONE))
         assert "benches/test_waiting_line.py::test_cell[ideal/shuffle/random-k2]" in found
         assert "benches/test_list_ops.py::test_cell[ideal/list_ops/shuffle/random-k2]" in found
@@ -69,10 +96,14 @@ class TestIds:
         assert not [name for name in found if "text_writing" in name or "NOTSET" in name]
 
     def test_where_nothing_is_left_the_screen_says_why(self, run: Run) -> None:
-        """A model asked for what it can't do: no item, the reason, and pytest's exit code for no tests."""
+        """A model asked for what it can't do: no item, the reason, and pytest's exit code for no
+        tests.
+        """
         result = run("--model ideal --task summarization")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        result.stdout.fnmatch_lines(["no cell is left to measure", "left out: * cells, ideal × text_writing: *"])
+        result.stdout.fnmatch_lines(
+            ["no cell is left to measure", "left out: * cells, ideal × text_writing: *"]
+        )
 
     def test_another_spelling_of_a_sampler_is_the_same_cell(self, run: Run) -> None:
         """Modifiers in another order give the canonical id."""
@@ -81,18 +112,38 @@ class TestIds:
 
     def test_two_spellings_of_a_parameter_are_one_cell(self, run: Run) -> None:
         """`confidence-2` is `confidence-k2`, and each is collected once."""
-        samplers = ("--sampler", "confidence-2", "--sampler", "confidence-k2", "--sampler", "threshold-0.90")
+        samplers = (
+            "--sampler",
+            "confidence-2",
+            "--sampler",
+            "confidence-k2",
+            "--sampler",
+            "threshold-0.90",
+        )
         found = ids(run("--model ideal --task copy", *samplers, "--co -q"))
         assert [name.rpartition("/")[2] for name in found] == ["confidence-k2]", "threshold-0.9]"]
 
     def test_blocks_that_do_not_divide_the_answers_are_left_out(self, run: Run) -> None:
-        """One line counts them; where they divide, also the masks of a canvas given in part, the cells are there."""
-        cells = ("--model", "ideal", "--task", "list_ops/*", "--task", "copy", "--sampler", "random-k2+b8")
+        """One line counts them; where they divide, also the masks of a canvas given in part, the
+        cells are there.
+        """
+        cells = (
+            "--model",
+            "ideal",
+            "--task",
+            "list_ops/*",
+            "--task",
+            "copy",
+            "--sampler",
+            "random-k2+b8",
+        )
         assert len(ids(run(*cells, "--n 16 --co -q"))) == 5
         assert len(ids(run(*cells, "--n 15 --co -q"))) == 1
         result = run(*cells[:4], *cells[6:], "--n 15")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        result.stdout.fnmatch_lines(["left out: 4 cells, list_ops × +b8: blocks of 8 don't divide the answers' length"])
+        result.stdout.fnmatch_lines(
+            ["left out: 4 cells, list_ops × +b8: blocks of 8 don't divide the answers' length"]
+        )
 
     def test_a_node_id_brings_cells_that_no_profile_has(self, in_process: Run) -> None:
         """A cell's node id alone runs it, and with a sample's number that sample."""
@@ -102,7 +153,9 @@ class TestIds:
         assert ids(in_process(sample, "--co -q")) == [sample]
 
     def test_a_name_from_a_report_runs_its_cell(self, in_process: Run) -> None:
-        """A cell's name in the place of its node id, alone or beside the folder of the cells, with a sample, too."""
+        """A cell's name in the place of its node id, alone or beside the folder of the cells, with
+        a sample, too.
+        """
         cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
         sample = "benches/test_list_ops.py::test_cell[ideal/list_ops/copy/random-k2/17]"
         assert ids(in_process("ideal/copy/margin-k3", "--co -q")) == [cell]
@@ -111,7 +164,8 @@ class TestIds:
         assert ids(in_process("benches", "--co -q --task sort --model ideal", names[0])) == [cell]
 
     @pytest.mark.parametrize(
-        ("name", "said"), [("idael/copy/random-k2", "mean ideal"), ("ideal/copy/margn-k2", "mean margin")]
+        ("name", "said"),
+        [("idael/copy/random-k2", "mean ideal"), ("ideal/copy/margn-k2", "mean margin")],
     )
     def test_a_misspelt_name_is_a_usage_error(self, in_process: Run, name: str, said: str) -> None:
         """Before anything is collected, with close matches."""
@@ -125,8 +179,21 @@ class TestIds:
         in_process("ideal/copy/random-k2", "--limit 2 -n 2 --out out").assert_outcomes(passed=1)
 
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
-        """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""
-        cell = ("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--co", "-q", "--limit", "3")
+        """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor
+        takes that back.
+        """
+        cell = (
+            "--model",
+            "ideal",
+            "--task",
+            "copy",
+            "--sampler",
+            "random-k2",
+            "--co",
+            "-q",
+            "--limit",
+            "3",
+        )
         prefix = "benches/test_waiting_line.py::test_cell[ideal/copy/random-k2"
         samples = [f"{prefix}/{number}]" for number in range(3)]
         assert ids(run(*cell, "--per-sample")) == samples
@@ -142,7 +209,9 @@ class TestIds:
 
     def test_shards_split_the_run(self, run: Run) -> None:
         """Two shards together are the whole run, and neither holds a cell of the other."""
-        whole, first, second = (ids(run(*ONE, *shard)) for shard in ([], ["--shard", "1/2"], ["--shard", "2/2"]))
+        whole, first, second = (
+            ids(run(*ONE, *shard)) for shard in ([], ["--shard", "1/2"], ["--shard", "2/2"])
+        )
         assert sorted(first + second) == sorted(whole)
         assert len(first) == len(second) == 8
 
@@ -155,7 +224,9 @@ class TestIds:
 
 class TestOwnDecoders:
     def test_their_samplers_are_theirs_to_read(self, run: Run) -> None:
-        """DiffusionGemma's parameters pass, in its cells alone; what it can't run is left out with the way to ask."""
+        """DiffusionGemma's parameters pass, in its cells alone; what it can't run is left out with
+        the way to ask.
+        """
         both = ("--model", "ideal", "--model", "diffusiongemma-26b", "--task", "copy")
         result = run(*both, "--sampler eb-0.1-steps48-t_min0.4 --sampler random-k2 --co -q")
         assert [name.partition("[")[2] for name in ids(result)] == [
@@ -163,17 +234,22 @@ class TestOwnDecoders:
             "diffusiongemma-26b/copy/eb-0.1-steps48-t_min0.4]",
         ]
         none = run("--model diffusiongemma-26b --task copy --co -q")
-        none.stdout.fnmatch_lines(["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"])
+        none.stdout.fnmatch_lines(
+            ["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"]
+        )
 
     def test_a_users_own_decides_by_its_check(self, run: Run, project: pytest.Pytester) -> None:
-        """A sampler that the loop doesn't have runs; one that `check` refuses is an error of that cell, with
-        its words.
+        """A sampler that the loop doesn't have runs; one that `check` refuses is an error of that
+        cell, with its words.
         """
         cells = ("--model", "speaker", "--task", "copy", "--limit", "2", "--out", "out")
         result = run(*cells, "--sampler eb-0.1-steps48 --sampler random-k2")
         result.assert_outcomes(passed=1, failed=1)
         result.stdout.fnmatch_lines(
-            ["*speaker/copy/random-k2: SamplerNameError: sampler random-k2: speaker decodes by itself*"]
+            [
+                "*speaker/copy/random-k2: SamplerNameError: sampler random-k2: speaker decodes by"
+                " itself*"
+            ]
         )
         rows = pbcore.results.load(project.path / "out").set_index("sampler")
         assert rows["status"].to_dict() == {"eb-0.1-steps48": "ok", "random-k2": "error"}
@@ -183,18 +259,21 @@ class TestOwnTasks:
     def test_a_tasks_file_brings_cells(self, run: Run, project: pytest.Pytester) -> None:
         """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py."""
         (project.path / "mine.yaml").write_text(
-            "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths: [3]\n  samples: 4\n  "
-            "max_new_tokens: 32\n"
-            "  prompt: |\n    Turn round: {context}\n"
+            "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths:"
+            " [3]\n  samples: 4\n  max_new_tokens: 32\n  prompt: |\n    Turn round: {context}\n"
         )
-        result = run("--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out")
+        result = run(
+            "--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out"
+        )
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])
 
 
 class TestOwnSampler:
     def test_the_docs_example_shows_up(self, run: Run, project: pytest.Pytester) -> None:
-        """The example of at most 20 lines, put into conftest.py, is measured under its name and decides the answers."""
+        """The example of at most 20 lines, put into conftest.py, is measured under its name and
+        decides the answers.
+        """
         text = (ROOT / "docs" / "samplers.md").read_text(encoding="utf-8")
         code = text.partition("<!-- example -->\n```python\n")[2].partition("```")[0]
         assert 5 < len(code.strip().splitlines()) <= 20
@@ -208,20 +287,26 @@ class TestOwnSampler:
 
     def test_an_own_model_shows_up(self, run: Run) -> None:
         """A model that conftest.py registers is measured, and found among close matches."""
-        run("--model slow --task copy --sampler random-k8 --limit 2 --out out").assert_outcomes(passed=1)
+        run("--model slow --task copy --sampler random-k8 --limit 2 --out out").assert_outcomes(
+            passed=1
+        )
         assert "did you mean slow?" in run("--model slwo").stderr.str()
 
 
 class TestVocabulary:
-    def test_a_model_without_a_tasks_words_is_left_out(self, run: Run, project: pytest.Pytester) -> None:
-        """`tiny` knows the words of the package's own data alone; on others it is counted with the reason, not run into
-        errors.
+    def test_a_model_without_a_tasks_words_is_left_out(
+        self, run: Run, project: pytest.Pytester
+    ) -> None:
+        """`tiny` knows the words of the package's own data alone; on others it is counted with the
+        reason, not run into errors.
         """
         (project.path / "own.yaml").write_text(
-            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n  lengths: [3]\n  "
-            "samples: 5\n"
-            "  settings: {items: [salt, pepper, basil, thyme, cumin, clove]}\n  prompt: 'Turn around {context}.'\n"
+            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n "
+            " lengths: [3]\n  samples: 5\n  settings: {items: [salt, pepper, basil, thyme, cumin,"
+            " clove]}\n  prompt: 'Turn around {context}.'\n"
         )
         result = run("--model tiny --sampler random-k2 --tasks own.yaml --task 'pantry/*'")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        result.stdout.fnmatch_lines(["left out: 1 cell, tiny × pantry/reverse: its vocabulary covers*"])
+        result.stdout.fnmatch_lines(
+            ["left out: 1 cell, tiny × pantry/reverse: its vocabulary covers*"]
+        )

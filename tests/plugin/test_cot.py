@@ -1,4 +1,6 @@
-"""`--cot` and `--shots`: how questions are asked, what of an answer is scored, and who is left out."""
+"""`--cot` and `--shots`: how questions are asked, what of an answer is scored, and who is left
+out.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def test_the_final_answer_is_scored_and_the_record_says_how_it_was_asked(
     assert (row["options"]["cot"], row["options"]["shots"]) == (True, 0)
 
 
-def test_answers_without_one_are_counted(run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_without_one_are_counted(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SPEAKER_SAYS", "First I look at the list")
     output = run(*SPEAKER, *COPY, "--cot")
     assert pbcore.results.load(project.path / "out").iloc[0]["failures"] == {"no final answer": 2}
@@ -41,7 +45,9 @@ def test_the_whole_text_is_scored_on_demand(
     run(*speaker, *COPY, "--cot", "--out marked").assert_outcomes(passed=1)
     result = run(*speaker, *COPY, "--cot --cot-answer whole --out whole --gate marked")
     result.stdout.fnmatch_lines(["*REFUSED *: whole cot is True, the baseline's False"])
-    marked, whole = (pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole"))
+    marked, whole = (
+        pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole")
+    )
     assert (marked["accuracy"], whole["accuracy"]) == (0, 1)
     assert (marked["options"]["cot_answer"], whole["options"]["cot_answer"]) == ("marked", "whole")
     assert marked["key"] != whole["key"]
@@ -56,12 +62,21 @@ def test_the_drill_down_shows_the_steps(run: Run, monkeypatch: pytest.MonkeyPatc
 
 
 def test_models_and_tasks_without_steps_are_left_out(run: Run) -> None:
-    output = run("--model ideal --model speaker --sampler eb-0.1 --task copy --task list_ops/copy --cot --limit 1")
+    output = run(
+        "--model ideal --model speaker --sampler eb-0.1 --task copy --task list_ops/copy --cot"
+        " --limit 1"
+    )
     output.assert_outcomes(passed=1)
     output.stdout.fnmatch_lines(
         [
-            "left out: *ideal × chain of thought: it knows the right answers, and no steps that lead to them",
-            "left out: *list_ops with --cot: its canvas is given in part, which leaves no room for steps",
+            (
+                "left out: *ideal × chain of thought: it knows the right answers, and no steps that"
+                " lead to them"
+            ),
+            (
+                "left out: *list_ops with --cot: its canvas is given in part, which leaves no room"
+                " for steps"
+            ),
         ]
     )
 
@@ -73,7 +88,9 @@ def test_an_embedded_model_lacks_the_words(run: Run) -> None:
 
 def test_shots_are_of_lists_and_puzzles(run: Run, project: pytest.Pytester) -> None:
     """Text tasks beside them keep theirs."""
-    run(*SPEAKER, "--task copy --task sudoku --task paraphrasing", "--shots 3").assert_outcomes(passed=3)
+    run(*SPEAKER, "--task copy --task sudoku --task paraphrasing", "--shots 3").assert_outcomes(
+        passed=3
+    )
     asked = pbcore.load_task("puzzle/sudoku", limit=2, shots=3)
     rows = pbcore.results.load(project.path / "out").set_index("task")
     assert rows.loc["puzzle/sudoku", "data_hash"] == asked.data_hash
@@ -96,8 +113,12 @@ def test_the_canvas_has_the_length_that_is_asked_for(run: Run, project: pytest.P
 
 @pytest.mark.skipif("tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy")
 @pytest.mark.parametrize(("asked", "most"), [("", 32), ("--max-new-tokens 5", 5)])
-def test_autoregressive_answers_end_there(asked: str, most: int, run: Run, project: pytest.Pytester) -> None:
-    run(f"--model tiny-ar --sampler ar --sampler ar-lookup4 --task copy --limit 2 --out out {asked}")
+def test_autoregressive_answers_end_there(
+    asked: str, most: int, run: Run, project: pytest.Pytester
+) -> None:
+    run(
+        f"--model tiny-ar --sampler ar --sampler ar-lookup4 --task copy --limit 2 --out out {asked}"
+    )
     rows = pbcore.results.load(project.path / "out")
     assert len(rows) == 2
     for decoding in rows["decoding"]:

@@ -35,11 +35,13 @@ class TestStopAtFirst:
     def test_it_shows_the_wrong_answer_and_how_it_came_about(
         self, run: Run, project: pytest.Pytester, in_process: Run
     ) -> None:
-        """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a command that fails the
-        same way.
+        """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a
+        command that fails the same way.
         """
         result = run(*WRONG, "--limit 12 -x")
-        assert result.ret == pytest.ExitCode.TESTS_FAILED or result.ret == pytest.ExitCode.INTERRUPTED
+        assert (
+            result.ret == pytest.ExitCode.TESTS_FAILED or result.ret == pytest.ExitCode.INTERRUPTED
+        )
         result.assert_outcomes(failed=1, passed=result.parseoutcomes().get("passed", 0))
         result.stdout.fnmatch_lines(
             [
@@ -54,12 +56,14 @@ class TestStopAtFirst:
             ]
         )
         assert not (project.path / "reports").exists()
-        command = next(line for line in result.stdout.lines if line.startswith("rerun this sample:")).partition(
-            "pytest "
-        )[2]
+        command = next(
+            line for line in result.stdout.lines if line.startswith("rerun this sample:")
+        ).partition("pytest ")[2]
         again = in_process(*shlex.split(command))
         again.assert_outcomes(failed=1)
-        shown = [line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))]
+        shown = [
+            line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))
+        ]
         assert shown
         assert set(shown) <= set(again.stdout.lines)
 
@@ -80,7 +84,10 @@ class TestStopAtFirst:
         (command,) = (line for line in result.stdout.lines if line.startswith("rerun this sample:"))
         words = shlex.split(command)
         assert "--official-text" in words
-        assert [words[words.index(name) + 1] for name in ("--data-seed", "--batch-size")] == ["3", "5"]
+        assert [words[words.index(name) + 1] for name in ("--data-seed", "--batch-size")] == [
+            "3",
+            "5",
+        ]
         assert not {"--model", "--task", "--limit"} & set(words)
 
     def test_the_trajectory_reveals_every_position_once(self, run: Run) -> None:
@@ -115,13 +122,15 @@ class TestSample:
 
     @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
     def test_samples_fail_each_on_its_own(self, run: Run, workers: str) -> None:
-        """--per-sample goes on after a wrong answer, with a worker as without; the counts are those of a
-        measured cell.
+        """--per-sample goes on after a wrong answer, with a worker as without; the counts are those
+        of a measured cell.
         """
         each = run(*WRONG, "--limit 12 --per-sample", "-n", workers)
         outcomes = each.parseoutcomes()
         assert outcomes["passed"] + outcomes["failed"] == 12
         assert outcomes["failed"] > 0
-        each.stdout.fnmatch_lines([f"ideal/shuffle/random-k4: {outcomes['passed']} of 12 samples right"])
+        each.stdout.fnmatch_lines(
+            [f"ideal/shuffle/random-k4: {outcomes['passed']} of 12 samples right"]
+        )
         measured = run(*WRONG, "--limit 12 --out out")
         measured.stdout.fnmatch_lines([f"  random-k4 *{100 * outcomes['passed'] / 12:.1f}*"])

@@ -15,7 +15,9 @@ from pbcore.tasks import load_task
 from tests.plugin.conftest import Run
 from tests.plugin.fakes import Config, Terminal
 
-GRID = "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
+GRID = (
+    "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
+)
 
 
 def numbers(result: pytest.RunResult, pattern: str) -> list[int]:
@@ -27,23 +29,31 @@ def numbers(result: pytest.RunResult, pattern: str) -> list[int]:
 
 class TestEstimate:
     def test_says_what_the_run_would_take(self, run: Run, project: pytest.Pytester) -> None:
-        """Fixed schedules exactly, adaptive samplers by a probe within their bounds; nothing is run or written."""
+        """Fixed schedules exactly, adaptive samplers by a probe within their bounds; nothing is run
+        or written.
+        """
         result = run(GRID, "--estimate", "--seed", "0-1")
         assert result.ret == 0
         assert numbers(result, r"ideal: ([\d,]+) cells, ([\d,]+) answers") == [4, 24]
         (fixed,) = numbers(result, r"asked: ([\d,]+) by fixed schedules, exact")
-        expected, least, most = numbers(result, r"about ([\d,]+) \(a probe\), bounds ([\d,]+) to ([\d,]+)")
+        expected, least, most = numbers(
+            result, r"about ([\d,]+) \(a probe\), bounds ([\d,]+) to ([\d,]+)"
+        )
         assert (fixed, least, most) == (2 * 2 * 3 * 16, 2 * 2 * 3, 2 * 2 * 3 * 32)
         assert least <= expected < most
         assert re.search(
-            r"a forward takes [\d.]+ to [\d.]+ ms a row \(cpu, \d+ threads?, batches of 64\)", result.stdout.str()
+            r"a forward takes [\d.]+ to [\d.]+ ms a row \(cpu, \d+ threads?, batches of 64\)",
+            result.stdout.str(),
         )
         assert "nothing was written" in result.stdout.str()
         assert not (project.path / "reports").exists()
 
     def test_with_sharing(self, run: Run) -> None:
         """Four samplers that take the same first steps need fewer forwards than they ask for."""
-        samplers = "--sampler confidence-k1 --sampler margin-k1 --sampler entropy-k1 --sampler left_to_right-k1"
+        samplers = (
+            "--sampler confidence-k1 --sampler margin-k1 --sampler entropy-k1 --sampler"
+            " left_to_right-k1"
+        )
         result = run("--model tiny --task copy --limit 1 --share-forwards --estimate", samplers)
         (asked,) = numbers(result, r"asked: ([\d,]+) by fixed schedules")
         expected, share = numbers(result, r"with sharing: about ([\d,]+), (\d+) % of those asked")
@@ -70,7 +80,9 @@ class TestEstimate:
         assert "llada-1.5:dummy has the same shape" in result.stderr.str()
         assert "INTERNALERROR" not in result.stdout.str()
 
-    @pytest.mark.parametrize("options", ["-x", "--floor '*/*/* accuracy>=1'", "--sample 1", "--per-sample"])
+    @pytest.mark.parametrize(
+        "options", ["-x", "--floor '*/*/* accuracy>=1'", "--sample 1", "--per-sample"]
+    )
     def test_what_does_not_go_with_it(self, run: Run, options: str) -> None:
         """An estimate judges nothing."""
         result = run(GRID, "--estimate", options)
@@ -78,9 +90,15 @@ class TestEstimate:
         assert "--estimate measures no answers" in result.stderr.str()
 
     def test_what_if_rows(self, run: Run) -> None:
-        """Samplers that ask are probed: forwards and rows as decoding takes them, and all rows count as time."""
-        [answer] = decode(load_model("ideal"), load_task("waiting_line/shuffle", limit=1).samples, "spec-8")
-        result = run("--model ideal --task shuffle --sampler spec-8 --limit 1 --estimate --seed 0-1")
+        """Samplers that ask are probed: forwards and rows as decoding takes them, and all rows
+        count as time.
+        """
+        [answer] = decode(
+            load_model("ideal"), load_task("waiting_line/shuffle", limit=1).samples, "spec-8"
+        )
+        result = run(
+            "--model ideal --task shuffle --sampler spec-8 --limit 1 --estimate --seed 0-1"
+        )
         calls, rows = numbers(result, r"about ([\d,]+) forwards in sequence, of ([\d,]+) rows")
         assert (calls, rows) == (2 * (answer.nfe or 0), 2 * (answer.rows or 0))
         assert rows > calls

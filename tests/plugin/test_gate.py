@@ -27,7 +27,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def baseline(run: Run, project: pytest.Pytester, measured: Path) -> Path:
-    """A baseline file of two cells, and `base`, the run it came from; measured once for all tests."""
+    """A baseline file of two cells, and `base`, the run it came from; measured once for all
+    tests.
+    """
     if not (measured / "baseline.json").exists():
         result = run(*GOOD, "--out base --update-baseline baseline.json")
         result.stdout.fnmatch_lines(["baseline written: baseline.json (2 cells)"])
@@ -38,8 +40,8 @@ def baseline(run: Run, project: pytest.Pytester, measured: Path) -> Path:
 
 
 def made_worse(path: Path, cell: str) -> None:
-    """Rewrites the baseline so that `cell` was once a worse sampler's: as if the present one had been renamed
-    over it.
+    """Rewrites the baseline so that `cell` was once a worse sampler's: as if the present one had
+    been renamed over it.
     """
     data = json.loads(path.read_text())
     data["cells"][cell]["nfe"] = "31x20"
@@ -51,31 +53,44 @@ class TestGate:
         """Exit code 0, and the screen says which drop the gate could have caught."""
         result = run(*GOOD, "--gate", str(baseline))
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines([f"gate PASSED against {baseline}: 2 passed", "*with 80 % power*"])
+        result.stdout.fnmatch_lines(
+            [f"gate PASSED against {baseline}: 2 passed", "*with 80 % power*"]
+        )
 
     def test_a_worse_run_fails_everywhere_it_is_looked_for(
         self, run: Run, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Greedy decoding that takes more forwards fails its cell: screen, exit code, JUnit, gate.md and the step
-        summary agree.
+        """Greedy decoding that takes more forwards fails its cell: screen, exit code, JUnit,
+        gate.md and the step summary agree.
         """
         made_worse(baseline, "ideal/shuffle/confidence-k1")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
         result = run(*GOOD, "--gate", str(baseline), "--out out --junitxml j.xml")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
-            ["gate FAILED*: 1 passed, 1 slower", "  SLOWER   ideal/shuffle/confidence-k1: *NFE 31 *32*"]
+            [
+                "gate FAILED*: 1 passed, 1 slower",
+                "  SLOWER   ideal/shuffle/confidence-k1: *NFE 31 *32*",
+            ]
         )
-        failed = [case for case in ElementTree.parse("j.xml").iter("testcase") if case.find("failure") is not None]
+        failed = [
+            case
+            for case in ElementTree.parse("j.xml").iter("testcase")
+            if case.find("failure") is not None
+        ]
         assert [(case.get("classname"), case.get("name")) for case in failed] == [
             (f"gate.{baseline}", "ideal/shuffle/confidence-k1")
         ]
-        assert (project.path / "step.md").read_text() == (project.path / "out" / "gate.md").read_text()
+        assert (project.path / "step.md").read_text() == (
+            project.path / "out" / "gate.md"
+        ).read_text()
         assert "| slower |" in (project.path / "step.md").read_text()
 
-    def test_the_command_for_a_flipped_sample_works(self, run: Run, in_process: Run, project: pytest.Pytester) -> None:
-        """What the screen offers shows that sample alone, beyond the limit of the default run too, and is not judged by
-        the gate again.
+    def test_the_command_for_a_flipped_sample_works(
+        self, run: Run, in_process: Run, project: pytest.Pytester
+    ) -> None:
+        """What the screen offers shows that sample alone, beyond the limit of the default run too,
+        and is not judged by the gate again.
         """
         bad = (*CELLS[:4], "--task", "shuffle", "--sampler", "random-k4")
         run(*bad, "--out base --update-baseline b.json")
@@ -84,7 +99,9 @@ class TestGate:
         scores["accuracy"] = scores["accuracy"][:8] + "1" * 12
         (project.path / "b.json").write_text(json.dumps(data))
         screen = run(*bad, "--gate b.json").stdout.str()
-        command = next(line for line in screen.splitlines() if "newly wrong" in line).partition(": pytest ")[2]
+        command = next(line for line in screen.splitlines() if "newly wrong" in line).partition(
+            ": pytest "
+        )[2]
         sample = int(command.partition("]")[0].rpartition("/")[2])
         assert sample >= 8
         shown = in_process(*shlex.split(command))
@@ -106,7 +123,9 @@ class TestGate:
 
     def test_other_samples_are_refused(self, run: Run, baseline: Path) -> None:
         """A run over fewer samples is no comparison, and the difference is named."""
-        result = run(*CELLS[:2], "--limit 5", *CELLS[4:], "--sampler confidence-k1", "--gate", str(baseline))
+        result = run(
+            *CELLS[:2], "--limit 5", *CELLS[4:], "--sampler confidence-k1", "--gate", str(baseline)
+        )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             ["  REFUSED  ideal/copy/confidence-k1: 5 samples, the baseline has 20: add --limit 20*"]
@@ -121,7 +140,9 @@ class TestFloor:
         kept.stdout.fnmatch_lines(["floors kept: 1 asked for, 0 cells below"])
         result = run(*CELLS, "--sampler random-k4 --floor 'ideal/*/random-k4 accuracy>=0.98'")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: accuracy is 0.* (floor *)"])
+        result.stdout.fnmatch_lines(
+            ["  FLOOR    ideal/shuffle/random-k4: accuracy is 0.* (floor *)"]
+        )
 
 
 class TestTime:
@@ -145,7 +166,9 @@ class TestTime:
 class TestUpdate:
     def test_a_run_with_errors_writes_no_baseline(self, run: Run, project: pytest.Pytester) -> None:
         """Later runs would otherwise pass unjudged where this one had a hole."""
-        cells = shlex.split("--model breaking --limit 2 --task copy --task sort --sampler random-k2")
+        cells = shlex.split(
+            "--model breaking --limit 2 --task copy --task sort --sampler random-k2"
+        )
         result = run(*cells, "--update-baseline b.json")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["no baseline written: cells failed: *breaking/sort*"])
@@ -153,9 +176,15 @@ class TestUpdate:
 
 
 class TestResume:
-    def test_finished_cells_are_taken_over_and_the_rest_is_done(self, run: Run, project: pytest.Pytester) -> None:
-        """Of three cells one is missing and one is broken: both are measured again, the third keeps its record."""
-        cells = shlex.split("--model ideal --limit 4 --sampler random-k2 --task copy --task sort --task shuffle")
+    def test_finished_cells_are_taken_over_and_the_rest_is_done(
+        self, run: Run, project: pytest.Pytester
+    ) -> None:
+        """Of three cells one is missing and one is broken: both are measured again, the third keeps
+        its record.
+        """
+        cells = shlex.split(
+            "--model ideal --limit 4 --sampler random-k2 --task copy --task sort --task shuffle"
+        )
         run(*cells, "--out straight")
         run(*cells, "--out out")
         files = {
@@ -185,19 +214,33 @@ class TestResume:
 class TestSeeds:
     """Cells answered by several seeds, judged on means."""
 
-    SAMPLED = ("--model", "ideal", "--task", "shuffle", "--sampler", "confidence-k2+t1.0", "--limit", "20")
+    SAMPLED = (
+        "--model",
+        "ideal",
+        "--task",
+        "shuffle",
+        "--sampler",
+        "confidence-k2+t1.0",
+        "--limit",
+        "20",
+    )
 
     @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
     def test_gate(self, run: Run, project: pytest.Pytester, workers: str) -> None:
-        """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is refused, and a worker
-        changes nothing.
+        """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is
+        refused, and a worker changes nothing.
         """
         run(*self.SAMPLED, "--seed 0-2 --out base --update-baseline b.json")
         row = pbcore.results.load("base").iloc[0]
         assert (row["n"], row["seeds"]) == (20, "0,1,2")
-        alone = [pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"] for i in range(20)]
+        alone = [
+            pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"]
+            for i in range(20)
+        ]
         run(*self.SAMPLED, "--seed 0 --out first")
-        assert alone == [entry.scores["accuracy"] for entry in pbcore.results.load_samples("first")[row["id"]]]
+        assert alone == [
+            entry.scores["accuracy"] for entry in pbcore.results.load_samples("first")[row["id"]]
+        ]
         result = run(*self.SAMPLED, "--seed 0-2 --gate b.json", "-n", workers)
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["gate PASSED against b.json: 1 passed"])

@@ -19,7 +19,9 @@ from tests.plugin.fakes import A, B, C, Config, Item, drive, node_id, report
 class TestRecording:
     def fail(self, item: Any, error: Exception, when: str = "call", outcome: str = "failed") -> Any:
         """A test's report, as pytest has made it and as the hook leaves it."""
-        call: Any = SimpleNamespace(excinfo=SimpleNamespace(typename=type(error).__name__, value=error))
+        call: Any = SimpleNamespace(
+            excinfo=SimpleNamespace(typename=type(error).__name__, value=error)
+        )
         made = report(A, when, outcome)
         made.longrepr = "a long traceback"
         return drive(rundir.pytest_runtest_makereport(item, call), made)
@@ -31,17 +33,23 @@ class TestRecording:
         assert self.fail(items[0], InputError("no such")).longrepr == "InputError: no such"
         assert self.fail(items[1], KeyError("x")).longrepr == "a long traceback"
         same = self.fail(items[2], KeyError("x")).longrepr
-        assert same == f"KeyError: 'x'\n(the same error as in {node_id(B)}, which has the traceback)"
+        assert (
+            same == f"KeyError: 'x'\n(the same error as in {node_id(B)}, which has the traceback)"
+        )
         full = Config(tmp_path, out=tmp_path / "full", options={"fulltrace": True})
         item: Any = Item(full, A)
         assert self.fail(item, InputError("no such")).longrepr == "a long traceback"
 
     def test_the_record_is_written_once(self, tmp_path: Path) -> None:
-        """Its properties stand on the report and, for JUnit, on the item; a later error leaves them."""
+        """Its properties stand on the report and, for JUnit, on the item; a later error leaves
+        them.
+        """
         config = Config(tmp_path, out=tmp_path / "out")
         item: Any = Item(config, A)
         made = self.fail(item, OSError("gone"))
-        assert dict(made.user_properties)["status"] == dict(item.user_properties)["status"] == "error"
+        assert (
+            dict(made.user_properties)["status"] == dict(item.user_properties)["status"] == "error"
+        )
         assert item.stash[RECORDED]
         assert self.fail(item, KeyError("x"), "teardown").user_properties == []
         (entry,) = rundir.run_dir(config).read_cells()  # type: ignore[arg-type]
@@ -56,7 +64,9 @@ class TestRecording:
         assert made.longrepr == "a long traceback"
         assert not (tmp_path / "out").exists()
 
-    def test_a_full_disk_hides_no_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_full_disk_hides_no_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Its own complaint comes beside it."""
 
         def full(self: Any, cell: Any, samples: Any) -> None:
@@ -79,8 +89,14 @@ class TestWorkersClock:
         return config
 
     def test_a_worker_writes_no_files_and_warns_of_nothing(self, tmp_path: Path) -> None:
-        """pytest-benchmark is switched off where cells are likely; elsewhere the user's choice stays."""
-        for facts, args, off in (({"limit": 3}, [], True), ({}, ["benches/x.py"], True), ({}, ["tests"], False)):
+        """pytest-benchmark is switched off where cells are likely; elsewhere the user's choice
+        stays.
+        """
+        for facts, args, off in (
+            ({"limit": 3}, [], True),
+            ({}, ["benches/x.py"], True),
+            ({}, ["tests"], False),
+        ):
             config = self.worker(tmp_path, **facts)
             config.args = args
             config.option.benchmark_json, config.option.benchmark_disable = "b.json", False
@@ -92,9 +108,12 @@ class TestWorkersClock:
         assert controller.option.benchmark_json == "b.json"
 
     @pytest.mark.parametrize(
-        ("in_worker", "mark", "off"), [(True, True, False), (True, False, True), (False, True, True)]
+        ("in_worker", "mark", "off"),
+        [(True, True, False), (True, False, True), (False, True, True)],
     )
-    def test_it_times_cells_there(self, tmp_path: Path, in_worker: bool, mark: bool, off: bool) -> None:
+    def test_it_times_cells_there(
+        self, tmp_path: Path, in_worker: bool, mark: bool, off: bool
+    ) -> None:
         """And nothing else."""
         benchmark = SimpleNamespace(disabled=True)
         config = self.worker(tmp_path) if in_worker else Config(tmp_path)
@@ -104,10 +123,14 @@ class TestWorkersClock:
 
     def test_statistics_travel_with_the_report(self, tmp_path: Path) -> None:
         """Of a cell that was timed without an error, in a worker."""
-        stats = SimpleNamespace(as_dict=lambda include_data: {"name": "x", "data": [1.0] if include_data else None})
+        stats = SimpleNamespace(
+            as_dict=lambda include_data: {"name": "x", "data": [1.0] if include_data else None}
+        )
 
         def properties(config: Any, **facts: Any) -> list[Any]:
-            benchmark = SimpleNamespace(**{"stats": stats, "has_error": False, "skipped": False, **facts})
+            benchmark = SimpleNamespace(
+                **{"stats": stats, "has_error": False, "skipped": False, **facts}
+            )
             item: Any = Item(config, A, funcargs={"benchmark": benchmark})
             drive(benchmark_xdist.pytest_runtest_teardown(item))
             return item.user_properties
@@ -118,7 +141,9 @@ class TestWorkersClock:
         assert properties(self.worker(tmp_path), stats=None) == []
         assert properties(Config(tmp_path)) == []
 
-    @pytest.mark.parametrize(("how", "skipped"), [("resumed", True), ("shared", True), ("measured", False)])
+    @pytest.mark.parametrize(
+        ("how", "skipped"), [("resumed", True), ("shared", True), ("measured", False)]
+    )
     def test_a_clock_that_was_not_needed(self, tmp_path: Path, how: str, skipped: bool) -> None:
         """pytest-benchmark is not to warn of it."""
         benchmark = SimpleNamespace(stats=None, skipped=False)
@@ -146,6 +171,7 @@ class TestWorkersClock:
 
     def test_cells_stay_out_of_pytest_benchmarks_table(self) -> None:
         """A group of nothing else is gone."""
-        own, other = {"extra_info": {"cell": "x"}}, {"extra_info": {}}
+        own = {"extra_info": {"cell": "x"}}
+        other = {"extra_info": {}}
         groups = [("a", [own, other]), ("b", [own])]
         assert drive(benchmark_xdist.pytest_benchmark_group_stats([]), groups) == [("a", [other])]

@@ -35,8 +35,8 @@ class TestWordSets:
     def test_official_files_of_several_n(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """--n 1,3 measures both files, in turns; the record says which n; --resume takes cells over, but not those of
-        another n.
+        """--n 1,3 measures both files, in turns; the record says which n; --resume takes cells
+        over, but not those of another n.
         """
         asked = ("--n", "1,3", "--data-dir", str(reference("official-v1-words")), "--limit", "4")
         run(*SPEAKER, *WORDS, *asked).assert_outcomes(passed=3)
@@ -44,7 +44,11 @@ class TestWordSets:
         assert set(rows["length"]) == {"1,3"}
         assert set(rows["data_source"]) == {"official"}
         assert set(rows["n"]) == {4}
-        [samples] = [s for name, s in pbcore.results.load_samples(project.path / "out").items() if "w2s_easy" in name]
+        [samples] = [
+            s
+            for name, s in pbcore.results.load_samples(project.path / "out").items()
+            if "w2s_easy" in name
+        ]
         assert [sample.index for sample in samples] == [0, 1, 2, 3]
         assert [sample.scores["inclusion"] for sample in samples] == [
             1,
@@ -55,18 +59,24 @@ class TestWordSets:
         monkeypatch.setenv("SPEAKER_SAYS", "Something else.")
         run("--resume out", *SPEAKER[:-2], *WORDS, *asked).assert_outcomes(passed=3)
         assert texts(project) == {"The dog threw a ball in the park."}
-        run("--resume out", *SPEAKER[:-2], *WORDS, *asked, "--n 1,4 --resume-anyway").assert_outcomes(passed=3)
+        run(
+            "--resume out", *SPEAKER[:-2], *WORDS, *asked, "--n 1,4 --resume-anyway"
+        ).assert_outcomes(passed=3)
         assert texts(project) == {"Something else."}
 
     def test_one_sample_of_several_files(self, run: Run) -> None:
-        """--sample takes the numbers of all files together: 25 lists of 4 in turns with 100 of 15, so 3 is the second
-        of 15.
+        """--sample takes the numbers of all files together: 25 lists of 4 in turns with 100 of 15,
+        so 3 is the second of 15.
         """
         ideal = ("--model", "ideal", "--task", "shuffle", "--sampler", "random-k16", "--n", "4,15")
         official = ("--data-dir", str(reference("official-v1")))
         result = run(*ideal, *official, "--sample 3")
         result.assert_outcomes(failed=1)
-        prompt = load_task("waiting_line/shuffle", reference("official-v1"), n=15).samples[1].input["context"]
+        prompt = (
+            load_task("waiting_line/shuffle", reference("official-v1"), n=15)
+            .samples[1]
+            .input["context"]
+        )
         assert prompt[:40] in result.stdout.str()
         beyond = run(*ideal, *official, "--sample 125")
         assert "--sample 125: waiting_line/shuffle has samples 0 to 124" in beyond.stderr.str()
@@ -77,14 +87,21 @@ class TestWordSets:
         assert set(pbcore.results.load(project.path / "out")["length"]) == {"5"}
 
     def test_a_profile_keeps_its_words_beside_long_lists(self, run: Run) -> None:
-        """--n 15 is for the lists, and no error for the word sets of the profile; it is one where --task names them."""
+        """--n 15 is for the lists, and no error for the word sets of the profile; it is one where
+        --task names them.
+        """
         assert run("--n 15 --co -q").ret == pytest.ExitCode.OK
         result = run("--n 15", *WORDS, "--co -q")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "text_writing/w2s_easy: n = 15; give an integer from 1 to 7 (words)" in result.stderr.str()
+        assert (
+            "text_writing/w2s_easy: n = 15; give an integer from 1 to 7 (words)"
+            in result.stderr.str()
+        )
 
     def test_an_n_without_a_file(self, run: Run) -> None:
         """There are no official sets of two words."""
-        result = run(*WORDS, "--n 1,2", "--data-dir", str(reference("official-v1-words")), "--co -q")
+        result = run(
+            *WORDS, "--n 1,2", "--data-dir", str(reference("official-v1-words")), "--co -q"
+        )
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "easy_n2.jsonl; files of this task" in result.stderr.str()

@@ -1,5 +1,5 @@
-"""Runs that are resumed with other options, started twice, or fail: nothing good is lost, and nothing stale passes for
-new.
+"""Runs that are resumed with other options, started twice, or fail: nothing good is lost, and
+nothing stale passes for new.
 """
 
 from __future__ import annotations
@@ -31,18 +31,26 @@ class TestResume:
     def test_an_error_never_replaces_a_good_record(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A resumed run whose model fails to load leaves the earlier record, and says so; the run fails."""
+        """A resumed run whose model fails to load leaves the earlier record, and says so; the run
+        fails.
+        """
         run("--model moody", *CELLS[2:], "--out out").assert_outcomes(passed=1)
         before = {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()}
         monkeypatch.setenv("MOODY", "1")
         result = run("--model moody", *CELLS[2:], "--resume out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        assert {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()} == before
-        result.stdout.fnmatch_lines(["*moody/copy/random-k8: its record of an earlier run was kept"])
+        assert {
+            path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()
+        } == before
+        result.stdout.fnmatch_lines(
+            ["*moody/copy/random-k8: its record of an earlier run was kept"]
+        )
         assert len(pbcore.results.load("out")) == 1
 
     def test_other_settings_are_refused(self, run: Run, project: pytest.Pytester) -> None:
-        """The difference is named with what would become of the cells, and nothing on disk changes."""
+        """The difference is named with what would become of the cells, and nothing on disk
+        changes.
+        """
         run(*CELLS, "--sampler random-k4 --out out").assert_outcomes(passed=2)
         before = {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")}
         for option, difference in (
@@ -56,11 +64,15 @@ class TestResume:
             assert difference in message
             assert "Of its 2 finished cells up to 1 would be measured again" in message
             assert "1 are not in this run" in message
-            assert {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")} == before, option
+            assert {
+                path: path.read_bytes() for path in (project.path / "out").rglob("*.json")
+            } == before, option
 
-    def test_they_are_taken_on_demand_and_the_history_is_kept(self, run: Run, project: pytest.Pytester) -> None:
-        """--resume-anyway measures again; run.json holds every run's command and settings, and the screen counts the
-        cells.
+    def test_they_are_taken_on_demand_and_the_history_is_kept(
+        self, run: Run, project: pytest.Pytester
+    ) -> None:
+        """--resume-anyway measures again; run.json holds every run's command and settings, and the
+        screen counts the cells.
         """
         run(*CELLS, "--out out")
         run(*CELLS, "--resume out").stdout.fnmatch_lines(["resumed: 1 cell kept, 0 measured"])
@@ -78,15 +90,19 @@ class TestResume:
 
 class TestOneWriter:
     def test_the_second_start_is_refused(self, run: Run, project: pytest.Pytester) -> None:
-        """A directory that another process writes is refused with that process's pid and host, from its first moment
-        on.
+        """A directory that another process writes is refused with that process's pid and host, from
+        its first moment on.
         """
         code = (
             "import sys, time; from pathlib import Path; from pbcore.results.lock import lock_run\n"
             "lock = lock_run(Path('out')); print('held', flush=True); sys.stdin.read()"
         )
         holder = subprocess.Popen(
-            [sys.executable, "-c", code], cwd=project.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code],
+            cwd=project.path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -135,8 +151,8 @@ class TestOneWriter:
 
 class TestJunit:
     def test_it_has_every_cell(self, run: Run, project: pytest.Pytester) -> None:
-        """Cells that could not be run are errors with the properties of their record, so that a kept file gives whole
-        tables.
+        """Cells that could not be run are errors with the properties of their record, so that a
+        kept file gives whole tables.
         """
         models = ("--model", "ideal", "--model", "missing", "--model", "breaking")
         run(*models, *CELLS[2:], "--task sort --out out --junitxml j.xml")
@@ -147,13 +163,18 @@ class TestJunit:
 
 
 class TestErrors:
-    def test_what_the_user_can_mend_has_no_traceback(self, run: Run, project: pytest.Pytester) -> None:
-        """A checkpoint without weights: a line or two a cell; --full-trace shows where it came from."""
+    def test_what_the_user_can_mend_has_no_traceback(
+        self, run: Run, project: pytest.Pytester
+    ) -> None:
+        """A checkpoint without weights: a line or two a cell; --full-trace shows where it came
+        from.
+        """
         folder = project.path / "broken"
         folder.mkdir()
         (folder / "config.json").write_text('{"model_type": "llama"}')
         cells = ("--model", str(folder), *CELLS[2:])
-        short, long = run(*cells), run(*cells, "--full-trace")
+        short = run(*cells)
+        long = run(*cells, "--full-trace")
         assert short.ret == long.ret == pytest.ExitCode.TESTS_FAILED
         assert "ModelError" in short.stdout.str()
         assert "checkpoints.py" not in short.stdout.str()

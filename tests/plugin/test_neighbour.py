@@ -30,7 +30,9 @@ def test_cell(name):
 
 
 @pytest.fixture
-def foreign(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def foreign(
+    modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
     """A project with options and ids that look like ours."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)
@@ -43,17 +45,30 @@ def foreign(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
 class TestForeignProject:
     @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
     def test_its_options_and_ids_are_its_own(self, foreign: pytest.Pytester, workers: str) -> None:
-        """Options of the same names are the project's, failures stand in the short summary, and nothing is written or
-        shown.
+        """Options of the same names are the project's, failures stand in the short summary, and
+        nothing is written or shown.
         """
-        arguments = ["--seed", "7", "--n", "3", "--model", "x", "-n", workers, "-p", "no:cacheprovider"]
+        arguments = [
+            "--seed",
+            "7",
+            "--n",
+            "3",
+            "--model",
+            "x",
+            "-n",
+            workers,
+            "-p",
+            "no:cacheprovider",
+        ]
         result = foreign.runpytest_subprocess(*arguments)
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(["FAILED test_foreign.py::test_url?GET/users/1?*"])
         assert "pbcore" not in result.stdout.str().replace("pbcore-", "")
         assert not (foreign.path / "reports").exists()
 
-    def test_ours_go_by_their_long_names_there(self, foreign: pytest.Pytester, modules: Modules) -> None:
+    def test_ours_go_by_their_long_names_there(
+        self, foreign: pytest.Pytester, modules: Modules
+    ) -> None:
         """A cell runs beside such options, and commands are printed with the names that work."""
         foreign.makepyfile(
             test_own="""
@@ -64,9 +79,25 @@ class TestForeignProject:
                 cell.measure(model, task, benchmark)
             """
         )
-        ours = ["--pbcore-model", "ideal", "--task", "shuffle", "--sampler", "random-k8", "--limit", "4"]
+        ours = [
+            "--pbcore-model",
+            "ideal",
+            "--task",
+            "shuffle",
+            "--sampler",
+            "random-k8",
+            "--limit",
+            "4",
+        ]
         seed = ["--pbcore-seed", "2", "-x", "--seed", "7", "--n", "3"]
         result = foreign.runpytest_inprocess(
-            "test_own.py", *ours, *seed, "-p", "no:cacheprovider", "-p", "no:hypothesispytest", plugins=[modules]
+            "test_own.py",
+            *ours,
+            *seed,
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            plugins=[modules],
         )
         result.stdout.fnmatch_lines(["rerun this sample:  pytest *random-k8/* --pbcore-seed 2"])

@@ -1,4 +1,6 @@
-"""How torch's threads wait: chosen once, before torch is imported, and left alone where the user has chosen."""
+"""How torch's threads wait: chosen once, before torch is imported, and left alone where the user
+has chosen.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class TestChoice:
         assert chosen() is None
 
     def test_beside_others(self, fresh: pytest.MonkeyPatch) -> None:
-        """Threads sleep while they wait where other processes compute, on a CI's runner, and in xdist's workers."""
+        """Threads sleep while they wait where other processes compute, on a CI's runner, and in
+        xdist's workers.
+        """
         assert chosen(workerinput={}) == "PASSIVE"
         fresh.delenv("OMP_WAIT_POLICY")
         fresh.setenv("CI", "true")
@@ -62,10 +66,14 @@ class TestChoice:
 
 @pytest.mark.slow
 def test_a_run_chooses_in_time(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No plugin or conftest.py imports torch before the choice: the record of a run in CI has the policy."""
+    """No plugin or conftest.py imports torch before the choice: the record of a run in CI has the
+    policy.
+    """
     monkeypatch.setenv("CI", "true")
     monkeypatch.delenv("OMP_NUM_THREADS")
     project.makeconftest("import torch")
-    project.runpytest_subprocess("benches", *SMALL, "--task", "list_ops/copy", "--sampler", "random-k2")
+    project.runpytest_subprocess(
+        "benches", *SMALL, "--task", "list_ops/copy", "--sampler", "random-k2"
+    )
     (record,) = project.path.glob("out/cells/*.json")
     assert json.loads(record.read_text())["cell"]["conditions"]["wait_policy"] == "passive"

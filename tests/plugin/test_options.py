@@ -22,12 +22,18 @@ class TestUsageErrors:
             (["--profile", "quik"], "unknown profile 'quik'; there are quick, ci, paper, full"),
             (["--limit", "0"], "not a whole number above 0"),
             (["--n", "0"], "'0' is not an n; write 15, 3-6 or 5,10,20"),
-            (["--n", "1,3"], "waiting_line/copy: n = (1, 3); give an integer from 2 to 60 (items of the list)"),
+            (
+                ["--n", "1,3"],
+                "waiting_line/copy: n = (1, 3); give an integer from 2 to 60 (items of the list)",
+            ),
             (["--n", "six"], "'six' is not an n; write 15, 3-6 or 5,10,20"),
             (["--seed", "3-1"], "are not seeds; write 0, 0-4 or 3,5,8"),
             (["--seed", "1,1"], "each once"),
             (["--dtype", "float3"], "dtype 'float3' is not known; choose from"),
-            (["--task", "copy", "--sample", "999"], "--sample 999: waiting_line/copy has samples 0 to 99"),
+            (
+                ["--task", "copy", "--sample", "999"],
+                "--sample 999: waiting_line/copy has samples 0 to 99",
+            ),
             (["--shard", "4/3"], "not a shard; write 3/8"),
             (["--data-dir", "nowhere"], "--data-dir nowhere: no such folder"),
             (["--tasks", "nothing.yaml"], "no tasks file nothing.yaml"),
@@ -36,10 +42,16 @@ class TestUsageErrors:
             (["--resume", "nothing"], "nothing is not a directory"),
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
             (["--against", "main"], "--against is what --gate-time compares with"),
-            (["--gate-time", "10%", "--against", "no-such-branch"], "neither a folder nor a revision"),
+            (
+                ["--gate-time", "10%", "--against", "no-such-branch"],
+                "neither a folder nor a revision",
+            ),
             (["--device", "tpu"], "'tpu' is not a device; write cpu, cuda or mps"),
             (["--gpu", "--device", "mps"], "--gpu and --device mps name two devices"),
-            (["--quantization", "int3"], "quantization 'int3' is not known; choose from bitsandbytes-4bit"),
+            (
+                ["--quantization", "int3"],
+                "quantization 'int3' is not known; choose from bitsandbytes-4bit",
+            ),
             (["--revision", "abc"], "--revision names a commit of one model"),
             (["--model", "ideal", "--sampler", "eb-0.1-steps48"], "no parameter 'steps48'"),
             (["--sample", "3", "--floor", "* accuracy>=0.5"], "can't be judged by a gate"),
@@ -47,7 +59,9 @@ class TestUsageErrors:
         ],
     )
     def test_what_cannot_be_meant_is_named(self, run: Run, arguments: list[str], said: str) -> None:
-        """Exit code 4, one message that says what was given and what is allowed, and no test is run."""
+        """Exit code 4, one message that says what was given and what is allowed, and no test is
+        run.
+        """
         result = run(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert said in result.stderr.str() + result.stdout.str()
@@ -68,7 +82,9 @@ class TestUsageErrors:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "--gpu: no usable GPU (torch" in result.stderr.str()
 
-    def test_an_apple_gpu_where_there_is_none(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_apple_gpu_where_there_is_none(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """--device mps says what torch lacks; in float64, which MPS lacks, what to use."""
         monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
         result = run("--device mps")
@@ -78,24 +94,32 @@ class TestUsageErrors:
         assert "dtype 'float64': MPS has none" in run("--device mps --dtype float64").stderr.str()
 
     def test_other_names_of_devices(self) -> None:
-        """`--device cuda` is `--gpu`, `--device cpu` the default: records and resumed runs see no difference."""
+        """`--device cuda` is `--gpu`, `--device cpu` the default: records and resumed runs see no
+        difference.
+        """
         assert Settings.of(device="cuda") == Settings.of(gpu=True)
         assert Settings.of(device="cpu") == Settings.of()
         assert (Settings.of(device="mps").place, Settings.of(device="mps").gpu) == ("mps", False)
 
 
 class TestIni:
-    def test_every_option_has_an_ini_equivalent(self, project: pytest.Pytester, in_process: Run) -> None:
-        """Lists, numbers and words from pytest.ini are taken as if given on the command line; the command line wins."""
+    def test_every_option_has_an_ini_equivalent(
+        self, project: pytest.Pytester, in_process: Run
+    ) -> None:
+        """Lists, numbers and words from pytest.ini are taken as if given on the command line; the
+        command line wins.
+        """
         project.makeini(
-            "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n  reverse\n"
-            "pbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
+            "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n "
+            " reverse\npbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
         )
         result = in_process("benches", "--co -q --task copy")
         result.stdout.fnmatch_lines(["*test_cell[[]ideal/copy/random-k2]"])
         assert "reverse" not in result.stdout.str()
 
-    def test_a_bad_ini_value_is_a_usage_error(self, project: pytest.Pytester, in_process: Run) -> None:
+    def test_a_bad_ini_value_is_a_usage_error(
+        self, project: pytest.Pytester, in_process: Run
+    ) -> None:
         """The message names the ini option."""
         project.makeini("[pytest]\npbcore_shard = 9/8\n")
         result = in_process("benches")
@@ -107,11 +131,15 @@ class TestHelp:
     def test_everyday_options_stand_first(self, in_process: Run) -> None:
         """--help shows at most 15 options of the group, each once."""
         said = in_process("--help").stdout.str()
-        shown = re.findall(r"^  --([\w-]+)", said.partition("\npbcore:")[2].partition("\n\n")[0], re.MULTILINE)
+        shown = re.findall(
+            r"^  --([\w-]+)", said.partition("\npbcore:")[2].partition("\n\n")[0], re.MULTILINE
+        )
         assert shown[:3] == ["help-pbcore", "model", "sampler"]
         assert len(shown) == len(set(shown)) <= 15
 
-    def test_a_taken_name_is_shown_with_the_prefix(self, project: pytest.Pytester, in_process: Run) -> None:
+    def test_a_taken_name_is_shown_with_the_prefix(
+        self, project: pytest.Pytester, in_process: Run
+    ) -> None:
         """Where a project has `--model`, ours is under the name that works."""
         project.makeconftest('def pytest_addoption(parser): parser.addoption("--model")')
         said = in_process("--help").stdout.str()

@@ -13,7 +13,9 @@ from pbcore.grid.cellid import CellName
 from pbcore.plugin import progress
 from pbcore.plugin.progress import Progress, clock, line
 
-A, B, OTHER = "t.py::test_cell[m/copy/a-k1]", "t.py::test_cell[m/copy/b-k1]", "t.py::test_other"
+A = "t.py::test_cell[m/copy/a-k1]"
+B = "t.py::test_cell[m/copy/b-k1]"
+OTHER = "t.py::test_other"
 CELLS = {A: CellName("m", "copy", "a-k1"), B: CellName("m", "copy", "b-k1")}
 
 
@@ -79,7 +81,14 @@ class TestLine:
 
     @pytest.mark.parametrize(
         ("seconds", "text"),
-        [(0, "0:00"), (34.4, "0:34"), (59.6, "1:00"), (725, "12:05"), (3600, "1:00:00"), (10961, "3:02:41")],
+        [
+            (0, "0:00"),
+            (34.4, "0:34"),
+            (59.6, "1:00"),
+            (725, "12:05"),
+            (3600, "1:00:00"),
+            (10961, "3:02:41"),
+        ],
     )
     def test_clock(self, seconds: float, text: str) -> None:
         """Hours only where there are some."""
@@ -88,8 +97,9 @@ class TestLine:
 
 class TestProgress:
     def test_cells_are_counted_and_other_tests_are_not(self, now: list[float]) -> None:
-        """The line names the running cells; a test that is no cell changes nothing. A cell of three times the weight
-        takes three times 8 s, and 2 s around it."""
+        """The line names the running cells; a test that is no cell changes nothing. A cell of three
+        times the weight takes three times 8 s, and 2 s around it.
+        """
         shown, terminal = begun()
         assert not terminal.showfspath
         shown.pytest_runtest_logstart(A)
@@ -146,7 +156,10 @@ class TestLines:
         for seconds in (100.0, 159.0, 160.0, 219.0, 220.0):
             now[0] = seconds
             shown.pytest_runtest_logstart(A)
-        assert [text.split(",")[1] for text in terminal.shown] == [" 1:00: m/copy/a-k1", " 2:00: m/copy/a-k1"]
+        assert [text.split(",")[1] for text in terminal.shown] == [
+            " 1:00: m/copy/a-k1",
+            " 2:00: m/copy/a-k1",
+        ]
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
         assert terminal.showfspath
 
@@ -164,13 +177,16 @@ class TestWhichKind:
             ({"terminal": False}, None),
         ],
     )
-    def test_one_line_where_it_can_be_rewritten(self, facts: dict[str, Any], rewritten: bool | None) -> None:
+    def test_one_line_where_it_can_be_rewritten(
+        self, facts: dict[str, Any], rewritten: bool | None
+    ) -> None:
         """None with -v, -q or -s, on xdist's workers and without a terminal reporter."""
         registered: list[Any] = []
         terminal = Terminal(facts.get("rewritable", True)) if facts.get("terminal", True) else None
         config: Any = SimpleNamespace(
             pluginmanager=SimpleNamespace(
-                get_plugin=lambda name: terminal, register=lambda plugin, name: registered.append(plugin)
+                get_plugin=lambda name: terminal,
+                register=lambda plugin, name: registered.append(plugin),
             ),
             get_verbosity=lambda: facts.get("verbosity", 0),
             getoption=lambda name, default: facts.get("capture", "fd"),
@@ -191,6 +207,9 @@ def test_what_is_not_finished_is_named(run: Any) -> None:
             *(word for k in range(samplers) for word in ("--sampler", f"random-k{1 << k}")),
         )
         (text,) = (text for text in result.stdout.lines if text.startswith("not finished: "))
-        assert re.match(rf"not finished: {named} of {samplers} cells \(missing/copy/random-k4, .*; resume with", text)
+        assert re.match(
+            rf"not finished: {named} of {samplers} cells \(missing/copy/random-k4, .*; resume with",
+            text,
+        )
         assert text.count("missing/copy/") == 3
         assert (" …)" in text) == (named > 3)

@@ -14,7 +14,10 @@ def test_a_printed_command_selects_that_sample(
     run: Run, in_process: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a sampler, lengths and a number of shots that no profile has."""
-    run("--model ideal --task shuffle --sampler random-k3 --sampler random-k1 --n 5 --shots 0 --limit 6 --out out")
+    run(
+        "--model ideal --task shuffle --sampler random-k3 --sampler random-k1 --n 5 --shots 0"
+        " --limit 6 --out out"
+    )
     capsys.readouterr()
     main(["compare", "out", "out", "--sampler", "random-k3=random-k1"])
     line = next(line for line in capsys.readouterr().out.splitlines() if "newly wrong" in line)

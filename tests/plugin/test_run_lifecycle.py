@@ -20,14 +20,17 @@ pytestmark = pytest.mark.usefixtures("apart")
 class TestBegin:
     def test_cells_are_told_from_other_tests(self, tmp_path: Path) -> None:
         """Those of the plan, by node id; the first worker's collection counts."""
-        outcome = begun(Config(tmp_path, out=tmp_path / "out"), [*IDS[:2], "t.py::test_x[a/b/c]", "t.py::test_y"])
+        outcome = begun(
+            Config(tmp_path, out=tmp_path / "out"),
+            [*IDS[:2], "t.py::test_x[a/b/c]", "t.py::test_y"],
+        )
         assert list(outcome.planned.values()) == [A, B]
         outcome.pytest_xdist_node_collection_finished(IDS)
         assert len(outcome.planned) == 2
 
     def test_the_directory_is_made_for_cells_alone(self, tmp_path: Path) -> None:
-        """run.json is written before the first cell; without cells, in the drill-down and when collecting only nothing
-        is.
+        """run.json is written before the first cell; without cells, in the drill-down and when
+        collecting only nothing is.
         """
         begun(Config(tmp_path, out=tmp_path / "a"))
         assert (tmp_path / "a" / "run.json").exists()
@@ -45,7 +48,9 @@ class TestBegin:
             ({"benchmark_skip": True}, [], "-p no:benchmark and --benchmark-skip: cells"),
         ],
     )
-    def test_cells_need_the_clock(self, tmp_path: Path, options: Any, plugins: list[str], said: str) -> None:
+    def test_cells_need_the_clock(
+        self, tmp_path: Path, options: Any, plugins: list[str], said: str
+    ) -> None:
         """What switches it off is named; a run without cells may do so."""
         config = Config(tmp_path, options=options)
         config.pluginmanager.hasplugin = lambda name: name in plugins
@@ -53,7 +58,9 @@ class TestBegin:
         with pytest.raises(pytest.UsageError, match=said):
             begun(config)
 
-    def test_a_run_that_a_server_refuses_writes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_run_that_a_server_refuses_writes_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """And says nothing at its end: the error has said it."""
 
         def refuse(config: Any, cells: Any) -> None:
@@ -77,7 +84,10 @@ class TestReports:
         assert outcome.finished == set()
         take(outcome, report(A))
         assert outcome.finished == {IDS[0]}
-        take(outcome, pytest.TestReport("t.py::test_y", ("t.py", 1, "x"), {}, "passed", None, "teardown"))
+        take(
+            outcome,
+            pytest.TestReport("t.py::test_y", ("t.py", 1, "x"), {}, "passed", None, "teardown"),
+        )
         assert outcome.finished == {IDS[0]}
 
     def test_a_test_that_reads_like_a_cell_is_none(self, tmp_path: Path) -> None:
@@ -93,7 +103,12 @@ class TestReports:
     def test_notes_and_resumed_cells_are_counted_once(self, tmp_path: Path) -> None:
         """pytest repeats a test's properties on the report of its teardown."""
         outcome = begun(Config(tmp_path, out=tmp_path / "out"))
-        properties = [("pbcore_resumed", True), ("pbcore_unwritten", "disk full"), ("pbcore_kept", "kept"), ("x", 1)]
+        properties = [
+            ("pbcore_resumed", True),
+            ("pbcore_unwritten", "disk full"),
+            ("pbcore_kept", "kept"),
+            ("x", 1),
+        ]
         for when in ("call", "teardown"):
             take(outcome, report(A, when, "passed", *properties))
         assert outcome.resumed == 1
@@ -103,7 +118,9 @@ class TestReports:
         ]
 
     def test_a_dead_workers_cell_is_recorded_and_reported(self, tmp_path: Path) -> None:
-        """Its report is followed by the teardown that the worker owes, with the record's properties."""
+        """Its report is followed by the teardown that the worker owes, with the record's
+        properties.
+        """
         config = Config(tmp_path, out=tmp_path / "out")
         outcome = begun(config)
         outcome.pytest_handlecrashitem(IDS[0])
@@ -126,7 +143,9 @@ class TestReports:
         assert "the worker process died while running this cell" in str(entry.cell.error)
 
     def test_in_the_drill_down_answers_are_counted_by_cell(self, tmp_path: Path) -> None:
-        """Right ones of those that were judged: a skipped sample is not, and setup and teardown say nothing."""
+        """Right ones of those that were judged: a skipped sample is not, and setup and teardown say
+        nothing.
+        """
         outcome = begun(Config(tmp_path, drilled=True))
         for name, outcomes in ((A, ["passed", "failed", "skipped"]), (B, ["skipped"])):
             for one in outcomes:
@@ -145,14 +164,18 @@ class TestReports:
 
 class TestInterrupts:
     @pytest.mark.parametrize("ignored", [True, False])
-    def test_only_ignored_ones_are_taken(self, monkeypatch: pytest.MonkeyPatch, ignored: bool) -> None:
+    def test_only_ignored_ones_are_taken(
+        self, monkeypatch: pytest.MonkeyPatch, ignored: bool
+    ) -> None:
         """A background job's; a handler of the user's own stays."""
         monkeypatch.undo()
         handler: Any = signal.SIG_IGN if ignored else signal.SIG_DFL
         before = signal.signal(signal.SIGINT, handler)
         try:
             run_lifecycle.listen_to_interrupts()
-            assert signal.getsignal(signal.SIGINT) is (signal.default_int_handler if ignored else handler)
+            assert signal.getsignal(signal.SIGINT) is (
+                signal.default_int_handler if ignored else handler
+            )
         finally:
             signal.signal(signal.SIGINT, before)
 

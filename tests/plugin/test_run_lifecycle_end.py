@@ -29,8 +29,10 @@ class TestEnd:
         assert first == "=== pbcore ==="
         assert any("random-k1" in line for line in rest)
         assert rest[-2:] == [
-            f"not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches --limit 4 --resume "
-            f"{tmp_path / 'out'}",
+            (
+                "not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches"
+                f" --limit 4 --resume {tmp_path / 'out'}"
+            ),
             f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, report.html, curves.png",
         ]
 
@@ -43,8 +45,12 @@ class TestEnd:
         )
         assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix == ".md"] == []
 
-    def test_a_full_disk_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The cells are on disk; what is missing and how to write it is said, and the exit code is 1."""
+    def test_a_full_disk_fails_the_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The cells are on disk; what is missing and how to write it is said, and the exit code is
+        1.
+        """
 
         def full(path: Path, found: object) -> list[Path]:
             raise OSError("no space")
@@ -57,8 +63,9 @@ class TestEnd:
         outcome.pytest_sessionfinish(ended)
         out = tmp_path / "out"
         assert outcome.notes == [
-            f"the report could not be written (no space); the finished cells are in {out / 'cells'}, and this "
-            f"writes it from them: pytest benches --limit 4 --resume {out}"
+            "the report could not be written (no space); the finished cells are in"
+            f" {out / 'cells'}, and this writes it from them: pytest benches --limit 4 --resume"
+            f" {out}"
         ]
         assert ended.exitstatus == pytest.ExitCode.TESTS_FAILED
 
@@ -77,12 +84,15 @@ class TestEnd:
     def test_a_failed_ruling_fails_the_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, after: int
     ) -> None:
-        """An exit status that says more, such as that of an interrupt, stays; the verdict is shown."""
+        """An exit status that says more, such as that of an interrupt, stays; the verdict is
+        shown.
+        """
         ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
         monkeypatch.setattr("pbcore.gates.run_verdict.rule", lambda *parts: ruling)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
-        outcome, ended = begun(config), session(status)
+        outcome = begun(config)
+        ended = session(status)
         outcome.pytest_sessionfinish(ended)
         assert ended.exitstatus == after
         assert [(one.nodeid, one.when, one.outcome, one.longrepr) for one in config.reports] == [
@@ -92,15 +102,20 @@ class TestEnd:
         assert (tmp_path / "out" / "gate.md").read_text() == "# gate\n"
         assert last_lines(outcome)[-1] == "gate FAILED"
 
-    def test_only_a_complete_run_is_ruled_as_such(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_a_complete_run_is_ruled_as_such(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """And a passed ruling leaves the exit status alone."""
         complete: list[bool] = []
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling()
+            "pbcore.gates.run_verdict.rule",
+            lambda plan, run, whole, *rest: complete.append(whole) or Ruling(),
         )
         ended = session()
         for cells in ((A, B, C), (A,)):
-            outcome = begun(Config(tmp_path, out=tmp_path / f"out{len(cells)}", floor=("* accuracy>=0",)))
+            outcome = begun(
+                Config(tmp_path, out=tmp_path / f"out{len(cells)}", floor=("* accuracy>=0",))
+            )
             for name in cells:
                 take(outcome, report(name))
             outcome.pytest_sessionfinish(ended)
@@ -141,7 +156,9 @@ class TestNoCells:
             ({}, "'the selection'"),
         ],
     )
-    def test_a_selection_is_the_reason(self, tmp_path: Path, options: dict[str, str], words: str) -> None:
+    def test_a_selection_is_the_reason(
+        self, tmp_path: Path, options: dict[str, str], words: str
+    ) -> None:
         """With its words and how many cells there were."""
         assert last_lines(self.outcome(Config(tmp_path, options=options), 7)) == [
             "=== pbcore ===",
@@ -150,18 +167,23 @@ class TestNoCells:
         ]
 
     def test_no_test_of_the_category_is_the_reason(self, tmp_path: Path) -> None:
-        """A task was named, and no collected test takes its cells. Without such an option other tests run in peace, and
-        so does a collection that failed, which has its own message."""
+        """A task was named, and no collected test takes its cells. Without such an option other
+        tests run in peace, and so does a collection that failed, which has its own message.
+        """
         named = Config(tmp_path, cells=(), task=("kitchen/reverse",))
         plan(named).categories = {"kitchen"}  # type: ignore[arg-type, misc]
         outcome = self.outcome(named)
         assert (
-            last_lines(outcome, pytest.ExitCode.INTERRUPTED) == last_lines(outcome, pytest.ExitCode.USAGE_ERROR) == []
+            last_lines(outcome, pytest.ExitCode.INTERRUPTED)
+            == last_lines(outcome, pytest.ExitCode.USAGE_ERROR)
+            == []
         )
         assert last_lines(outcome) == [
             "=== pbcore ===",
-            "--pbcore-task: no collected test takes cells of kitchen; mark one with pytest.mark.cells, or run the "
-            "stock cells: pytest --pyargs pbcore.benches",
+            (
+                "--pbcore-task: no collected test takes cells of kitchen; mark one with"
+                " pytest.mark.cells, or run the stock cells: pytest --pyargs pbcore.benches"
+            ),
         ]
         unnamed = self.outcome(Config(tmp_path, cells=()))
         unnamed._begin([])
@@ -170,12 +192,16 @@ class TestNoCells:
     def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The ruling alone is shown; collecting only asks for none."""
         silent = Ruling(["nothing judged"])
-        monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: silent)
+        monkeypatch.setattr(
+            "pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: silent
+        )
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))
         outcome.pytest_sessionfinish(session())
         assert last_lines(outcome) == ["=== pbcore ===", "nothing judged"]
-        outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",), options={"collectonly": True}))
+        outcome = self.outcome(
+            Config(tmp_path, floor=("* accuracy>=0",), options={"collectonly": True})
+        )
         outcome.pytest_sessionfinish(session())
         assert last_lines(outcome) == []
 
@@ -194,8 +220,9 @@ class TestRerun:
         (tmp_path / "benches").mkdir()
         (tmp_path / "benches" / "test_waiting_line.py").touch()
         outcome = begun(Config(tmp_path, out=tmp_path / "out"))
-        assert outcome._rerun("ideal/copy/random-k2", 5) == (
-            "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
+        assert (
+            outcome._rerun("ideal/copy/random-k2", 5)
+            == "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
         )
         other = "pytest benches --model tiny --task copy --sampler random-k2 --sample 5"
         assert outcome._rerun("tiny/copy/random-k2", 5) == other

@@ -33,10 +33,15 @@ class TestPath:
         node = SimpleNamespace(config=config, workerinput={})
         rundir.pytest_configure_node(node)
         assert node.workerinput == {"pbcore_run": str(path_of(config))}
-        assert path_of(worker(Config(tmp_path, out=tmp_path / "out"))) == tmp_path / "of-the-controller"
+        assert (
+            path_of(worker(Config(tmp_path, out=tmp_path / "out")))
+            == tmp_path / "of-the-controller"
+        )
 
     def test_out_and_resume(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Absolute, so that a test that changes the folder changes nothing; an empty folder may be there."""
+        """Absolute, so that a test that changes the folder changes nothing; an empty folder may be
+        there.
+        """
         monkeypatch.chdir(tmp_path)
         (tmp_path / "empty").mkdir()
         create(tmp_path, "old")
@@ -47,9 +52,13 @@ class TestPath:
     def test_what_cannot_be_used_is_named(self, tmp_path: Path) -> None:
         """A file, a folder that holds something, nothing to resume."""
         (tmp_path / "file").touch()
-        with pytest.raises(pytest.UsageError, match=r"--out .*file is a file; give the name of a directory"):
+        with pytest.raises(
+            pytest.UsageError, match=r"--out .*file is a file; give the name of a directory"
+        ):
             path_of(Config(tmp_path, out=tmp_path / "file"))
-        with pytest.raises(pytest.UsageError, match="exists and is not empty; choose another name, or resume it"):
+        with pytest.raises(
+            pytest.UsageError, match="exists and is not empty; choose another name, or resume it"
+        ):
             path_of(Config(tmp_path, out=tmp_path))
         with pytest.raises(pytest.UsageError, match="--resume: "):
             path_of(Config(tmp_path, resume=tmp_path / "nothing"))
@@ -72,11 +81,15 @@ class TestLock:
 
     @pytest.mark.parametrize("how", ["default", "worker", "collecting", "drilled", "no options"])
     def test_others_take_none(self, tmp_path: Path, how: str) -> None:
-        """A run without a named directory takes one with its first cell; the others write nothing."""
+        """A run without a named directory takes one with its first cell; the others write
+        nothing.
+        """
         config = {
             "default": lambda: Config(tmp_path, limit=3),
             "worker": lambda: worker(Config(tmp_path, out=tmp_path / "out")),
-            "collecting": lambda: Config(tmp_path, out=tmp_path / "out", options={"collectonly": True}),
+            "collecting": lambda: Config(
+                tmp_path, out=tmp_path / "out", options={"collectonly": True}
+            ),
             "drilled": lambda: Config(tmp_path, out=tmp_path / "out", drilled=True),
             "no options": lambda: Config(tmp_path),
         }[how]()
@@ -102,22 +115,38 @@ class TestResume:
         config = Config(tmp_path, (A,), resume=earlier, data_seed=2)
         with pytest.raises(pytest.UsageError) as error:
             rundir.pytest_configure(config)  # type: ignore[arg-type]
-        said = "Of its 2 finished cells up to 1 would be measured again and overwritten, 1 are not in this run"
+        said = (
+            "Of its 2 finished cells up to 1 would be measured again and overwritten, 1 are not in"
+            " this run"
+        )
         assert said in str(error.value)
         assert "data-seed was 1, is" in str(error.value)
         assert "Give the same options (pytest benches --limit 4), another --out" in str(error.value)
 
     def test_whose_run_it_is_stands_at_the_top(self, tmp_path: Path, earlier: Path) -> None:
-        """The earlier command, since cells of other options are added to its run; other runs have no such line."""
+        """The earlier command, since cells of other options are added to its run; other runs have
+        no such line.
+        """
         resumed = rundir.pytest_report_header(Config(tmp_path, resume=earlier))  # type: ignore[arg-type]
         assert resumed == [f"pbcore: resuming {earlier} (pytest benches --limit 4)"]
         assert rundir.pytest_report_header(Config(tmp_path)) == []  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("target", ["--out a", "--out=a", "--pbcore-resume b --out=a", "--resume a", ""])
+    @pytest.mark.parametrize(
+        "target", ["--out a", "--out=a", "--pbcore-resume b --out=a", "--resume a", ""]
+    )
     def test_the_command_that_resumes(self, tmp_path: Path, target: str) -> None:
-        """The run's own arguments, with --resume in place of the option that named its directory."""
+        """The run's own arguments, with --resume in place of the option that named its
+        directory.
+        """
         config = Config(tmp_path, out=tmp_path / "a")
-        config.invocation_params.args = ("benches", *target.split(), "--limit", 4, "-k", "copy or sort")
+        config.invocation_params.args = (
+            "benches",
+            *target.split(),
+            "--limit",
+            4,
+            "-k",
+            "copy or sort",
+        )
         told = rundir.resume_command(config)  # type: ignore[arg-type]
         assert told == f"pytest benches --limit 4 -k 'copy or sort' --resume {tmp_path / 'a'}"
 
@@ -137,10 +166,17 @@ class TestFacts:
 
     def test_what_identifies_a_run(self, tmp_path: Path) -> None:
         """Its command and the settings that decide what is asked; nothing of an earlier run."""
-        config = Config(tmp_path, out=tmp_path / "out", seed=(3, 4), limit=5, shard=(1, 2), data_dir=tmp_path)
+        config = Config(
+            tmp_path, out=tmp_path / "out", seed=(3, 4), limit=5, shard=(1, 2), data_dir=tmp_path
+        )
         told = self.facts(config)
         assert told["command"] == ["pytest", "benches", "--limit", "4"]
-        assert (told["seeds"], told["limit"], told["shard"], told["history"]) == ([3, 4], 5, "1/2", [])
+        assert (told["seeds"], told["limit"], told["shard"], told["history"]) == (
+            [3, 4],
+            5,
+            "1/2",
+            [],
+        )
         assert told["data_dir"] == str(tmp_path)
         assert told["settings"] == json.loads(json.dumps(config.settings.remembered, default=str))
         assert told["versions"]["pbcore"]
@@ -169,7 +205,9 @@ class TestJunit:
             (tmp_path / "out").mkdir()
         return config
 
-    def test_a_copy_goes_with_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_copy_goes_with_the_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """From wherever pytest wrote it, variables in the path resolved."""
         monkeypatch.setenv("SOMEWHERE", str(tmp_path))
         (tmp_path / "j.xml").write_text("<x/>")
@@ -177,7 +215,9 @@ class TestJunit:
         assert (tmp_path / "out" / "junit.xml").read_text() == "<x/>"
 
     def test_nothing_to_copy(self, tmp_path: Path) -> None:
-        """No file asked for, none written, no run, or a worker; a file that is there already stays."""
+        """No file asked for, none written, no run, or a worker; a file that is there already
+        stays.
+        """
         (tmp_path / "j.xml").write_text("<x/>")
         assert not self.kept(self.config(tmp_path, str(tmp_path / "j.xml"), folder=False))
         assert not self.kept(self.config(tmp_path, None))

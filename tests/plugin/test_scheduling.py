@@ -60,7 +60,9 @@ def begin(
 
 
 def play(scheduler: ModelScheduling, nodes: list[Worker], collection: list[str]) -> list[str]:
-    """Runs workers in turns as xdist does: a worker starts an item once it knows the next, or that there is none."""
+    """Runs workers in turns as xdist does: a worker starts an item once it knows the next, or that
+    there is none.
+    """
     done: list[str] = []
     while any(len(node.queue) > 1 or (node.queue and node.shutting_down) for node in nodes):
         for node in nodes:
@@ -97,7 +99,9 @@ class TestModelScheduling:
         assert sorted(node.models for node in nodes) == [["big"], ["small", "big"]]
 
     def test_a_model_behind_a_server_stays_with_one_worker(self) -> None:
-        """Its requests at once are limited per process; idle workers help with other models, and end."""
+        """Its requests at once are limited per process; idle workers help with other models, and
+        end.
+        """
         for others in (["b"] * 3, ["b"] * 20, []):
             scheduler, nodes, collection = begin(["served"] * 10 + others, 3, alone="served")
             assert sorted(play(scheduler, nodes, collection)) == sorted(collection)
@@ -133,7 +137,9 @@ class TestModelScheduling:
         assert sorted([*done, crashed]) == sorted(collection)
 
     def test_a_worker_of_a_cluster_holds_one_item(self) -> None:
-        """So no item waits behind a long one while others idle; the worker that is first done gets the last item."""
+        """So no item waits behind a long one while others idle; the worker that is first done gets
+        the last item.
+        """
         scheduler = ModelScheduling(1, by_model, print, ahead=1)
         nodes = [Worker("ray0"), Worker("ray1")]
         for node in nodes:  # as they begin, one by one
@@ -150,7 +156,9 @@ class TestModelScheduling:
         assert scheduler.waiting
 
     def test_a_task_stays_on_one_worker(self) -> None:
-        """Where cells share forwards, a worker ends its task before the next, and two meet only in the last one."""
+        """Where cells share forwards, a worker ends its task before the next, and two meet only in
+        the last one.
+        """
         cells = [f"a/{task}" for task in "stuvw" for _ in range(8)] + ["b/s"] * 6
         scheduler, nodes, collection = begin(cells, 2, by_task)
         assert sorted(play(scheduler, nodes, collection)) == sorted(collection)
@@ -159,7 +167,9 @@ class TestModelScheduling:
         assert [node.models for node in nodes] == [["a"], ["b", "a"]]
 
     def test_who_helps_takes_the_last_cells(self) -> None:
-        """Two workers at one task each run a stretch of it, since neighbouring samplers share most."""
+        """Two workers at one task each run a stretch of it, since neighbouring samplers share
+        most.
+        """
         scheduler, nodes, collection = begin(["a/s"] * 12, 2, by_task)
         play(scheduler, nodes, collection)
         first, second = (node.sent for node in nodes)
@@ -185,7 +195,8 @@ class TestNewWorkers:
         """A replacement that collects something else gets no work, and the message names it."""
         said: list[str] = []
         scheduler = ModelScheduling(1, lambda node_id: ("", ""), said.append)
-        first, other = Worker("gw0"), Worker("gw1")
+        first = Worker("gw0")
+        other = Worker("gw1")
         scheduler.add_node(first)
         scheduler.add_node_collection(first, ["a", "b", "c", "d"])
         scheduler.schedule()
@@ -222,8 +233,8 @@ class TestNewWorkers:
 class TestCellsOrOthers:
     @pytest.mark.parametrize("cells", [True, False])
     def test_the_first_collection_decides(self, cells: bool) -> None:
-        """With cells the workers known so far come over to the scheduling by models; later collections change
-        nothing.
+        """With cells the workers known so far come over to the scheduling by models; later
+        collections change nothing.
         """
         plain, ours = (ModelScheduling(2, lambda node_id: ("", ""), print) for _ in range(2))
         either = CellsOrOthers(plain, ours, lambda ids: "cell" in ids)
@@ -258,14 +269,17 @@ class TestDevices:
         assert [spec.env["CUDA_VISIBLE_DEVICES"] for spec in specs] == ["3", "5", "7"]
 
     @pytest.mark.parametrize(
-        ("gpu", "workers", "shared"), [(True, 2, False), (True, 3, True), (False, 1, False), (False, 2, True)]
+        ("gpu", "workers", "shared"),
+        [(True, 2, False), (True, 3, True), (False, 1, False), (False, 2, True)],
     )
     def test_a_worker_knows_whether_its_device_is_shared(
         self, monkeypatch: pytest.MonkeyPatch, gpu: bool, workers: int, shared: bool
     ) -> None:
         """Two GPUs serve two workers; the CPU is one device."""
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        node = SimpleNamespace(workerinput={"workercount": workers}, config=self.config(monkeypatch, gpu))
+        node = SimpleNamespace(
+            workerinput={"workercount": workers}, config=self.config(monkeypatch, gpu)
+        )
         scheduling.pytest_configure_node(node)
         assert node.workerinput["pbcore_shared"] is shared
 

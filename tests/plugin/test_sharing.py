@@ -1,4 +1,6 @@
-"""--share-forwards: the rows of a run without it, from fewer forwards, and no time that isn't a cell's own."""
+"""--share-forwards: the rows of a run without it, from fewer forwards, and no time that isn't a
+cell's own.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,30 @@ from pbcore.tasks import load_task
 from tests.models.checkpoints import llama_checkpoint
 from tests.plugin.conftest import TIMES, Run
 
-SAMPLERS = ("confidence-k4", "confidence-k4+b8", "margin-k4", "entropy-k4+b16", "threshold-0.9", "klass-0.9")
+SAMPLERS = (
+    "confidence-k4",
+    "confidence-k4+b8",
+    "margin-k4",
+    "entropy-k4+b16",
+    "threshold-0.9",
+    "klass-0.9",
+)
 SHARED = ("seconds_estimated", "forwards_shared", "forwards_computed")
-UNTIMED = [f"llama/{task}/{name}" for task in ("copy", "shuffle") for name in SAMPLERS if not name.startswith("klass")]
+UNTIMED = [
+    f"llama/{task}/{name}"
+    for task in ("copy", "shuffle")
+    for name in SAMPLERS
+    if not name.startswith("klass")
+]
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small masked model, and beside it the runs that the first test that needs them leaves for the others."""
-    folder, tasks = tmp_path_factory.mktemp("kept"), ("copy", "shuffle")
+    """A small masked model, and beside it the runs that the first test that needs them leaves for
+    the others.
+    """
+    folder = tmp_path_factory.mktemp("kept")
+    tasks = ("copy", "shuffle")
     samples = [one for task in tasks for one in load_task(f"waiting_line/{task}", limit=3).samples]
     text = " ".join(message["content"] for one in samples for message in one.messages)
     llama_checkpoint(folder / "llama", text=text, max_position_embeddings=512)
@@ -37,7 +54,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def cells(project: pytest.Pytester, kept: Path) -> str:
     """Twelve cells of that model, of which two run outside the store."""
-    (project.path / "llama").symlink_to(kept / "llama")  # the records name the folder that it leads to
+    (project.path / "llama").symlink_to(
+        kept / "llama"
+    )  # the records name the folder that it leads to
     samplers = " ".join(f"--sampler {name}" for name in SAMPLERS)
     return f"--model ./llama --task copy --task shuffle {samplers} --limit 3"
 
@@ -62,30 +81,40 @@ def table(path: Path) -> pd.DataFrame:
 
 
 class TestRun:
-    def test_the_same_rows_without_times(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
-        """Scores, NFE and steps are those of a run without sharing; seconds, memory and benchmark statistics are absent
-        with the reason where forwards were shared, and only there.
+    def test_the_same_rows_without_times(
+        self, run: Run, project: pytest.Pytester, cells: str, shared: str
+    ) -> None:
+        """Scores, NFE and steps are those of a run without sharing; seconds, memory and benchmark
+        statistics are absent with the reason where forwards were shared, and only there.
         """
         run(cells, "--out alone").assert_outcomes(passed=12)
         assert "not used at all" not in shared
-        alone, rows = table(project.path / "alone"), table(project.path / "shared")
+        alone = table(project.path / "alone")
+        rows = table(project.path / "shared")
         changing = [*TIMES, *SHARED, "absent", "decoding"]
         pd.testing.assert_frame_equal(alone.drop(columns=changing), rows.drop(columns=changing))
         assert alone[list(SHARED)].isna().all(axis=None)
         untimed = rows.loc[UNTIMED]
         assert (
-            untimed[["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes"]].isna().all(axis=None)
+            untimed[["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes"]]
+            .isna()
+            .all(axis=None)
         )
         assert untimed["absent"].map(lambda absent: "--share-forwards" in absent["seconds"]).all()
-        assert (untimed["forwards_shared"] + untimed["forwards_computed"] == untimed["nfe"] * 3).all()
+        assert (
+            untimed["forwards_shared"] + untimed["forwards_computed"] == untimed["nfe"] * 3
+        ).all()
         assert (untimed["seconds_estimated"] > 0).all()
         own = rows.drop(index=UNTIMED)
         assert (own["seconds"] > 0).all()
         assert own[list(SHARED)].isna().all(axis=None)
         timed = json.loads((project.path / "shared" / "b.json").read_text())["benchmarks"]
         assert {entry["extra_info"]["sampler"] for entry in timed} == {"klass-0.9"}
-        asked, computed = int(untimed["nfe"].sum() * 3), int(untimed["forwards_computed"].sum())
-        assert asked - computed >= 2 * 3 * 4  # of five samplers at least the first canvas of each sample
+        asked = int(untimed["nfe"].sum() * 3)
+        computed = int(untimed["forwards_computed"].sum())
+        assert (
+            asked - computed >= 2 * 3 * 4
+        )  # of five samplers at least the first canvas of each sample
         counts = f"forwards shared between cells: {asked:,} asked for, {computed:,} computed"
         pytest.LineMatcher(shared.splitlines()).fnmatch_lines(
             ["*(10 without a time of their own)*", f"{counts}; without*estimated*"]
@@ -97,7 +126,10 @@ class TestRun:
         assert "klass" in speed
         assert "threshold" not in speed
         first, second = (
-            [json.loads(line) for line in (project.path / name / "samples.jsonl").read_text().splitlines()]
+            [
+                json.loads(line)
+                for line in (project.path / name / "samples.jsonl").read_text().splitlines()
+            ]
             for name in ("alone", "shared")
         )
         assert [(one["steps"], one["nfe"], one["text"]) for one in first] == [
@@ -108,15 +140,20 @@ class TestRun:
     def test_two_workers(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
         """Each worker keeps to its task, so that no forward is computed twice."""
         run(cells, "--out two --share-forwards -n 2").assert_outcomes(passed=12)
-        one, two = table(project.path / "shared"), table(project.path / "two")
+        one = table(project.path / "shared")
+        two = table(project.path / "two")
         drop = [*TIMES, *SHARED]
         pd.testing.assert_frame_equal(one.drop(columns=drop), two.drop(columns=drop))
         assert set(two["worker"]) == {"gw0", "gw1"}
-        early = [name for name in UNTIMED if "threshold" not in name]  # the last cells may be helped with
+        early = [
+            name for name in UNTIMED if "threshold" not in name
+        ]  # the last cells may be helped with
         assert two.loc[early].groupby("task")["worker"].nunique().eq(1).all()
 
     def test_resume(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
-        """A run that times its cells measures shared ones again; one that shares takes timed ones over."""
+        """A run that times its cells measures shared ones again; one that shares takes timed ones
+        over.
+        """
         assert "12 cells kept" in run(cells, "--resume shared --share-forwards").stdout.str()
         result = run(cells, "--resume shared")
         assert "2 cells kept" in result.stdout.str()
@@ -125,7 +162,9 @@ class TestRun:
         assert table(project.path / "shared")["seconds"].notna().all()
 
     def test_a_time_gate_leaves_them_out(self, run: Run, cells: str, shared: str) -> None:
-        """Cells without a time are named with the reason, and a gate that could judge none fails."""
+        """Cells without a time are named with the reason, and a gate that could judge none
+        fails.
+        """
         result = run(cells, "--out head --gate shared --gate-time 10% -k confidence")
         assert "a cell has no time of its own (its forwards were shared" in result.stdout.str()
         assert "no cell's time could be judged" in result.stdout.str()
@@ -147,7 +186,9 @@ class TestWhen:
         ],
     )
     def test_profiles(self, given: dict[str, Any], shares: bool) -> None:
-        """Off by default; on in the large profiles, unless switched off or the run's own times are wanted."""
+        """Off by default; on in the large profiles, unless switched off or the run's own times are
+        wanted.
+        """
         assert check(Settings(**given)).sharing is shares
 
     def test_rounds_are_for_times(self) -> None:
@@ -155,13 +196,24 @@ class TestWhen:
         with pytest.raises(InputError, match="drop --share-forwards or --rounds"):
             check(Settings(share_forwards=True, rounds=3))
 
-    def test_ini_and_command_line(self, project: pytest.Pytester, in_process: Run, cells: str) -> None:
+    def test_ini_and_command_line(
+        self, project: pytest.Pytester, in_process: Run, cells: str
+    ) -> None:
         """The ini file can switch it on or off; the command line wins."""
         one = shlex.split(cells.replace("--task shuffle", ""))
-        for ini, flags, shared in (("true", [], True), ("false", [], False), ("true", ["--no-share-forwards"], False)):
-            project.makeini(f"[pytest]\nmarkers = quick: x\npbcore_share_forwards = {ini}\npbcore_share_memory = 0.5\n")
+        for ini, flags, shared in (
+            ("true", [], True),
+            ("false", [], False),
+            ("true", ["--no-share-forwards"], False),
+        ):
+            project.makeini(
+                f"[pytest]\nmarkers = quick: x\npbcore_share_forwards = {ini}\npbcore_share_memory"
+                " = 0.5\n"
+            )
             out = f"out-{ini}-{len(flags)}"
-            in_process("benches", *one, "-k", "threshold", "--out", out, *flags).assert_outcomes(passed=1)
+            in_process("benches", *one, "-k", "threshold", "--out", out, *flags).assert_outcomes(
+                passed=1
+            )
             assert table(project.path / out)["seconds"].isna().all() == shared
 
     def test_memory_is_a_number(self, run: Run) -> None:

@@ -14,9 +14,13 @@ HEAVY = ("hypothesis", "torch", "transformers", "tokenizers", "pandas", "scipy",
 
 
 def imported(code: str) -> list[str]:
-    """Which of the heavy packages a fresh process has imported after some code, from the repository's folder."""
+    """Which of the heavy packages a fresh process has imported after some code, from the
+    repository's folder.
+    """
     code = f"import sys\n{code}\nprint('\\n', *[name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     return done.stdout.splitlines()[-1].split()
 
 
@@ -24,19 +28,28 @@ def imported(code: str) -> list[str]:
     ("code", "heavy"),
     [
         ("from pbcore.cli import main; main(['samplers'])", []),
-        ("import pbcore.report; from pbcore.analysis import oracle, order; import pbcore.gates.floors", []),
+        (
+            (
+                "import pbcore.report; from pbcore.analysis import oracle, order; import"
+                " pbcore.gates.floors"
+            ),
+            [],
+        ),
         ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", ["pandas"]),
         ("import pbcore.gates.run_verdict, pbcore.report.rerun", ["scipy"]),
     ],
 )
 def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:
-    """Samplers are listed without torch; curves alone take pandas, which a gated run doesn't need before its end."""
+    """Samplers are listed without torch; curves alone take pandas, which a gated run doesn't need
+    before its end.
+    """
     assert imported(code) == heavy
 
 
 def test_cells_are_collected_without_torch() -> None:
-    """Listing the cells imports no library for models, tables or plots, nor the engine's benchmarks, nor hypothesis,
-    which tests alone use."""
+    """Listing the cells imports no library for models, tables or plots, nor the engine's
+    benchmarks, nor hypothesis, which tests alone use.
+    """
     code = "import pytest; assert pytest.main(['benches', '--co', '-q', '-n', '0']) == 0"
     assert imported(code) == []
 
@@ -57,10 +70,16 @@ before = gc.get_freeze_count()
 
 
 def collector(code: str) -> list[bool]:
-    """Whether the collector was on at start and end of the session that some code has run, and is on after it.
-    Fails if it skips more objects then than before."""
-    code = f"{COLLECTOR}\n{code}\nassert gc.get_freeze_count() <= before\nprint(*enabled, gc.isenabled())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    """Whether the collector was on at start and end of the session that some code has run, and is
+    on after it. Fails if it skips more objects then than before.
+    """
+    code = (
+        f"{COLLECTOR}\n{code}\nassert gc.get_freeze_count() <= before\nprint(*enabled,"
+        " gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     return [word == "True" for word in done.stdout.splitlines()[-1].split()]
 
 
@@ -69,31 +88,48 @@ def collector(code: str) -> list[bool]:
     [("--co -q", [False, True]), ("--co -q -n 1", [False, True]), ("--co --model nothing", [])],
 )
 def test_garbage_is_collected_after_the_start(arguments: str, enabled: list[bool]) -> None:
-    """Not before the cells are collected; then, or whatever else comes of the start, the collector runs again, and of
-    a program that has called pytest it skips nothing."""
-    assert collector(f"pytest.main('benches/test_puzzles.py {arguments}'.split(), [Watch()])") == [*enabled, True]
+    """Not before the cells are collected; then, or whatever else comes of the start, the collector
+    runs again, and of a program that has called pytest it skips nothing.
+    """
+    assert collector(f"pytest.main('benches/test_puzzles.py {arguments}'.split(), [Watch()])") == [
+        *enabled,
+        True,
+    ]
 
 
 def test_the_collector_is_left_as_it_was_found(tmp_path: Path) -> None:
-    """Off, and with objects that it skips, if the caller has chosen so; on in a run without cells, with workers too."""
+    """Off, and with objects that it skips, if the caller has chosen so; on in a run without cells,
+    with workers too.
+    """
     run = "pytest.main(['benches/test_puzzles.py', '--co', '-q'], [Watch()])"
     frozen = "gc.freeze(); before = gc.get_freeze_count()"
-    assert collector(f"gc.disable(); {frozen}; {run}; assert gc.get_freeze_count()") == [False, False, False]
+    assert collector(f"gc.disable(); {frozen}; {run}; assert gc.get_freeze_count()") == [
+        False,
+        False,
+        False,
+    ]
     (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
-    own = f"pytest.main([{str(tmp_path)!r}, '--rootdir', {str(tmp_path)!r}, '-q', '-n', '1'], [Watch()])"
+    own = (
+        f"pytest.main([{str(tmp_path)!r}, '--rootdir', {str(tmp_path)!r}, '-q', '-n', '1'],"
+        " [Watch()])"
+    )
     assert collector(own) == [True, True, True]
 
 
 @pytest.mark.parametrize(
     ("arguments", "gone"), [(["benches"], True), (["benches/test_x.py::test_cell", "tests"], False)]
 )
-def test_hypothesis_sums_up_its_own_tests(arguments: list[str], gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hypothesis_sums_up_its_own_tests(
+    arguments: list[str], gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside tests of other folders, which workers may run, its plugin stays."""
     from benches.conftest import pytest_sessionfinish
 
     manager = pytest.PytestPluginManager()
     manager.register(object(), "hypothesispytest")
-    config = SimpleNamespace(args=arguments, invocation_params=SimpleNamespace(dir=ROOT), pluginmanager=manager)
+    config = SimpleNamespace(
+        args=arguments, invocation_params=SimpleNamespace(dir=ROOT), pluginmanager=manager
+    )
     monkeypatch.delitem(sys.modules, "hypothesis", raising=False)
     pytest_sessionfinish(SimpleNamespace(config=config))  # type: ignore[arg-type]
     assert manager.hasplugin("hypothesispytest") is not gone

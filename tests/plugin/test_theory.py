@@ -14,10 +14,14 @@ from pbcore.tasks import load_task
 
 @pytest.mark.parametrize("cot", [False, True])
 def test_answers_with_steps_have_neither_ceiling_nor_bits(cot: bool) -> None:
-    """Their canvas holds more than the answers that are listed, so neither partition nor ceiling is of these."""
+    """Their canvas holds more than the answers that are listed, so neither partition nor ceiling is
+    of these.
+    """
     task = load_task("waiting_line/shuffle", limit=2, cot=cot)
     config: Any = SimpleNamespace(stash=pytest.Stash())
     steps = [i // 8 for i in range(task.samples[0].max_new_tokens)]
-    answers: Any = [SimpleNamespace(sample=one, answer=SimpleNamespace(steps=steps)) for one in task.samples]
+    answers: Any = [
+        SimpleNamespace(sample=one, answer=SimpleNamespace(steps=steps)) for one in task.samples
+    ]
     told = theory_of(config, load_model("tiny"), task, "left_to_right-k8", answers)
     assert [told[name] is None for name in ("ceiling", "bits_lost")] == [cot, cot]

@@ -22,8 +22,12 @@ PACKAGE = Path(pbcore.__file__).parent
 def told() -> list[str]:
     """`file.py: function` of each place that CONTRIBUTING.md names, in its order."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    walk = page[page.index("A cell's way from the command line to its record:") :].partition("\n\n")[0]
-    return [f"{file}: {function}" for file, function in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", walk)]
+    walk = page[page.index("A cell's way from the command line to its record:") :].partition(
+        "\n\n"
+    )[0]
+    return [
+        f"{file}: {function}" for file, function in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", walk)
+    ]
 
 
 def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +37,9 @@ def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(str(PACKAGE)):
-            entered.setdefault(f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()}: {code.co_name}")
+            entered.setdefault(
+                f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()}: {code.co_name}"
+            )
 
     profiles.cache_clear()
     # While it times, pytest-benchmark would turn the profiler off.
@@ -42,7 +48,9 @@ def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     threading.setprofile(profile)
     sys.setprofile(profile)
     try:
-        run("--model ideal --limit 1 --task shuffle --sampler random-k2 --out out").assert_outcomes(passed=1)
+        run("--model ideal --limit 1 --task shuffle --sampler random-k2 --out out").assert_outcomes(
+            passed=1
+        )
     finally:
         sys.setprofile(before)
         threading.setprofile(None)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""The wheel in a project that has nothing of this repository: stock cells, cells of its own, a sampler of its own."""
+"""The wheel in a project that has nothing of this repository: stock cells, cells of its own, a
+sampler of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ pytestmark = pytest.mark.slow  # a wheel is built and installed
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ["--model", "ideal", "--limit", "2", "--out", "out", "-p", "no:cacheprovider"]
 OWN = {
-    "conftest.py": """
+    "conftest.py": (
+        """
 from dataclasses import dataclass
 from pbcore import register_policy
 
@@ -28,21 +31,24 @@ class Leftmost:
     k: int = 1
     def select(self, step):
         return step.best(-step.position.double(), self.k)
-""",
-    "test_mine.py": """
+"""
+    ),
+    "test_mine.py": (
+        """
 import pytest
 
 @pytest.mark.cells("waiting_line")
 def test_mine(cell, model, task, benchmark):
     cell.measure(model, task, benchmark)
-""",
+"""
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a fresh environment with the wheel installed; what the wheel depends on is taken from this
-    environment.
+    """The Python of a fresh environment with the wheel installed; what the wheel depends on is
+    taken from this environment.
     """
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
@@ -55,16 +61,28 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(install, check=True, capture_output=True, text=True)
     paths = sysconfig.get_paths(vars={"base": str(folder / "env"), "platbase": str(folder / "env")})
     here = sysconfig.get_paths()
-    (Path(paths["purelib"]) / "dependencies.pth").write_text(f"{here['purelib']}\n{here['platlib']}\n")
+    (Path(paths["purelib"]) / "dependencies.pth").write_text(
+        f"{here['purelib']}\n{here['platlib']}\n"
+    )
     return executable
 
 
 def start(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`python …` of that environment in a folder outside the repository, without what this process was told."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
-    environment["PYTEST_ADDOPTS"] = "-p no:hypothesispytest"  # no dependency of the wheel, and slow to import
+    """`python …` of that environment in a folder outside the repository, without what this process
+    was told.
+    """
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST_"))
+    }
+    environment["PYTEST_ADDOPTS"] = (
+        "-p no:hypothesispytest"  # no dependency of the wheel, and slow to import
+    )
     command = [str(python), *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,24 +95,49 @@ def ids(folder: Path) -> list[str]:
 
 class TestWheel:
     def test_stock_cells_run_from_the_package(self, python: Path, tmp_path: Path) -> None:
-        """`--pyargs pbcore.benches` is the grid, -k selects from it, and the record is written into the project."""
-        done = run(python, tmp_path, "--pyargs", "pbcore.benches", "-k", "shuffle", "--sampler", "random-k8", *CELLS)
+        """`--pyargs pbcore.benches` is the grid, -k selects from it, and the record is written into
+        the project.
+        """
+        done = run(
+            python,
+            tmp_path,
+            "--pyargs",
+            "pbcore.benches",
+            "-k",
+            "shuffle",
+            "--sampler",
+            "random-k8",
+            *CELLS,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert ids(tmp_path) == ["ideal/list_ops/shuffle/random-k8", "ideal/shuffle/random-k8"]
         assert "waiting_line: score in %" in done.stdout
 
     @pytest.mark.parametrize("workers", ["0", "1"])
     def test_a_project_of_ones_own(self, python: Path, tmp_path: Path, workers: str) -> None:
-        """Ten lines: a cell function and a sampler of the project's own, with and without a worker."""
+        """Ten lines: a cell function and a sampler of the project's own, with and without a
+        worker.
+        """
         for name, text in OWN.items():
             (tmp_path / name).write_text(text)
-        cells = ["--task", "copy", "--sampler", "leftmost-k2", "--sampler", "random-k8", "-n", workers]
+        cells = [
+            "--task",
+            "copy",
+            "--sampler",
+            "leftmost-k2",
+            "--sampler",
+            "random-k8",
+            "-n",
+            workers,
+        ]
         done = run(python, tmp_path, *CELLS, *cells)
         assert done.returncode == 0, done.stdout + done.stderr
         assert ids(tmp_path) == ["ideal/copy/leftmost-k2", "ideal/copy/random-k8"]
 
     def test_it_is_the_wheel_that_runs(self, python: Path, tmp_path: Path) -> None:
-        """The package comes from the environment, not from this repository, and holds the cells and no tests."""
+        """The package comes from the environment, not from this repository, and holds the cells and
+        no tests.
+        """
         code = "import pbcore, pathlib; print(pathlib.Path(pbcore.__file__).parent)"
         done = start(python, tmp_path, "-c", code)
         assert done.returncode == 0, done.stderr
@@ -102,14 +145,31 @@ class TestWheel:
         assert package.is_relative_to(python.parents[1])
         assert not package.is_relative_to(ROOT)
         assert {file.name for file in (package / "benches").glob("test_*.py")} == {
-            file.name for file in (ROOT / "benches").glob("test_*.py") if "import test_cell" in file.read_text()
+            file.name
+            for file in (ROOT / "benches").glob("test_*.py")
+            if "import test_cell" in file.read_text()
         }
 
     def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
         """A stock cell's command names the installed file, so that it runs from any folder."""
-        cells = ["-k", "waiting_line and shuffle", "--model", "ideal", "--sampler", "random-k32", "--limit", "4"]
-        done = run(python, tmp_path, "--pyargs", "pbcore.benches", *cells, "-x", "-p", "no:cacheprovider")
-        line = next(line for line in done.stdout.splitlines() if line.startswith("rerun this sample:"))
-        again = run(python, tmp_path, *shlex.split(line.partition("pytest ")[2]), "-p", "no:cacheprovider")
+        cells = [
+            "-k",
+            "waiting_line and shuffle",
+            "--model",
+            "ideal",
+            "--sampler",
+            "random-k32",
+            "--limit",
+            "4",
+        ]
+        done = run(
+            python, tmp_path, "--pyargs", "pbcore.benches", *cells, "-x", "-p", "no:cacheprovider"
+        )
+        line = next(
+            line for line in done.stdout.splitlines() if line.startswith("rerun this sample:")
+        )
+        again = run(
+            python, tmp_path, *shlex.split(line.partition("pytest ")[2]), "-p", "no:cacheprovider"
+        )
         assert "1 failed" in again.stdout
         assert "is wrong" in again.stdout

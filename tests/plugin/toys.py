@@ -1,4 +1,6 @@
-"""Models that misbehave in one way each, around `ideal`; registered by the conftest.py that tests write."""
+"""Models that misbehave in one way each, around `ideal`; registered by the conftest.py that tests
+write.
+"""
 
 from __future__ import annotations
 
@@ -123,9 +125,17 @@ class Speaker:
             raise ValueError(f"sampler {sampler}: speaker decodes by itself; use eb-0.1")
 
     def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+        self,
+        prompts: Sequence[Prompt],
+        sampler: SamplerName,
+        *,
+        max_new_tokens: int | None,
+        seed: int,
     ) -> list[Generation]:
-        return [Generation(os.environ.get("SPEAKER_SAYS", ""), (1, 2), nfe=1, answer_tokens=2) for _ in prompts]
+        return [
+            Generation(os.environ.get("SPEAKER_SAYS", ""), (1, 2), nfe=1, answer_tokens=2)
+            for _ in prompts
+        ]
 
 
 def make_speaker(**options: Any) -> Speaker:
@@ -142,11 +152,17 @@ class Late:
         pass
 
     def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+        self,
+        prompts: Sequence[Prompt],
+        sampler: SamplerName,
+        *,
+        max_new_tokens: int | None,
+        seed: int,
     ) -> list[Generation]:
         samples = [prompt for prompt in prompts if isinstance(prompt, Sample)]
         return [
-            Generation("Well.", (1, 2), nfe=1, answer_tokens=1, official_text=str(sample.answer)) for sample in samples
+            Generation("Well.", (1, 2), nfe=1, answer_tokens=1, official_text=str(sample.answer))
+            for sample in samples
         ]
 
 

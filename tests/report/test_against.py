@@ -23,18 +23,37 @@ def run_of(tmp_path: Path, model: str = "llada-1.5", **facts: object) -> RunDir:
 
 
 class TestReport:
-    def test_our_rows_beside_theirs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Score, interval, published figure, difference and rates; then what differs, once for all rows."""
-        assert run_command("report", run_of(tmp_path).path, "--against-published", "-o", tmp_path / "out") == 0
+    def test_our_rows_beside_theirs(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Score, interval, published figure, difference and rates; then what differs, once for all
+        rows.
+        """
+        assert (
+            run_command(
+                "report", run_of(tmp_path).path, "--against-published", "-o", tmp_path / "out"
+            )
+            == 0
+        )
         told = capsys.readouterr().out
         lines = told[told.index("Beside published figures: paper, Table 5") :].splitlines()
         assert lines[1] == "llada-1.5 confidence-k2 beside LLaDA 1.5"
-        assert lines[3].split() == ["copy", "accuracy", "50.0", "[30–70]", "100.0*", "-50.0", "2.0", "–"]
+        assert lines[3].split() == [
+            "copy",
+            "accuracy",
+            "50.0",
+            "[30–70]",
+            "100.0*",
+            "-50.0",
+            "2.0",
+            "–",
+        ]
         assert "  data: ours own, theirs official (all rows)" in lines
         page = (tmp_path / "out" / "report.md").read_text()
         section = page[page.index("## Beside published figures") :]
         assert (
-            "| llada-1.5 | `confidence-k2` | copy | accuracy | 50.0 | [30–70] | 100.0\\* | -50.0 | 2.0 | – |" in section
+            "| llada-1.5 | `confidence-k2` | copy | accuracy | 50.0 | [30–70] | 100.0\\* | -50.0 |"
+            " 2.0 | – |" in section
         )
         assert "- data: ours own, theirs official (all rows)" in section
 
@@ -47,8 +66,12 @@ class TestReport:
             assert run_command("report", run.path, *words) == 2
             assert "--published and --as go with --against-published" in capsys.readouterr().err
 
-    def test_figures_without_samples_and_intervals(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """What a table of means doesn't say is unknown: no interval, so nothing outside it, no number of samples."""
+    def test_figures_without_samples_and_intervals(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """What a table of means doesn't say is unknown: no interval, so nothing outside it, no
+        number of samples.
+        """
         assert run_command("report", bundled("parallelbench_v2.csv"), "--against-published") == 0
         told = capsys.readouterr().out
         rows = [line.split()[:5] for line in told.splitlines()]
@@ -65,7 +88,9 @@ class TestReport:
         assert "published, models: LLaDA, LLaDA 1.5, Dream 7B" in told
         assert "\x1b" not in (tmp_path / "out" / "report.md").read_text()
 
-    def test_a_name_that_stands_for_another(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_name_that_stands_for_another(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """--as joins a model to a published one; half of it, or an unknown name, is refused."""
         run = run_of(tmp_path, model="mine")
         assert run_command("report", run.path, "--against-published", "--as", "mine=Dream 7B") == 0
@@ -76,12 +101,31 @@ class TestReport:
         assert "no model 'GPT' in the published figures" in capsys.readouterr().err
 
     def test_figures_from_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A run folder of the rewrite takes the place of the package's figures; a file of another kind is refused."""
+        """A run folder of the rewrite takes the place of the package's figures; a file of another
+        kind is refused.
+        """
         run = factory.write(
-            create(tmp_path, "run"), [factory.cell("dream-7b", "waiting_line/copy", "threshold-0.7", n=20)]
+            create(tmp_path, "run"),
+            [factory.cell("dream-7b", "waiting_line/copy", "threshold-0.7", n=20)],
         )
-        assert run_command("report", run.path, "--against-published", "--published", bundled("rewrite_run")) == 0
-        assert "dream-7b threshold-0.7 beside Dream-org/Dream-v0-Instruct-7B" in capsys.readouterr().out
+        assert (
+            run_command(
+                "report", run.path, "--against-published", "--published", bundled("rewrite_run")
+            )
+            == 0
+        )
+        assert (
+            "dream-7b threshold-0.7 beside Dream-org/Dream-v0-Instruct-7B"
+            in capsys.readouterr().out
+        )
         (tmp_path / "x.json").write_text("{}")
-        assert run_command("report", run.path, "--against-published", "--published", tmp_path / "x.json") == 2
-        assert "has no published figures; give the paper's or the rewrite's CSV" in capsys.readouterr().err
+        assert (
+            run_command(
+                "report", run.path, "--against-published", "--published", tmp_path / "x.json"
+            )
+            == 2
+        )
+        assert (
+            "has no published figures; give the paper's or the rewrite's CSV"
+            in capsys.readouterr().err
+        )

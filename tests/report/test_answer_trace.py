@@ -12,26 +12,38 @@ from pbcore.report.answer_trace import LINES, WIDE, story, trajectory, wrong
 from pbcore.tasks import Sample
 from pbcore.tasks.scoring import Scored
 
-MASK, EOS = 0, 1
-MODEL: Any = SimpleNamespace(name="m", mask_id=MASK, eos_id=EOS, text=lambda ids: "".join(f"t{i}" for i in ids))
+MASK = 0
+EOS = 1
+MODEL: Any = SimpleNamespace(
+    name="m", mask_id=MASK, eos_id=EOS, text=lambda ids: "".join(f"t{i}" for i in ids)
+)
 
 
 def answer(**facts: Any) -> Any:
-    return SimpleNamespace(**{"trajectory": None, "steps": (), "confidences": (), "token_ids": (), "nfe": 3} | facts)
+    return SimpleNamespace(
+        **{"trajectory": None, "steps": (), "confidences": (), "token_ids": (), "nfe": 3} | facts
+    )
 
 
 class TestTrajectory:
     def test_each_step_names_its_tokens_and_their_confidence(self) -> None:
         """The end of the answer is one span with its least confidence."""
         canvases = ((0, 0, 0, 0), (5, 0, 0, 0), (5, 6, 1, 1))
-        told = trajectory(MODEL, answer(trajectory=canvases, steps=(0, 1, 1, 1), confidences=(0.9, 0.5, 0.75, 0.25)))
+        told = trajectory(
+            MODEL,
+            answer(trajectory=canvases, steps=(0, 1, 1, 1), confidences=(0.9, 0.5, 0.75, 0.25)),
+        )
         assert list(told) == ["step  0  0 't5' 0.90", "step  1  1 't6' 0.50   2-3 <eos> 0.25"]
 
     def test_tokens_that_are_masked_again_are_named(self) -> None:
         """A confidence stands only where the token stayed."""
         canvases = ((0, 0), (5, 6), (5, 0), (5, 7))
         told = trajectory(MODEL, answer(trajectory=canvases, steps=(0, 2), confidences=(0.9, 0.8)))
-        assert list(told) == ["step  0  0 't5' 0.90   1 't6'", "step  1  masked again: 1", "step  2  1 't7' 0.80"]
+        assert list(told) == [
+            "step  0  0 't5' 0.90   1 't6'",
+            "step  1  masked again: 1",
+            "step  2  1 't7' 0.80",
+        ]
 
     def test_ends_apart_are_listed(self) -> None:
         """A span would claim what lies between."""
@@ -41,16 +53,27 @@ class TestTrajectory:
         assert line == "step  0  0 <eos>"
 
     def test_without_canvases_the_steps_are_enough(self) -> None:
-        """A model that decodes by itself may tell the step of each token, or only its forwards, or nothing."""
+        """A model that decodes by itself may tell the step of each token, or only its forwards, or
+        nothing.
+        """
         told = trajectory(MODEL, answer(steps=(1, 0), token_ids=(5, 6), confidences=(0.5, 0.25)))
         assert list(told) == ["step  0  1 't6' 0.25", "step  1  0 't5' 0.50"]
-        assert list(trajectory(MODEL, answer())) == ["m decodes by itself and does not tell its steps; 3 forwards"]
-        assert list(trajectory(MODEL, answer(nfe=None))) == ["m decodes by itself and does not tell its steps"]
+        assert list(trajectory(MODEL, answer())) == [
+            "m decodes by itself and does not tell its steps; 3 forwards"
+        ]
+        assert list(trajectory(MODEL, answer(nfe=None))) == [
+            "m decodes by itself and does not tell its steps"
+        ]
 
 
 @pytest.mark.parametrize(
     ("headline", "score", "is_wrong"),
-    [("accuracy", 1.0, False), ("accuracy", 0.0, True), ("rouge_l", 0.1, False), ("rouge_l", 0.0, True)],
+    [
+        ("accuracy", 1.0, False),
+        ("accuracy", 0.0, True),
+        ("rouge_l", 0.1, False),
+        ("rouge_l", 0.0, True),
+    ],
 )
 def test_a_graded_answer_is_wrong_only_at_zero(headline: str, score: float, is_wrong: bool) -> None:
     """Every text differs a little from the label's."""
@@ -59,11 +82,17 @@ def test_a_graded_answer_is_wrong_only_at_zero(headline: str, score: float, is_w
 
 @pytest.fixture
 def screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the screen for a wrong answer of a sample; texts that are too long for it are kept here."""
+    """Makes the screen for a wrong answer of a sample; texts that are too long for it are kept
+    here.
+    """
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    def screen(prompt: str = "Copy a.", text: str = "b", label: Any = "a", **details: Any) -> list[str]:
-        sample = Sample("waiting_line/copy", 7, ({"role": "user", "content": prompt},), {}, label, 32)
+    def screen(
+        prompt: str = "Copy a.", text: str = "b", label: Any = "a", **details: Any
+    ) -> list[str]:
+        sample = Sample(
+            "waiting_line/copy", 7, ({"role": "user", "content": prompt},), {}, label, 32
+        )
         task: Any = SimpleNamespace(name="waiting_line/copy", headline="accuracy")
         result = Scored({"accuracy": 0.0, "order": 0.25}, details)
         return list(story(MODEL, task, sample, answer(text=text, nfe=None), result, "pytest x"))
@@ -73,7 +102,9 @@ def screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 class TestStory:
     def test_one_screen(self, screens: Any) -> None:
-        """Why it is wrong, prompt, answer, label, scores, steps, and the command that runs it again."""
+        """Why it is wrong, prompt, answer, label, scores, steps, and the command that runs it
+        again.
+        """
         assert screens(why="b is not a") == [
             "sample 7 of waiting_line/copy is wrong: b is not a",
             "",
@@ -86,10 +117,15 @@ class TestStory:
         ]
 
     def test_what_is_missing_is_said(self, screens: Any) -> None:
-        """No reason: the score. No answer: that it is empty. A label of several answers: one of them, or all."""
+        """No reason: the score. No answer: that it is empty. A label of several answers: one of
+        them, or all.
+        """
         told = screens(text="", label={"input": ["x"], "example": "a b"})
         assert told[0].endswith("is wrong: accuracy is 0")
-        assert told[3:5] == ["    answer  (empty)", "     label  a b  (one of several valid answers)"]
+        assert told[3:5] == [
+            "    answer  (empty)",
+            "     label  a b  (one of several valid answers)",
+        ]
         assert screens(label={"input": ["x"]})[4] == "     label  {'input': ['x']}"
 
     def test_lines_of_a_block_stand_under_each_other(self, screens: Any) -> None:
@@ -97,7 +133,9 @@ class TestStory:
         told = screens(prompt="\nfirst\nsecond\n")
         assert told[2:4] == ["    prompt  first", "            second"]
         whole = screens(prompt="\n".join(map(str, range(LINES))))
-        assert [line.strip() for line in whole[2 : 2 + LINES]][1:] == [str(i) for i in range(1, LINES)]
+        assert [line.strip() for line in whole[2 : 2 + LINES]][1:] == [
+            str(i) for i in range(1, LINES)
+        ]
         assert whole[2 + LINES].startswith("    answer")
 
     def test_a_long_text_is_kept_in_a_file(self, screens: Any) -> None:

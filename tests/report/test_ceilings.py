@@ -21,8 +21,12 @@ from tests.results import factory
 Entry = tuple[CellRecord, list[SampleRecord]]
 
 
-def entry(task: str, sampler: str, right: float, known: Ceiling | None, bits: float | None = None) -> Entry:
-    record, samples = factory.cell("tiny", f"waiting_line/{task}", sampler, right=right, n=20, nfe=16)
+def entry(
+    task: str, sampler: str, right: float, known: Ceiling | None, bits: float | None = None
+) -> Entry:
+    record, samples = factory.cell(
+        "tiny", f"waiting_line/{task}", sampler, right=right, n=20, nfe=16
+    )
     return replace(record, ceiling=known, bits_lost=bits), samples
 
 
@@ -113,8 +117,12 @@ class TestOldRuns:
         """The samples are drawn again; a record of other samples stays without."""
         task = load_task("waiting_line/shuffle", limit=8)
         record, samples = factory.cell("tiny", "waiting_line/shuffle", "random-k4", right=0.5, n=8)
-        ours = replace(record, length="3-6", conditions=replace(record.conditions, data_hash=task.data_hash))
-        filled = with_ceilings(cells((ours, samples), (replace(record, sampler="random-k8"), samples)))
+        ours = replace(
+            record, length="3-6", conditions=replace(record.conditions, data_hash=task.data_hash)
+        )
+        filled = with_ceilings(
+            cells((ours, samples), (replace(record, sampler="random-k8"), samples))
+        )
         known = ceiling(task.samples, "random-k4")
         assert filled["ceiling"].tolist()[0] == known.mean
         assert filled["ceiling_kind"].tolist()[0] == "exact"

@@ -30,7 +30,9 @@ def replace_key(entry: Entry) -> Entry:
 
 
 class TestCommands:
-    def test_report_from_what_a_ci_kept(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_report_from_what_a_ci_kept(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """A lone results.json or JUnit is enough for the tables; published tables work as well."""
         run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1,)))
         results, _ = run.assemble()
@@ -42,14 +44,22 @@ class TestCommands:
         assert command("report", tmp_path / "none") == 2
         assert "does not exist" in capsys.readouterr().err
 
-    def test_what_is_rewritten_is_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_is_rewritten_is_told(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """A run that is reported again into its own directory names the files that it replaces."""
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
         marks = []
         for _ in range(2):
             assert command("report", run.path, "--out", run.path) == 0
-            told = [line for line in capsys.readouterr().out.splitlines() if line.startswith(str(run.path))]
-            marks.append({line.removesuffix(" (rewritten)"): line.endswith(" (rewritten)") for line in told})
+            told = [
+                line
+                for line in capsys.readouterr().out.splitlines()
+                if line.startswith(str(run.path))
+            ]
+            marks.append(
+                {line.removesuffix(" (rewritten)"): line.endswith(" (rewritten)") for line in told}
+            )
         assert {run.path / "report.md", run.path / "report.html"} <= set(map(Path, marks[0]))
         assert marks[0].keys() == marks[1].keys()
         assert (set(marks[0].values()), set(marks[1].values())) == ({False}, {True})
@@ -69,8 +79,12 @@ class TestCommands:
         with pytest.warns(FutureWarning, match="something else"):
             assert command("report", run.path) == 0
 
-    def test_the_page_of_a_run_has_its_facts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """With --out every file that is written is named on the screen, and the page says how the run was made."""
+    def test_the_page_of_a_run_has_its_facts(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """With --out every file that is written is named on the screen, and the page says how the
+        run was made.
+        """
         run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1, 2)))
         assert command("report", run.path, "--out", tmp_path / "out") == 0
         printed = capsys.readouterr().out.splitlines()
@@ -78,9 +92,11 @@ class TestCommands:
         assert sorted(line for line in printed if line in files) == files
         assert "| command | `pytest benches` |" in (tmp_path / "out" / "report.md").read_text()
 
-    def test_the_same_cells_of_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no
-        names.
+    def test_the_same_cells_of_two_runs(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other
+        cells need no names.
         """
         runs = [
             factory.write(create(tmp_path, name), factory.grid((model,), TWO)).path
@@ -95,8 +111,8 @@ class TestCommands:
         assert " of old" not in (tmp_path / "apart" / "report.md").read_text()
 
     def test_report_of_published_runs(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens
-        per step.
+        """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at
+        3.1 tokens per step.
         """
         assert command("report", bundled("parallelbench_v2.csv"), "--width", "200") == 0
         lines = capsys.readouterr().out.splitlines()
@@ -104,14 +120,18 @@ class TestCommands:
         assert lines[at].split()[4] == "96"
         assert lines[at + 1].split()[6] == "3.1"
 
-    def test_prompts_of_the_rewrite_beside_own(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts are ours, say
-        nothing.
+    def test_prompts_of_the_rewrite_beside_own(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts
+        are ours, say nothing.
         """
         own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
         every = bundled("parallelbench_v2.csv").read_text().splitlines()
         theirs = tmp_path / "parallelbench_v2.csv"
-        theirs.write_text("\n".join([every[0], *(line for line in every if ",confidence_threshold,t0." in line)]))
+        theirs.write_text(
+            "\n".join([every[0], *(line for line in every if ",confidence_threshold,t0." in line)])
+        )
         assert command("report", own, theirs, "--out", tmp_path / "both") == 0
         said = "prompts differ: GSAI-ML/LLaDA-1.5, "
         assert said in capsys.readouterr().out
@@ -121,13 +141,21 @@ class TestCommands:
         assert command("report", own, bundled("paper_tables.csv"), "--out", tmp_path / "paper") == 0
         assert "prompts differ" not in (tmp_path / "paper" / "report.md").read_text()
 
-    def test_a_model_with_both_prompts_is_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Answers of one model to both are never one model's line, curve or PBx, though no cell occurs twice."""
+    def test_a_model_with_both_prompts_is_two(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Answers of one model to both are never one model's line, curve or PBx, though no cell
+        occurs twice.
+        """
         runs = [
             factory.write(
-                create(tmp_path, name), [factory.cell(task=task, sampler=sampler, data_source=source) for task in TWO]
+                create(tmp_path, name),
+                [factory.cell(task=task, sampler=sampler, data_source=source) for task in TWO],
             ).path
-            for name, sampler, source in (("paper", "random-k1", "official"), ("new", "random-k2", "rewrite-2026"))
+            for name, sampler, source in (
+                ("paper", "random-k1", "official"),
+                ("new", "random-k2", "rewrite-2026"),
+            )
         ]
         assert command("report", *runs) == 0
         printed = capsys.readouterr().out
@@ -135,16 +163,24 @@ class TestCommands:
         assert "tiny of paper" in printed
 
     def test_merge(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Shards become one run with report and JUnit; conflicts and unusable paths have their own exit status."""
+        """Shards become one run with report and JUnit; conflicts and unusable paths have their own
+        exit status.
+        """
         entries = factory.grid(("tiny",), TWO, ks=(1,))
         paths = [
             factory.write(create(tmp_path, name), part).path
-            for name, part in (("a", entries[::2]), ("b", entries[1::2]), ("c", [replace_key(entries[0])]))
+            for name, part in (
+                ("a", entries[::2]),
+                ("b", entries[1::2]),
+                ("c", [replace_key(entries[0])]),
+            )
         ]
         assert command("merge", *paths[:2], "-o", tmp_path / "m") == 0
         assert len(load(tmp_path / "m")) == len(entries)
         assert (tmp_path / "m" / "report.md").exists()
-        assert len(list(ElementTree.parse(tmp_path / "m" / "junit.xml").iter("testcase"))) == len(entries)
+        assert len(list(ElementTree.parse(tmp_path / "m" / "junit.xml").iter("testcase"))) == len(
+            entries
+        )
         assert command("merge", paths[0], paths[2], "-o", tmp_path / "n") == 1
         assert "keys differ" in capsys.readouterr().err
         assert command("merge", tmp_path / "zzz", "-o", tmp_path / "n") == 2
@@ -170,21 +206,33 @@ class TestCommands:
         assert command("compare", path, path, "--level", "2") == 2
         assert capsys.readouterr().err.startswith("pbcore compare: level 2.0: give the probability")
 
-    def test_compare_within_one_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_compare_within_one_run(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Two samplers of a run; the status is the gate's, which judges scores alone."""
-        entries = [factory.cell(right=1.0, sampler="a", nfe=8), factory.cell(right=0.5, sampler="b")]
+        entries = [
+            factory.cell(right=1.0, sampler="a", nfe=8),
+            factory.cell(right=0.5, sampler="b"),
+        ]
         path = factory.write(create(tmp_path, "r"), entries).path
         assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
         assert (
-            "A = r, B = r, sampler a against b: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better" in lines
+            lines[0]
+            == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
+        )
+        assert (
+            "A = r, B = r, sampler a against b: 1 cell compared, 0 worse, 1 better; 0 answers"
+            " worse, 10 better" in lines
         )
         assert lines[-3].startswith("tiny/shuffle/b→a  50.0  100.0")
         assert lines[-2] == "not compared, under other names: 1 cell of A, 1 of B"
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
-        assert "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0 points" in page
+        assert (
+            "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0"
+            " points" in page
+        )
         assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
 
     def test_compare_writes_files(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,18 +242,29 @@ class TestCommands:
         assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "comment.md")
         assert (tmp_path / "comment.md").read_text().startswith("### A = r, B = r: 1 cell compared")
 
-    def test_compare_models_of_other_names(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A name may hold `=`; of the ways to divide the value, the one that names models of both runs counts."""
-        new, old = "ckpt/step=2000", "ckpt/step=1000"
+    def test_compare_models_of_other_names(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A name may hold `=`; of the ways to divide the value, the one that names models of both
+        runs counts.
+        """
+        new = "ckpt/step=2000"
+        old = "ckpt/step=1000"
         a = factory.write(create(tmp_path, "a"), [factory.cell(new)]).path
         b = factory.write(create(tmp_path, "b"), [factory.cell(old)]).path
         assert command("compare", a, b, "--model", f"{new}={old}") == 0
-        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cell compared" in capsys.readouterr().out
+        assert (
+            "model ckpt/step=2000 against ckpt/step=1000: 1 cell compared"
+            in capsys.readouterr().out
+        )
 
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("--model", "tiny"), "--model tiny: give NEW=OLD, a model of A and one of B, e.g. my-llada-v2=my-llada"),
+            (
+                ("--model", "tiny"),
+                "--model tiny: give NEW=OLD, a model of A and one of B, e.g. my-llada-v2=my-llada",
+            ),
             (("--sampler", "=ar"), "--sampler =ar: give NEW=OLD, a sampler of A and one of B"),
             (("--sampler", "ar="), "--sampler ar=: give NEW=OLD, a sampler of A and one of B"),
             (
@@ -223,7 +282,9 @@ class TestCommands:
         assert command("compare", path, path, *words) == 2
         assert capsys.readouterr().err.startswith(f"pbcore compare: {said}")
 
-    def test_width(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_width(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Tables fit the terminal, or --width; an empty line follows each."""
         monkeypatch.setenv("COLUMNS", "50")
         path = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), ks=(1,))).path
@@ -248,7 +309,9 @@ class TestCommands:
 
     def test_runs_of_one_name_go_by_their_paths(self, tmp_path: Path) -> None:
         """Else two lines of a table could not be told apart."""
-        runs = [factory.write(create(tmp_path / name, "run"), [factory.cell()]).path for name in "ab"]
+        runs = [
+            factory.write(create(tmp_path / name, "run"), [factory.cell()]).path for name in "ab"
+        ]
         assert set(side_by_side(load_many(runs))["model"]) == {f"tiny of {path}" for path in runs}
         assert set(side_by_side(load_many([*runs[:1]]))["model"]) == {"tiny"}
 
@@ -256,7 +319,10 @@ class TestCommands:
         """The model's part of the id is renamed with the model."""
         runs = [factory.write(create(tmp_path, name), [factory.cell()]).path for name in "ab"]
         named = side_by_side(load_many(runs))
-        assert sorted(named["id"]) == ["tiny of a/shuffle/confidence-k2", "tiny of b/shuffle/confidence-k2"]
+        assert sorted(named["id"]) == [
+            "tiny of a/shuffle/confidence-k2",
+            "tiny of b/shuffle/confidence-k2",
+        ]
 
     def test_a_page_of_files_has_no_facts_of_a_run(self, tmp_path: Path) -> None:
         """Several sources are named in its title, and neither's command stands on it."""
@@ -266,7 +332,9 @@ class TestCommands:
         assert page.startswith("# a, b\n")
         assert "| command |" not in page
 
-    def test_a_merge_says_what_it_joined(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_merge_says_what_it_joined(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Cells, runs, and where the report is."""
         runs = [factory.write(create(tmp_path, name), [factory.cell(name)]).path for name in "ab"]
         assert command("merge", *runs, "-o", tmp_path / "m") == 0

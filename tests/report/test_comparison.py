@@ -16,19 +16,39 @@ TASK = "waiting_line/shuffle"
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
 
 
-def cell(sampler: str, status: str = "compared", model: str = "tiny", **facts: Any) -> CellComparison:
-    known = {"n": 20, "base": 0.9, "head": 0.9, "change": 0.0, "low": -0.1, "high": 0.1, "p": 1.0, "p_adjusted": 1.0}
+def cell(
+    sampler: str, status: str = "compared", model: str = "tiny", **facts: Any
+) -> CellComparison:
+    known = {
+        "n": 20,
+        "base": 0.9,
+        "head": 0.9,
+        "change": 0.0,
+        "low": -0.1,
+        "high": 0.1,
+        "p": 1.0,
+        "p_adjusted": 1.0,
+    }
     if status != "compared":
         known = {}
     name = f"{model}/shuffle/{sampler}"
-    row = BaselineCell(name, model, TASK, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None)
+    row = BaselineCell(
+        name, model, TASK, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None
+    )
     pair = Pair(row, row, TASK, (model, model), (sampler, sampler))
     return CellComparison(pair, status, **{**known, "rates": RATES, **facts})
 
 
 def worse(sampler: str = "confidence-k2", **facts: Any) -> CellComparison:
     flips = (Flip(3, 0, 1.0, 0.0), Flip(7, 2, 1.0, 0.0))
-    changed = {"head": 0.5, "change": -0.4, "low": -0.61, "high": -0.156, "p": 0.002, "p_adjusted": 0.004}
+    changed = {
+        "head": 0.5,
+        "change": -0.4,
+        "low": -0.61,
+        "high": -0.156,
+        "p": 0.002,
+        "p_adjusted": 0.004,
+    }
     return cell(sampler, **{**changed, "worse": flips, "better": (Flip(5, 0, 0.0, 1.0),), **facts})
 
 
@@ -36,29 +56,42 @@ class TestText:
     def test_the_table(self) -> None:
         """Worst first, what is unchanged is counted, what could not be compared says why."""
         refused = cell("threshold-0.9", "refused", reason="other questions")
-        told = comparison_text(Comparison((cell("ar"), refused, worse()), 0.05), "new", "old", 140).splitlines()
-        assert told[0] == (
-            "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
+        told = comparison_text(
+            Comparison((cell("ar"), refused, worse()), 0.05), "new", "old", 140
+        ).splitlines()
+        assert (
+            told[0]
+            == "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1"
+            " refused"
         )
         assert told[1] == "  refused (other questions): tiny/shuffle/threshold-0.9"
         header = "cell B A A − B 95 % interval p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
-        row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
+        row = (
+            "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – →"
+            " 3.25"
+        )
         assert told[3].split() == row.split()
         assert told[4] == "left out, without any change: 1 cell"
 
     def test_rows_beside_calls(self) -> None:
-        """Of both runs, in text and Markdown, if rows and calls differ; with the sentence on time."""
+        """Of both runs, in text and Markdown, if rows and calls differ; with the sentence on
+        time.
+        """
         rates = {**RATES, "rows": (16.0, 64.0), "tokens_per_row": (2.0, 0.5)}
         comparison = Comparison((worse(rates=rates), worse("random-k2")), 0.05)
         told = comparison_text(comparison, "new", "old", 170).splitlines()
         assert told[1].split()[-5:] == ["NFE", "rows", "tok/step", "tok/row", "samples/s"]
         assert "16 → 8  16 → 64     2 → 4  2 → 0.5" in told[2]
         assert told[-1].endswith("on a CPU or in large batches rows are")
-        assert "| 16 → 8 | 16 → 64 | 2 → 4 | 2 → 0.5 | – → 3.25 |" in comparison_markdown(comparison, "new", "old")
+        assert "| 16 → 8 | 16 → 64 | 2 → 4 | 2 → 0.5 | – → 3.25 |" in comparison_markdown(
+            comparison, "new", "old"
+        )
         alike = {**RATES, "rows": RATES["nfe"], "tokens_per_row": RATES["tokens_per_step"]}
         for others in (RATES, alike):
-            assert "row" not in comparison_text(Comparison((worse(rates=others),), 0.05), "new", "old", 170)
+            assert "row" not in comparison_text(
+                Comparison((worse(rates=others),), 0.05), "new", "old", 170
+            )
 
     def test_the_mean_over_cells(self) -> None:
         """A line of its own where there are two cells or more, in the terminal and in Markdown."""
@@ -71,8 +104,12 @@ class TestText:
 
     def test_what_the_names_leave_out(self) -> None:
         """Cells under other names are counted; those that A never had are named."""
-        lacking = tuple(f"tiny/{task}/b" for task in ("copy", "sort", "reverse", "shuffle", "insert_index"))
-        told = comparison_text(Comparison((worse(),), 0.05, left_out=(2, 1), lacking=lacking), "a", "b").splitlines()
+        lacking = tuple(
+            f"tiny/{task}/b" for task in ("copy", "sort", "reverse", "shuffle", "insert_index")
+        )
+        told = comparison_text(
+            Comparison((worse(),), 0.05, left_out=(2, 1), lacking=lacking), "a", "b"
+        ).splitlines()
         assert "not compared, under other names: 2 cells of A, 1 of B" in told
         assert f"not compared, as A never had them: {', '.join(lacking[:4])} … (5)" in told
 
@@ -85,9 +122,13 @@ class TestText:
         assert len(told) == 2
 
     def test_it_fits_the_terminal(self) -> None:
-        """Long names stand whole, on lines of their own, and of the columns only rates are left out."""
+        """Long names stand whole, on lines of their own, and of the columns only rates are left
+        out.
+        """
         names = [f"confidence-k2+{block}+no_early_eos" for block in ("b16", "b32", "b8")]
-        cells = tuple(worse(name, model="an-organisation/a-model-with-a-long-name") for name in names)
+        cells = tuple(
+            worse(name, model="an-organisation/a-model-with-a-long-name") for name in names
+        )
         told = comparison_text(Comparison(cells, 0.05), "a", "b", 80).splitlines()[1:8]
         assert told[0] == "cell"
         assert [line.split("/")[-1] for line in told[2::2]] == names
@@ -99,14 +140,21 @@ class TestText:
 
     def test_many_cells(self) -> None:
         """Forty rows, the rest is counted."""
-        told = comparison_text(Comparison(tuple(worse(f"confidence-k{i}") for i in range(43)), 0.05), "a", "b")
+        told = comparison_text(
+            Comparison(tuple(worse(f"confidence-k{i}") for i in range(43)), 0.05), "a", "b"
+        )
         assert "… and 3 more cells that changed" in told.splitlines()
 
     def test_what_differs_everywhere_is_told_once(self) -> None:
         """A condition of every cell stands under the table, one of a single cell under its row."""
-        cells = (worse(differs=("dtype a → b", "seeds 0 → 1")), cell("ar", differs=("dtype a → b",)))
+        cells = (
+            worse(differs=("dtype a → b", "seeds 0 → 1")),
+            cell("ar", differs=("dtype a → b",)),
+        )
         told = comparison_text(Comparison(cells, 0.05), "new", "old", 140).splitlines()
-        assert [line.strip() for line in told if "dtype" in line] == ["in every cell, B → A: dtype a → b"]
+        assert [line.strip() for line in told if "dtype" in line] == [
+            "in every cell, B → A: dtype a → b"
+        ]
         assert told[3].strip() == "seeds 0 → 1"
 
     def test_equal_runs(self) -> None:
@@ -128,22 +176,33 @@ class TestMarkdown:
         lines = page.splitlines()
         assert lines[0].startswith("### A = new, B = old: 2 cells compared, 1 worse")
         assert lines[2] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
-        assert lines[6].startswith("| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |")
+        assert lines[6].startswith(
+            "| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |"
+        )
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
         assert "`tiny/shuffle/confidence-k2`: dtype a → b  " in lines
         assert "- `tiny/shuffle/confidence-k2`: worse 3, 7 (seed 2); better 5" in lines
 
     def test_the_gate_says_why_it_failed(self) -> None:
         """Counts by verdict, the first failure's reason, and what could be detected."""
-        passed = Judgement("m/t/a", "passed", paired=Paired(differences=(0.0,) * 50), p={"score": 1.0})
+        passed = Judgement(
+            "m/t/a", "passed", paired=Paired(differences=(0.0,) * 50), p={"score": 1.0}
+        )
         verdict = Verdict((passed, Judgement("m/t/b", "refused", "seeds differ")), 0.05)
-        line = comparison_markdown(Comparison((worse(),), 0.05), "new", "old", verdict).splitlines()[2]
-        assert line.startswith("Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples")
+        line = comparison_markdown(
+            Comparison((worse(),), 0.05), "new", "old", verdict
+        ).splitlines()[2]
+        assert line.startswith(
+            "Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples"
+        )
 
     def test_it_fits_a_comment(self) -> None:
         """A thousand cells with many flips stay below GitHub's 65,536 characters."""
         flips = tuple(Flip(i, 0, 1.0, 0.0) for i in range(1000))
-        cells = tuple(worse(f"confidence-k2+block{i}+prefix", worse=flips, model="org/name" * 3) for i in range(1000))
+        cells = tuple(
+            worse(f"confidence-k2+block{i}+prefix", worse=flips, model="org/name" * 3)
+            for i in range(1000)
+        )
         page = comparison_markdown(Comparison(cells, 0.05), "new", "old")
         assert len(page.encode()) < 65_536
         assert "… and 900 more cells that changed." in page
@@ -151,7 +210,10 @@ class TestMarkdown:
     def test_names_that_break_nothing(self) -> None:
         """Bars, line breaks and tags of names and causes stay text in their place."""
         odd = "x|y\n<b>`\x1b"
-        cells = (worse(model=odd), cell("ar", "error", model="e", reason=f"could not be run in A: {odd}"))
+        cells = (
+            worse(model=odd),
+            cell("ar", "error", model="e", reason=f"could not be run in A: {odd}"),
+        )
         page = comparison_markdown(Comparison(cells, 0.05), odd, odd)
         table = [line for line in page.splitlines() if line.startswith("|")]
         assert len({line.replace("\\|", "").count("|") for line in table}) == 1

@@ -18,16 +18,21 @@ from tests.results import factory
 SAMPLERS = ("random-k2", "confidence-k2+rcr-max")
 
 
-def run(root: Path, task: str = "list_ops/shuffle", questions: bool = True, name: str = "a") -> RunDir:
+def run(
+    root: Path, task: str = "list_ops/shuffle", questions: bool = True, name: str = "a"
+) -> RunDir:
     """Four answers of four items each, in two steps, half of them right."""
-    made, loaded = create(root, name), load_task(task, n=[4], limit=4)
+    made = create(root, name)
+    loaded = load_task(task, n=[4], limit=4)
     if questions:
         keep(made, loaded)
     entries = []
     for sampler in SAMPLERS:
         digest = loaded.data_hash if questions else "d1"
         right = (1.0, 0.0, 1.0, 0.0)
-        entries.append(factory.cell("tiny", task, sampler, right=right, nfe=2, canvas=4, data_hash=digest))
+        entries.append(
+            factory.cell("tiny", task, sampler, right=right, nfe=2, canvas=4, data_hash=digest)
+        )
     return factory.write(made, entries)
 
 
@@ -35,7 +40,9 @@ def test_report_md(tmp_path: Path) -> None:
     """Score, steps, the best and the gap: 15/32 for four items in two steps."""
     text = write_report(run(tmp_path).path)[0].read_text(encoding="utf-8")
     rows = [
-        [part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines() if "list_ops/shuffle" in line
+        [part.strip() for part in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if "list_ops/shuffle" in line
     ]
     measured = ["list_ops/shuffle", "50.0 [15–85]", "2.00"]
     assert [row for row in rows if row[0] == "tiny"] == [
@@ -54,7 +61,10 @@ def test_report_html(tmp_path: Path) -> None:
 
 def test_the_command_writes_both(tmp_path: Path) -> None:
     """From several runs, too, each with its own questions."""
-    runs = [run(tmp_path, task, name=task[-4:]) for task in ("list_ops/shuffle", "list_ops/replace_random")]
+    runs = [
+        run(tmp_path, task, name=task[-4:])
+        for task in ("list_ops/shuffle", "list_ops/replace_random")
+    ]
     assert main(["report", *(str(one.path) for one in runs), "-o", str(tmp_path / "out")]) == 0
     for name in ("report.md", "report.html"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
@@ -62,9 +72,15 @@ def test_the_command_writes_both(tmp_path: Path) -> None:
         assert section.index("list_ops/replace_random") < section.index("list_ops/shuffle")
 
 
-@pytest.mark.parametrize(("task", "questions"), [("list_ops/shuffle", False), ("list_ops/copy", True)])
-def test_absent_without_questions_or_several_answers(tmp_path: Path, task: str, questions: bool) -> None:
-    """The n of each sample is unknown where its questions can't be had; a task with one answer has no frontier."""
+@pytest.mark.parametrize(
+    ("task", "questions"), [("list_ops/shuffle", False), ("list_ops/copy", True)]
+)
+def test_absent_without_questions_or_several_answers(
+    tmp_path: Path, task: str, questions: bool
+) -> None:
+    """The n of each sample is unknown where its questions can't be had; a task with one answer has
+    no frontier.
+    """
     made = run(tmp_path, task, questions)
     for path in (write_report(made.path)[0], write_page(made.path)):
         assert "Frontier" not in path.read_text(encoding="utf-8")

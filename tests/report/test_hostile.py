@@ -1,4 +1,6 @@
-"""Reports of names, answers and errors that hold anything: shown escaped, shortened and in their place."""
+"""Reports of names, answers and errors that hold anything: shown escaped, shortened and in their
+place.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,21 @@ TEXTS = st.one_of(st.sampled_from(ODD_TEXTS), st.text(st.characters(), max_size=
 
 
 def named(text: str) -> list[Entry]:
-    """An evaluated cell, one without its score and a failed one, all with `text` wherever text may be."""
+    """An evaluated cell, one without its score and a failed one, all with `text` wherever text may
+    be.
+    """
     entries = []
     for task in ("waiting_line/copy", "waiting_line/shuffle"):
         record, samples = factory.cell(task=task, n=4)
         changes = {"model": text, "sampler": f"{text}-k2", "id": f"{text}/{task}"}
         conditions = replace(record.conditions, data_source=text, device=text)
-        entries.append(factory.failing(text, replace(record, conditions=conditions, **changes), samples))
+        entries.append(
+            factory.failing(text, replace(record, conditions=conditions, **changes), samples)
+        )
     first = entries[0][0]
-    unscored = replace(first, id="u", task="puzzle/sudoku", headline="grammar", absent={"grammar": text})
+    unscored = replace(
+        first, id="u", task="puzzle/sudoku", headline="grammar", absent={"grammar": text}
+    )
     failed = error_cell(replace(first, id=f"e{text}", task=f"{text}/x"), text)
     return [*entries, (unscored, entries[0][1]), (failed, [])]
 
@@ -53,19 +61,32 @@ def named(text: str) -> list[Entry]:
 def rows(page: str) -> set[int]:
     """The numbers of columns that the tables' lines have, for each table one."""
     tables = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
-    counts = [{len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()} for table in tables]
+    counts = [
+        {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()} for table in tables
+    ]
     assert all(len(count) == 1 for count in counts), page
     return set().union(*counts)
 
 
 class TestPages:
     @pytest.mark.parametrize(
-        "text", [BAD, *(pytest.param(one, marks=pytest.mark.slow) for one in ("x" * 10**6, "|" * 500, "`" * 500))]
+        "text",
+        [
+            BAD,
+            *(
+                pytest.param(one, marks=pytest.mark.slow)
+                for one in ("x" * 10**6, "|" * 500, "`" * 500)
+            ),
+        ],
     )
     def test_a_run_of_bad_names(self, tmp_path: Path, text: str) -> None:
-        """report.md keeps its tables' columns and every text on its line; figures are drawn; the summary is short."""
+        """report.md keeps its tables' columns and every text on its line; figures are drawn; the
+        summary is short.
+        """
         entries = named(text)
-        page = write_report(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(encoding="utf-8")
+        page = write_report(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(
+            encoding="utf-8"
+        )
         screen = summary([record for record, _ in entries])
         assert rows(page)
         assert "<b>" not in re.sub(
@@ -100,20 +121,26 @@ class TestPages:
 class TestGates:
     def test_verdicts_of_bad_names(self) -> None:
         """The screen and the step summary name such cells on one line each."""
-        good, bad = (
-            [StoredCell(record, tuple(samples)) for record, samples in named(BAD)[:1]],
-            [
-                StoredCell(record, tuple(replace(s, scores={"accuracy": 0.0}) for s in samples))
-                for record, samples in named(BAD)
-            ],
-        )
+        good = [StoredCell(record, tuple(samples)) for record, samples in named(BAD)[:1]]
+        bad = [
+            StoredCell(record, tuple(replace(s, scores={"accuracy": 0.0}) for s in samples))
+            for record, samples in named(BAD)
+        ]
         verdict = judge(bad, {entry.cell.id: baseline_cell(entry) for entry in good})
         for shown in (gate_text(verdict, BAD.replace("\n", "")), gate_markdown(verdict)):
             assert not HIDDEN.search(shown.replace(BAD.replace("\n", ""), ""))
         rows(gate_markdown(verdict))
 
     @pytest.mark.parametrize(
-        "text", ["* accuracy>=٣", f"* nfe<={'9' * 400}", "* accuracy>=nan", "* accuracy>=-1", "\x1b", "x" * 10**6]
+        "text",
+        [
+            "* accuracy>=٣",
+            f"* nfe<={'9' * 400}",
+            "* accuracy>=nan",
+            "* accuracy>=-1",
+            "\x1b",
+            "x" * 10**6,
+        ],
     )
     def test_floors_that_are_none(self, text: str) -> None:
         """One short line says so."""
@@ -125,19 +152,30 @@ class TestGates:
     def test_a_share_above_one(self) -> None:
         """`accuracy<=98` would always hold: it is told, with what was meant."""
         record, samples = factory.cell()
-        verdict = judge([StoredCell(record, tuple(samples))], {}, floors=[parse_floor("* accuracy<=98")])
+        verdict = judge(
+            [StoredCell(record, tuple(samples))], {}, floors=[parse_floor("* accuracy<=98")]
+        )
         assert not verdict.ok
         assert "accuracy is a share from 0 to 1; write 98%" in gate_text(verdict)
 
 
 class TestStory:
     def test_a_monstrous_answer(self) -> None:
-        """The screen shows the answer's beginning, without control characters, and the count of what is left out."""
+        """The screen shows the answer's beginning, without control characters, and the count of
+        what is left out.
+        """
         sample = SimpleNamespace(index=3, prompt="Say\nhello", answer="hello", label="hello")
         task = SimpleNamespace(name="waiting_line/copy", headline="accuracy")
         answer = SimpleNamespace(text=BAD * 50_000, trajectory=None, steps=(), nfe=3)
         lines = list(
-            story(SimpleNamespace(name="m"), task, sample, answer, Scored({"accuracy": 0.0}, {"why": BAD}), "pytest")
+            story(
+                SimpleNamespace(name="m"),
+                task,
+                sample,
+                answer,
+                Scored({"accuracy": 0.0}, {"why": BAD}),
+                "pytest",
+            )
         )  # type: ignore[arg-type]
         text = "\n".join(lines)
         assert not HIDDEN.search(text)
@@ -145,14 +183,20 @@ class TestStory:
         told = re.search(r"… and 49,941 more lines; the full answer: (.*)", text)
         assert told is not None
         file = Path(told[1])
-        assert file.read_bytes().decode() == answer.text.encode("utf-8", "backslashreplace").decode()
+        assert (
+            file.read_bytes().decode() == answer.text.encode("utf-8", "backslashreplace").decode()
+        )
         file.unlink()
         assert lines[0].startswith(r"sample 3 of waiting_line/copy is wrong: \x1b[31mevil")
 
 
 class TestOutput:
     def run(self, tmp_path: Path) -> str:
-        return str(factory.write(create(tmp_path, "a"), [*factory.grid(("tiny",), ks=(1,)), *named("m")[3:]]).path)
+        return str(
+            factory.write(
+                create(tmp_path, "a"), [*factory.grid(("tiny",), ks=(1,)), *named("m")[3:]]
+            ).path
+        )
 
     def test_ascii(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """An output that knows ASCII alone gets the same table in ASCII, its columns aligned."""

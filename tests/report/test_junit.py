@@ -12,7 +12,9 @@ from tests.results import factory
 
 
 def failed(cause: str) -> CellRecord:
-    return error_cell(CellRecord("m/sudoku/ar", "m", "puzzle/sudoku", "ar", Conditions.unknown()), cause)
+    return error_cell(
+        CellRecord("m/sudoku/ar", "m", "puzzle/sudoku", "ar", Conditions.unknown()), cause
+    )
 
 
 class TestWriteJunit:
@@ -35,18 +37,26 @@ class TestWriteJunit:
             "time": "1.500",
         }
         assert [case.attrib for case in suite][:2] == [
-            {"classname": "waiting_line.shuffle", "name": f"test_cell[tiny/shuffle/{name}]", "time": time}
+            {
+                "classname": "waiting_line.shuffle",
+                "name": f"test_cell[tiny/shuffle/{name}]",
+                "time": time,
+            }
             for name, time in (("confidence-k2", "1.500"), ("ar", "0.000"))
         ]
         errors = [case.find("error") for case in suite]
         assert errors[:2] == [None, None]
-        assert [(error.get("message"), error.text) for error in errors[2:] if error is not None] == [
+        assert [
+            (error.get("message"), error.text) for error in errors[2:] if error is not None
+        ] == [
             ("boom", "boom\nwith a traceback"),
             ("no cause recorded", "no cause recorded"),
         ]
 
     def test_figures_stand_in_the_output(self, tmp_path: Path) -> None:
-        """Views of CI systems show a test's output, not its properties; a failed cell has its cause instead."""
+        """Views of CI systems show a test's output, not its properties; a failed cell has its cause
+        instead.
+        """
         cells = [factory.cell(right=0.9, n=20)[0], failed("boom")]
         outputs = [
             case.find("system-out")
@@ -57,13 +67,22 @@ class TestWriteJunit:
         assert outputs[1] is None
 
     def test_figures_in_a_line(self) -> None:
-        """Score with interval, samples, forwards, rates, wrong answers; what was not measured is left out."""
+        """Score with interval, samples, forwards, rates, wrong answers; what was not measured is
+        left out.
+        """
         cell = factory.cell(right=0.9, n=20)[0]
         assert figures_line(cell) == (
             "accuracy 90.0 % [69.9–97.2], 20 samples, NFE 16, 2 tokens per step, 13.3 samples/s; "
             "wrong answers: item missing 2"
         )
-        bare = replace(cell, scores={}, failures={}, nfe_mean=None, tokens_per_step=None, samples_per_second=None)
+        bare = replace(
+            cell,
+            scores={},
+            failures={},
+            nfe_mean=None,
+            tokens_per_step=None,
+            samples_per_second=None,
+        )
         assert figures_line(bare) == "accuracy not measured, 20 samples"
         assert "\n" not in figures_line(replace(cell, failures={"a\nb": 1}))
 
@@ -71,7 +90,10 @@ class TestWriteJunit:
         """Numbers as they are written; control characters become question marks."""
         cell = replace(failed("a\x00b"), task="waiting_line/sh\x01uffle", id="x\x02y")
         case = ElementTree.parse(write_junit([cell], tmp_path / "junit.xml")).getroot()[0][0]
-        assert (case.get("classname"), case.get("name")) == ("waiting_line.sh?uffle", "test_cell[x?y]")
+        assert (case.get("classname"), case.get("name")) == (
+            "waiting_line.sh?uffle",
+            "test_cell[x?y]",
+        )
         properties = {one.get("name"): one.get("value") for one in case.iter("property")}
         assert properties["model"] == "m"
         assert properties["status"] == "error"

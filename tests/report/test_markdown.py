@@ -40,18 +40,26 @@ def section(text: str, title: str) -> list[str]:
 
 def rows(lines: list[str]) -> list[list[str]]:
     """The cells of a table's rows, its header first."""
-    found = [[entry.strip() for entry in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    found = [
+        [entry.strip() for entry in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
     return [found[0], *found[2:]]
 
 
 class TestFacts:
     def facts(self, *records: CellRecord, **facts: Any) -> dict[str, str]:
         """The last table of the page."""
-        lines = [line for line in section(page(*records, **facts), "The run") if line.startswith("| ")]
+        lines = [
+            line for line in section(page(*records, **facts), "The run") if line.startswith("| ")
+        ]
         return dict(rows(["| | |", "|---|", *lines[1:]])[1:])
 
     def test_what_run_json_tells(self) -> None:
-        """The command as a shell takes it, and what was given; versions and machine without what is unknown."""
+        """The command as a shell takes it, and what was given; versions and machine without what is
+        unknown.
+        """
         told = self.facts(
             cell(),
             command=["pytest", "benches", "-k", "a b"],
@@ -78,7 +86,9 @@ class TestFacts:
 
     def test_what_is_not_known_has_no_row(self) -> None:
         """A run without run.json, or of another program."""
-        told = self.facts(cell(), failed("puzzle/sudoku", "boom"), shard=None, machine="x", command="pytest")
+        told = self.facts(
+            cell(), failed("puzzle/sudoku", "boom"), shard=None, machine="x", command="pytest"
+        )
         assert [name for name in told if name in ("started", "shard", "machine", "versions")] == []
         assert (told["command"], told["cells"]) == ("`pytest`", "2, of which 1 could not be run")
 
@@ -103,24 +113,40 @@ class TestTop:
         """What was measured, a sentence of what was found, the plot, the means."""
         text = page(cell(), cell(task="puzzle/sudoku"), plots=("curves.png",), started="2026-03-04")
         lines = [line for line in text.splitlines() if line]
-        assert lines[1] == (
-            "Measured: tiny on 2 tasks (waiting_line 1, puzzle 1) with 1 sampler, 20 samples a cell; cpu, float32; "
-            "4 March 2026."
+        assert (
+            lines[1]
+            == "Measured: tiny on 2 tasks (waiting_line 1, puzzle 1) with 1 sampler, 20 samples a"
+            " cell; cpu, float32; 4 March 2026."
         )
         assert lines[2].startswith("**tiny scores 90.0 % [")
         assert lines[3] == "![curves](curves.png)"
         assert rows(section(text, "Means over each model's own tasks")) == [
-            ["model", "sampler", "mean score %", "95 % interval", "tokens/step", "tokens/forward", "tasks scored"],
+            [
+                "model",
+                "sampler",
+                "mean score %",
+                "95 % interval",
+                "tokens/step",
+                "tokens/forward",
+                "tasks scored",
+            ],
             ["tiny", "confidence-k2", "90.0", "76–95", "2.00", "1.13", "2 of 2"],
         ]
 
     def test_the_same_number_as_in_the_page(self) -> None:
         """Tokens per forward of tasks with other lengths, and halves, which go up everywhere."""
-        records = [cell(right=[1.0] * 361 + [0.0] * 39, n=400), cell(task="puzzle/sudoku", nfe=4, canvas=8)]
-        assert rows(section(page(*records[:1]), "Means over each model's own tasks"))[1][2] == "90.3"
+        records = [
+            cell(right=[1.0] * 361 + [0.0] * 39, n=400),
+            cell(task="puzzle/sudoku", nfe=4, canvas=8),
+        ]
+        assert (
+            rows(section(page(*records[:1]), "Means over each model's own tasks"))[1][2] == "90.3"
+        )
         (row,) = overview(scopes(frame(records))[0])
         told = rows(section(page(*records), "Means over each model's own tasks"))[1][5]
-        assert told == fixed(row["tokens_per_forward"], 2) == "1.56"  # (18 / 16 + 8 / 4) / 2, halves up
+        assert (
+            told == fixed(row["tokens_per_forward"], 2) == "1.56"
+        )  # (18 / 16 + 8 / 4) / 2, halves up
 
 
 class TestPlots:
@@ -135,8 +161,15 @@ class TestPlots:
 class TestPbx:
     def test_a_row_per_category_model_and_family(self) -> None:
         """The largest rate at which the mean is high enough, a dash where it never is."""
-        text = page(cell(right=0.75, nfe=8), cell(sampler="random-k1", right=0.1), cell(task="puzzle/sudoku", right=1))
-        lines = section(text, "PBx: the largest tokens per step at which the category's mean score is at least x %")
+        text = page(
+            cell(right=0.75, nfe=8),
+            cell(sampler="random-k1", right=0.1),
+            cell(task="puzzle/sudoku", right=1),
+        )
+        lines = section(
+            text,
+            "PBx: the largest tokens per step at which the category's mean score is at least x %",
+        )
         assert rows(lines) == [
             ["category", "model", "family", "PB60", "PB70", "PB80", "PB90"],
             ["waiting_line", "tiny", "confidence", "4.00", "4.00", "–", "–"],
@@ -148,7 +181,9 @@ class TestPbx:
 
 class TestLists:
     def test_wrong_answers_by_model_and_category(self) -> None:
-        """The most frequent kinds first; random weights are not counted, and a clean category has no line."""
+        """The most frequent kinds first; random weights are not counted, and a clean category has
+        no line.
+        """
         first = replace(cell(), failures={"rare": 1, "often": 5})
         second = replace(cell(task="waiting_line/copy"), failures={"rare": 1})
         other = replace(cell(task="puzzle/sudoku", right=1.0), failures={})
@@ -200,7 +235,9 @@ def test_names_that_look_like_numbers_stay_names(name: str) -> None:
 
 class TestReport:
     def test_page(self, tmp_path: Path) -> None:
-        """report.md has tables, curves that exist, PBx, speed, failures, errors and what was not measured."""
+        """report.md has tables, curves that exist, PBx, speed, failures, errors and what was not
+        measured.
+        """
         shared, samples = factory.cell("tiny", "puzzle/sudoku", "random-k2")
         entries = [
             *factory.grid(("tiny",), TWO),
@@ -228,10 +265,17 @@ class TestReport:
 
     def test_pbx_keeps_the_order_of_the_tables(self) -> None:
         """Categories as they come in the run, not by the alphabet."""
-        entries = [factory.cell(task=task) for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")]
-        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition("## PBx")[2]
+        entries = [
+            factory.cell(task=task)
+            for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")
+        ]
+        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition(
+            "## PBx"
+        )[2]
         rows = [
-            line.split("|")[1].strip() for line in section.partition("\n## ")[0].splitlines() if "confidence" in line
+            line.split("|")[1].strip()
+            for line in section.partition("\n## ")[0].splitlines()
+            if "confidence" in line
         ]
         assert rows == ["waiting_line", "puzzle", "list_ops"]
 

@@ -37,11 +37,19 @@ def boxes(axis: Axes) -> tuple[float, float, float, float]:
 
 class TestFiles:
     def test_a_figure_per_category_and_model(self, tmp_path: Path) -> None:
-        """Only for several tasks; what did not run or has no score is in none, and a folder is made."""
+        """Only for several tasks; what did not run or has no score is in none, and a folder is
+        made.
+        """
         ran = [factory.cell("m/1", f"waiting_line/{task}")[0] for task in ("copy", "sort")]
         failed = replace(factory.cell("n", "puzzle/sudoku")[0], status="error")
-        files = write_plots(panel(*ran, failed, factory.cell("o", "puzzle/sudoku")[0]), tmp_path / "a" / "b")
-        assert [path.name for path in files] == ["curves.png", "categories.png", "curves_waiting_line_m_1.png"]
+        files = write_plots(
+            panel(*ran, failed, factory.cell("o", "puzzle/sudoku")[0]), tmp_path / "a" / "b"
+        )
+        assert [path.name for path in files] == [
+            "curves.png",
+            "categories.png",
+            "curves_waiting_line_m_1.png",
+        ]
 
     def test_long_names_end_with_their_digest(self) -> None:
         """So that two such names are two files; up to 60 characters a name is kept."""
@@ -51,7 +59,9 @@ class TestFiles:
         assert len(file_part(LONG)) == 61
         assert file_part(LONG) != file_part(LONG + "x")
 
-    @pytest.mark.parametrize(("number", "rows"), [(1, [1]), (5, [5]), (6, [3, 3]), (7, [4, 3]), (11, [4, 4, 3])])
+    @pytest.mark.parametrize(
+        ("number", "rows"), [(1, [1]), (5, [5]), (6, [3, 3]), (7, [4, 3]), (11, [4, 4, 3])]
+    )
     def test_panels_fill_rows_evenly(self, number: int, rows: list[int]) -> None:
         """At most five a row."""
         assert [len(part) for part in _rows(row(number))] == rows
@@ -85,12 +95,14 @@ class TestAxes:
         assert axis.get_ylim() == (-4, 104)
         assert axis.get_title() == "title"
         assert axis.get_axisbelow() is True
-        assert [axis.spines[side].get_visible() for side in ("top", "right", "left", "bottom")] == [False] * 2 + [
-            True
-        ] * 2
+        assert [axis.spines[side].get_visible() for side in ("top", "right", "left", "bottom")] == [
+            False
+        ] * 2 + [True] * 2
 
     def test_bars_are_intervals(self) -> None:
-        """They end at the interval's bounds, above and below the point; without an interval they have no length."""
+        """They end at the interval's bounds, above and below the point; without an interval they
+        have no length.
+        """
         record = factory.cell(right=0.5)[0]
         bars = self.axis(record).containers[0].lines[2][0].get_segments()[0]  # type: ignore[attr-defined]
         score = record.scores["accuracy"]
@@ -102,10 +114,14 @@ class TestAxes:
 
 class TestLayout:
     def test_each_family_has_its_own_look(self) -> None:
-        """A colour and marker per policy, dashes per modifier, hollow from the fifth on; sorted as people count."""
+        """A colour and marker per policy, dashes per modifier, hollow from the fifth on; sorted as
+        people count.
+        """
         names = [f"confidence-k{k}+b{b}" for b in (2, 4, 8, 16, 32) for k in (1,)]
         names += [f"random-k1+b{b}" for b in (2, 4, 8, 16, 32)]
-        drawn = figure([[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "score (%)")
+        drawn = figure(
+            [[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "score (%)"
+        )
         handles = drawn.legends[0].legend_handles
         looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in handles]  # type: ignore[union-attr]
         dashes = ("-", "--", ":", "-.", "-")
@@ -118,28 +134,43 @@ class TestLayout:
         assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
 
     def test_a_family_looks_the_same_in_every_figure_of_a_run(self) -> None:
-        """And of every other run: its name alone decides, and others of the run stay out of the legend."""
+        """And of every other run: its name alone decides, and others of the run stay out of the
+        legend.
+        """
         cells = panel(factory.cell(sampler="threshold-0.9")[0])
         for families in ((), {"confidence", "threshold"}, {"a", "threshold", "zz"}):
-            (line,) = figure([[("x", cells)]], "score (%)", families=families).legends[0].legend_handles
+            (line,) = (
+                figure([[("x", cells)]], "score (%)", families=families).legends[0].legend_handles
+            )
             assert (line.get_color(), line.get_marker()) == (COLOURS[2], MARKERS[2])  # type: ignore[union-attr]
 
     def test_no_two_policies_look_alike(self) -> None:
-        """Each of the package's has a colour and marker of its own; another one's stay the same from run to run."""
-        places = [place(name) for name, cls in policies().items() if cls.__module__.startswith("pbcore.")]
+        """Each of the package's has a colour and marker of its own; another one's stay the same
+        from run to run.
+        """
+        places = [
+            place(name) for name, cls in policies().items() if cls.__module__.startswith("pbcore.")
+        ]
         assert len(set(places)) == len(places)
         assert max(places) < len(POLICIES)
         assert len(POLICIES) <= place("mine") == place("mine") < 64
-        assert len({(look.colour, look.marker) for look in looks(("m", one) for one in POLICIES).values()}) == len(
-            POLICIES
-        )
+        assert len(
+            {(look.colour, look.marker) for look in looks(("m", one) for one in POLICIES).values()}
+        ) == len(POLICIES)
 
     def test_policies_of_others(self) -> None:
-        """Their look is drawn from their name, whatever else a run holds; two on one place differ in their dashes."""
+        """Their look is drawn from their name, whatever else a run holds; two on one place differ
+        in their dashes.
+        """
         alone = looks([("m", "mine-0.9")])["m", "mine-0.9"]
-        assert looks([("m", "confidence"), ("m", "mine-0.9"), ("m", "\ud800")])["m", "mine-0.9"] == alone
+        assert (
+            looks([("m", "confidence"), ("m", "mine-0.9"), ("m", "\ud800")])["m", "mine-0.9"]
+            == alone
+        )
         many = looks(("m", f"own{number}") for number in range(60))
-        assert len({(one.colour, one.marker, one.dash, one.hollow) for one in many.values()}) == len(many)
+        assert len(
+            {(one.colour, one.marker, one.dash, one.hollow) for one in many.values()}
+        ) == len(many)
 
     def test_an_empty_panel_says_why(self) -> None:
         """A model without cells in a category: not measured. A panel with curves says nothing."""
@@ -152,25 +183,43 @@ class TestLayout:
         """Two panels over one: the second has x labels of its own, the empty place is not seen."""
         drawn = figure([row(2), row(1)], "score (%)")
         assert [axis.get_visible() for axis in drawn.axes] == [True, True, True, False]
-        assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in drawn.axes[:3]] == [False, True, True]
+        assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in drawn.axes[:3]] == [
+            False,
+            True,
+            True,
+        ]
 
-    @pytest.mark.parametrize(("shape", "title"), [((1,), ""), ((1,), "a title"), ((5,), ""), ((3, 2), "a title")])
+    @pytest.mark.parametrize(
+        ("shape", "title"), [((1,), ""), ((1,), "a title"), ((5,), ""), ((3, 2), "a title")]
+    )
     def test_nothing_lies_over_anything_else(self, shape: tuple[int, ...], title: str) -> None:
-        """Panels, their titles and tick labels, the figure's title and labels, and the legend are apart and inside."""
+        """Panels, their titles and tick labels, the figure's title and labels, and the legend are
+        apart and inside.
+        """
         drawn = figure([row(number) for number in shape], "score (%)", title)
         drawn.canvas.draw()
         parts = [axis.get_tightbbox() for axis in drawn.axes if axis.get_visible()]
-        parts += [text.get_window_extent() for text in drawn.texts] + [drawn.legends[0].get_window_extent()]
+        parts += [text.get_window_extent() for text in drawn.texts] + [
+            drawn.legends[0].get_window_extent()
+        ]
         assert all(drawn.bbox.x0 <= box.x0 and box.x1 <= drawn.bbox.x1 for box in parts)
         assert all(drawn.bbox.y0 <= box.y0 and box.y1 <= drawn.bbox.y1 for box in parts)
-        assert not [(i, j) for i, one in enumerate(parts) for j, other in enumerate(parts[:i]) if one.overlaps(other)]
+        assert not [
+            (i, j)
+            for i, one in enumerate(parts)
+            for j, other in enumerate(parts[:i])
+            if one.overlaps(other)
+        ]
 
     def test_panels_take_the_figure(self) -> None:
         """3.3 by 2.75 inches each, with the room that title, labels and legend need."""
-        one, two = figure([row(1)], "y"), figure([row(2), row(2)], "y", "title")
+        one = figure([row(1)], "y")
+        two = figure([row(2), row(2)], "y", "title")
         assert tuple(one.get_size_inches()) == pytest.approx((3.7, 2.75 + 0.05 + 0.62))
         assert tuple(two.get_size_inches()) == pytest.approx((7.0, 5.5 + 0.36 + 0.62))
-        assert boxes(one.axes[0]) == pytest.approx((0.62 / 3.7, 0.985, 0.74 / 3.42, 1 - 0.33 / 3.42))
+        assert boxes(one.axes[0]) == pytest.approx(
+            (0.62 / 3.7, 0.985, 0.74 / 3.42, 1 - 0.33 / 3.42)
+        )
         assert boxes(two.axes[0])[3] == pytest.approx(1 - 0.64 / 6.48)
         assert two.axes[1].get_position().x0 - two.axes[0].get_position().x1 < 0.05
 
@@ -178,12 +227,18 @@ class TestLayout:
         """Small type, thin pale grid lines, markers a little larger than lines are wide."""
         drawn = figure([row(1)], "score (%)", "title")
         (axis,) = drawn.axes
-        texts = {text.get_text(): text.get_fontsize() for text in (*drawn.texts, *drawn.legends[0].get_texts())}
+        texts = {
+            text.get_text(): text.get_fontsize()
+            for text in (*drawn.texts, *drawn.legends[0].get_texts())
+        }
         assert texts == {"score (%)": 9, "tokens per step": 9, "title": 11, "confidence": 8}
         assert axis.title.get_fontsize() == 9
         ticks = axis.xaxis.get_major_ticks()[0]
         assert (ticks.label1.get_fontsize(), ticks.tick1line.get_markersize()) == (8, 2.5)
-        assert (to_hex(ticks.gridline.get_color()), ticks.gridline.get_linewidth()) == ("#e4e4e4", 0.6)
+        assert (to_hex(ticks.gridline.get_color()), ticks.gridline.get_linewidth()) == (
+            "#e4e4e4",
+            0.6,
+        )
         line, caps, (bars,) = axis.containers[0].lines  # type: ignore[attr-defined]
         assert (line.get_markersize(), line.get_linewidth(), line.get_alpha()) == (3.6, 1.3, 0.95)
         assert (caps[0].get_markersize(), bars.get_linewidth()[0]) == (3.6, 0.8)
@@ -196,7 +251,9 @@ class TestLayout:
         drawn = figure([[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "")
         assert drawn.legends[0]._ncols == 2  # type: ignore[attr-defined]
         assert drawn.get_size_inches()[1] == pytest.approx(2.75 + 0.05 + 0.42 + 0.2 * 3)
-        wide = figure([[*row(1), ("x", panel(*(factory.cell(sampler=name)[0] for name in names[:4])))]], "")
+        wide = figure(
+            [[*row(1), ("x", panel(*(factory.cell(sampler=name)[0] for name in names[:4])))]], ""
+        )
         assert wide.legends[0]._ncols == 4  # type: ignore[attr-defined]
 
 
@@ -204,32 +261,52 @@ class TestPlots:
     def test_files(self, tmp_path: Path) -> None:
         """One overview, and one figure per category and model with several tasks; not blank."""
         files = write_plots(
-            frame(record for record, _ in factory.grid(tasks=("waiting_line/copy", "waiting_line/sort"))), tmp_path
+            frame(
+                record
+                for record, _ in factory.grid(tasks=("waiting_line/copy", "waiting_line/sort"))
+            ),
+            tmp_path,
         )
         assert [path.name for path in files] == [
             "curves.png",
             "curves_waiting_line_ideal.png",
             "curves_waiting_line_tiny.png",
         ]
-        assert all(len({tuple(pixel) for row in imread(path)[::7, ::7] for pixel in row}) > 3 for path in files)
+        assert all(
+            len({tuple(pixel) for row in imread(path)[::7, ::7] for pixel in row}) > 3
+            for path in files
+        )
 
     def test_points_drawn(self) -> None:
-        """The curve of a family passes through its cells: tokens per step and score in percent, on a log axis."""
+        """The curve of a family passes through its cells: tokens per step and score in percent, on
+        a log axis.
+        """
         cells = frame(
-            record for record, _ in factory.grid(models=("tiny",), tasks=("waiting_line/copy",), policies=("random",))
+            record
+            for record, _ in factory.grid(
+                models=("tiny",), tasks=("waiting_line/copy",), policies=("random",)
+            )
         )
         axis = figure([[("copy", cells)]], "score (%)").axes[0]
-        line = max(axis.lines, key=lambda line: len(line.get_xdata()) if line.get_linestyle() == "-" else 0)
+        line = max(
+            axis.lines, key=lambda line: len(line.get_xdata()) if line.get_linestyle() == "-" else 0
+        )
         assert list(line.get_xdata()) == [1, 2, 4, 8]
         assert list(line.get_ydata()) == pytest.approx([100, 85, 55, 0])
         assert axis.get_xscale() == "log"
 
     def test_curves_that_coincide_stay_visible(self) -> None:
-        """Each later curve is thinner than those drawn before it, the first 1.9 times as wide as the last."""
-        entries = factory.grid(("tiny",), ("waiting_line/copy",), policies=("confidence", "margin", "random"))
+        """Each later curve is thinner than those drawn before it, the first 1.9 times as wide as
+        the last.
+        """
+        entries = factory.grid(
+            ("tiny",), ("waiting_line/copy",), policies=("confidence", "margin", "random")
+        )
         axis = figure([[("copy", frame(record for record, _ in entries))]], "score (%)").axes[0]
         widths = [
-            line.get_linewidth() for line in axis.lines if len(line.get_xdata()) == 4 and line.get_marker() != "|"
+            line.get_linewidth()
+            for line in axis.lines
+            if len(line.get_xdata()) == 4 and line.get_marker() != "|"
         ]
         curves = [width for width in widths if width > 1]
         assert curves == sorted(curves, reverse=True)
@@ -243,15 +320,29 @@ class TestPlots:
             + [f"random-k1+b{b}" for b in (2, 4, 8, 16, 32)]
             + ["threshold-0.9"]
         )
-        cells = frame(factory.cell(sampler=name, nfe=32 // (2 if "k2" in name else 1))[0] for name in names)
+        cells = frame(
+            factory.cell(sampler=name, nfe=32 // (2 if "k2" in name else 1))[0] for name in names
+        )
         drawn = figure([[("x", cells)]], "score (%)")
-        assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["confidence", "random", "threshold"]
+        assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
+            "confidence",
+            "random",
+            "threshold",
+        ]
         assert any("best over blocks" in text.get_text() for text in drawn.texts)
 
     def test_the_mean_plot_has_the_leading_curves(self) -> None:
-        """Of many curves the ten that reach furthest are drawn, models by their dashes; the rest is counted."""
-        records = [factory.cell("ideal", sampler=f"random-k1+b{b}", right=b / 20, nfe=32)[0] for b in range(1, 13)]
-        records += [factory.cell("tiny", sampler=f"random-k2+b{b}", right=b / 20, nfe=16)[0] for b in range(1, 13)]
+        """Of many curves the ten that reach furthest are drawn, models by their dashes; the rest is
+        counted.
+        """
+        records = [
+            factory.cell("ideal", sampler=f"random-k1+b{b}", right=b / 20, nfe=32)[0]
+            for b in range(1, 13)
+        ]
+        records += [
+            factory.cell("tiny", sampler=f"random-k2+b{b}", right=b / 20, nfe=16)[0]
+            for b in range(1, 13)
+        ]
         (axis,) = mean_figure(frame(records)).axes
         handles, names = axis.get_legend_handles_labels()
         assert (len(names), {name.split(" ")[0] for name in names}) == (10, {"ideal", "tiny"})
@@ -273,9 +364,15 @@ class TestPlots:
 
     def test_a_level_without_a_speed(self) -> None:
         """A model that tells no forwards stands across the mean plot, if it ran all tasks."""
-        records = [factory.cell("tiny", task=f"waiting_line/{task}")[0] for task in ("copy", "sort")]
-        rates = dict.fromkeys(("nfe_mean", "tokens_per_step", "tokens_per_row", "tokens_per_forward"))
-        far = [factory.cell("far", task=one.task, sampler="served", right=0.25)[0] for one in records]
+        records = [
+            factory.cell("tiny", task=f"waiting_line/{task}")[0] for task in ("copy", "sort")
+        ]
+        rates = dict.fromkeys(
+            ("nfe_mean", "tokens_per_step", "tokens_per_row", "tokens_per_forward")
+        )
+        far = [
+            factory.cell("far", task=one.task, sampler="served", right=0.25)[0] for one in records
+        ]
         far = [replace(one, **rates) for one in far]
         for ran, names in ((far, ["far · served (any speed)"]), (far[:1], [])):
             (axis,) = mean_figure(frame([*records, *ran])).axes
@@ -285,7 +382,9 @@ class TestPlots:
     def test_a_large_run_has_few_pictures(self, tmp_path: Path) -> None:
         """Its tasks and categories are drawn in the page alone."""
         grid = factory.grid([f"m{i}" for i in range(5)], ks=(1,), policies=("random",))
-        assert [path.name for path in write_plots(frame(record for record, _ in grid), tmp_path)] == ["curves.png"]
+        assert [
+            path.name for path in write_plots(frame(record for record, _ in grid), tmp_path)
+        ] == ["curves.png"]
 
     def test_nothing_to_draw(self, tmp_path: Path) -> None:
         """Without scores there are no figures."""

@@ -1,4 +1,6 @@
-"""The commands that decode a sample again: exactly that cell and sample, off the default grid too."""
+"""The commands that decode a sample again: exactly that cell and sample, off the default grid
+too.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,46 @@ def stored(task: str = "waiting_line/insert_random", **facts: object) -> StoredC
 
 class TestCommand:
     def test_settings_of_the_run(self, tmp_path: Path) -> None:
-        """Those of run.json that decide answers, zeros included; what selects cells is in the node id."""
-        settings = {"profile": "quick", "limit": 4, "seed": [0, 1], "n": [3, 4], "shots": 0, "cot": True, "gpu": False}
+        """Those of run.json that decide answers, zeros included; what selects cells is in the node
+        id.
+        """
+        settings = {
+            "profile": "quick",
+            "limit": 4,
+            "seed": [0, 1],
+            "n": [3, 4],
+            "shots": 0,
+            "cot": True,
+            "gpu": False,
+        }
         settings |= {"tasks": ["a b.yaml", "c.yaml"], "dtype": "bfloat16"}
-        words = shlex.split(rerun_of([stored()], {"settings": settings}, tmp_path)("tiny/insert_random/random-k3", 2))
+        words = shlex.split(
+            rerun_of([stored()], {"settings": settings}, tmp_path)(
+                "tiny/insert_random/random-k3", 2
+            )
+        )
         assert words[0] == "pytest"
         assert words[1].endswith("test_waiting_line.py::test_cell[tiny/insert_random/random-k3/2]")
         assert Path(words[1].partition("::")[0]).is_file()
-        assert shlex.join(words[2:]) == (
-            "--seed 0,1 --n 3,4 --shots 0 --cot --tasks 'a b.yaml' --tasks c.yaml --dtype bfloat16"
+        assert (
+            shlex.join(words[2:])
+            == "--seed 0,1 --n 3,4 --shots 0 --cot --tasks 'a b.yaml' --tasks c.yaml --dtype"
+            " bfloat16"
         )
 
     def test_without_settings_the_record_tells(self, tmp_path: Path) -> None:
         """As in runs that were imported: device, seeds and options of the cell."""
-        entry = stored(options={"limit": 4, "device": "cuda", "rounds": 1, "data_seed": 3}, device="cuda", seeds=[5])
+        entry = stored(
+            options={"limit": 4, "device": "cuda", "rounds": 1, "data_seed": 3},
+            device="cuda",
+            seeds=[5],
+        )
         command = rerun_of([entry], {}, tmp_path)("tiny/insert_random/random-k3", 2)
         assert command.partition("]' ")[2] == "--data-seed 3 --gpu --seed 5"
 
     @pytest.mark.parametrize(
-        ("task", "file"), [("puzzle/sudoku", "test_puzzles.py"), ("pantry/copy", "test_own_tasks.py")]
+        ("task", "file"),
+        [("puzzle/sudoku", "test_puzzles.py"), ("pantry/copy", "test_own_tasks.py")],
     )
     def test_the_file_of_the_task(self, tmp_path: Path, task: str, file: str) -> None:
         """In the project's own benches/ if it is there, and else in the package."""

@@ -9,12 +9,22 @@ from tests.report.test_markdown import cell, failed, page, rows, section, under_
 
 class TestSpeed:
     def test_means_are_over_samples(self) -> None:
-        """NFE over all answers, tokens over all forwards, speeds over all seconds; models, then samplers as people
-        count."""
-        first, second = cell(n=20, nfe=16), cell(task="waiting_line/copy", n=60, nfe=8)
-        second = replace(second, seconds=4.5, samples_per_second=60 / 4.5, tokens_per_second=60 * 18 / 4.5)
-        text = page(first, second, cell(model="a", sampler="random-k10"), cell(model="a", sampler="random-k2"))
-        answers, forwards = 20 + 60, 20 * 16 + 60 * 8
+        """NFE over all answers, tokens over all forwards, speeds over all seconds; models, then
+        samplers as people count.
+        """
+        first = cell(n=20, nfe=16)
+        second = cell(task="waiting_line/copy", n=60, nfe=8)
+        second = replace(
+            second, seconds=4.5, samples_per_second=60 / 4.5, tokens_per_second=60 * 18 / 4.5
+        )
+        text = page(
+            first,
+            second,
+            cell(model="a", sampler="random-k10"),
+            cell(model="a", sampler="random-k2"),
+        )
+        answers = 20 + 60
+        forwards = 20 * 16 + 60 * 8
         assert rows(section(text, "Speed")) == [
             ["model", "sampler", "cells", "NFE", "seconds", "samples/s", "tokens/s"],
             ["a", "random-k2", "1", "16.00", "1.50", "13.3", "240"],
@@ -33,8 +43,13 @@ class TestSpeed:
 
     def test_shared_devices_are_marked(self) -> None:
         """Each number of such a row, and the mark is explained."""
-        lines = section(page(under_conditions(cell(), shared_device=True), cell(sampler="random-k1")), "Speed")
-        assert [row[-3:] for row in rows(lines)[1:]] == [[r"1.50\*", r"13.3\*", r"240\*"], ["1.50", "13.3", "240"]]
+        lines = section(
+            page(under_conditions(cell(), shared_device=True), cell(sampler="random-k1")), "Speed"
+        )
+        assert [row[-3:] for row in rows(lines)[1:]] == [
+            [r"1.50\*", r"13.3\*", r"240\*"],
+            ["1.50", "13.3", "240"],
+        ]
         assert lines[-1] == r"\* inexact: measured while workers shared a device."
 
     def test_a_clock_that_showed_no_time(self) -> None:
@@ -44,14 +59,26 @@ class TestSpeed:
 
     def test_cells_without_seconds_have_no_row(self) -> None:
         """Nor those that failed; with none left there is no section."""
-        text = page(cell(), replace(cell(sampler="random-k1"), seconds=None), failed("puzzle/sudoku", "boom"))
+        text = page(
+            cell(),
+            replace(cell(sampler="random-k1"), seconds=None),
+            failed("puzzle/sudoku", "boom"),
+        )
         assert [row[1] for row in rows(section(text, "Speed"))[1:]] == ["confidence-k2"]
         assert "## Speed" not in page(failed("puzzle/sudoku", "boom"))
 
     def test_shared_forwards_have_a_table_of_their_own(self) -> None:
         """Sums over a sampler's cells, sorted as the others."""
-        told = {"seconds": None, "seconds_estimated": 12.5, "forwards_shared": 1000, "forwards_computed": 300}
-        cells = [replace(cell(sampler=name, task=f"waiting_line/{task}"), **told) for name, task in SHARED]
+        told = {
+            "seconds": None,
+            "seconds_estimated": 12.5,
+            "forwards_shared": 1000,
+            "forwards_computed": 300,
+        }
+        cells = [
+            replace(cell(sampler=name, task=f"waiting_line/{task}"), **told)
+            for name, task in SHARED
+        ]
         assert rows(section(page(*cells, cell(model="timed")), "Shared forwards")) == [
             ["model", "sampler", "cells", "forwards", "computed", "seconds, estimated"],
             ["tiny", "random-k2", "2", "2,600", "600", "25.00"],

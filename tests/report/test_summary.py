@@ -21,7 +21,9 @@ def under_conditions(record: CellRecord, **conditions: Any) -> CellRecord:
 
 def failed(sampler: str, cause: str) -> CellRecord:
     name = f"tiny/shuffle/{sampler}"
-    return error_cell(CellRecord(name, "tiny", "waiting_line/shuffle", sampler, Conditions.unknown()), cause)
+    return error_cell(
+        CellRecord(name, "tiny", "waiting_line/shuffle", sampler, Conditions.unknown()), cause
+    )
 
 
 def lines(*records: CellRecord) -> list[str]:
@@ -31,7 +33,9 @@ def lines(*records: CellRecord) -> list[str]:
 
 class TestFacts:
     def test_the_first_line_counts(self) -> None:
-        """All cells, the samples and seconds of those that ran, and where the questions come from."""
+        """All cells, the samples and seconds of those that ran, and where the questions come
+        from.
+        """
         assert lines(cell(), cell(sampler="random-k1"), failed("ar", "boom")) == [
             "3 cells, 40 samples, 3.0 s of decoding; data: own, unknown",
             "wrong answers by kind: item missing 4",
@@ -49,7 +53,9 @@ class TestFacts:
         assert "1.5 s of decoding (1 without a time of their own); data" in first
 
     def test_what_a_reader_must_know_has_a_line(self) -> None:
-        """Random weights, foreign code and shared devices, each with the models that it concerns."""
+        """Random weights, foreign code and shared devices, each with the models that it
+        concerns.
+        """
         told = lines(
             under_conditions(cell(model="a"), dummy=True),
             under_conditions(cell(model="b"), model_info={"remote_code": True}),
@@ -67,29 +73,45 @@ class TestFacts:
         late = replace(cell(), text_after_eos=7)
         end = "answers with text after the first EOS, which is"
         assert lines(late)[1] == f"7 {end} not scored (--official-text scores it)"
-        assert lines(under_conditions(late, options={"official_text": True}))[1] == f"7 {end} scored (--official-text)"
+        assert (
+            lines(under_conditions(late, options={"official_text": True}))[1]
+            == f"7 {end} scored (--official-text)"
+        )
 
     def test_shared_forwards(self) -> None:
         """Sums over the cells that shared; cells that did not count as none."""
-        shared = replace(cell(), forwards_shared=1000, forwards_computed=200, seconds_estimated=1500.0)
-        assert lines(shared, replace(shared, id="x", task="waiting_line/copy"), cell(sampler="random-k1"))[1] == (
-            "forwards shared between cells: 2,400 asked for, 400 computed; without sharing about 3,000 s (estimated: "
-            "forwards × seconds per forward)"
+        shared = replace(
+            cell(), forwards_shared=1000, forwards_computed=200, seconds_estimated=1500.0
+        )
+        assert (
+            lines(
+                shared, replace(shared, id="x", task="waiting_line/copy"), cell(sampler="random-k1")
+            )[1]
+            == "forwards shared between cells: 2,400 asked for, 400 computed; without sharing about"
+            " 3,000 s (estimated: forwards × seconds per forward)"
         )
         computed = replace(cell(), forwards_shared=0, forwards_computed=5)
-        assert lines(computed)[1].startswith("forwards shared between cells: 5 asked for, 5 computed; without")
+        assert lines(computed)[1].startswith(
+            "forwards shared between cells: 5 asked for, 5 computed; without"
+        )
 
 
 class TestFailures:
     def test_the_eight_most_frequent_kinds(self) -> None:
         """The most frequent first."""
         failures = {f"kind {number}": number for number in range(1, 11)}
-        (line,) = (line for line in lines(replace(cell(), failures=failures)) if line.startswith("wrong"))
-        assert line == "wrong answers by kind: " + ", ".join(f"kind {n} {n}" for n in range(10, 2, -1))
+        (line,) = (
+            line for line in lines(replace(cell(), failures=failures)) if line.startswith("wrong")
+        )
+        assert line == "wrong answers by kind: " + ", ".join(
+            f"kind {n} {n}" for n in range(10, 2, -1)
+        )
 
     def test_ten_errors_are_listed(self) -> None:
         """With their cell and the first line of their cause; the rest is counted."""
-        told = lines(*(failed(f"random-k{k}", f"cause {k}\nand more" if k else "") for k in range(12)))
+        told = lines(
+            *(failed(f"random-k{k}", f"cause {k}\nand more" if k else "") for k in range(12))
+        )
         assert told[1:4] == [
             "12 cells could not be run:",
             "  tiny/shuffle/random-k0: no cause recorded",
@@ -99,7 +121,10 @@ class TestFailures:
 
     def test_cells_that_failed_alike_share_a_line(self) -> None:
         """The first of them is named; another cause has a line of its own."""
-        told = lines(*(failed(f"random-k{k}", "no such model") for k in range(3)), failed("ar", "out of memory"))
+        told = lines(
+            *(failed(f"random-k{k}", "no such model") for k in range(3)),
+            failed("ar", "out of memory"),
+        )
         assert told[1:] == [
             "4 cells could not be run:",
             "  tiny/shuffle/random-k0 and 2 more: no such model",
@@ -109,7 +134,9 @@ class TestFailures:
     def test_twenty_models_are_named(self) -> None:
         """In alphabetical order, each once."""
         named = [
-            under_conditions(cell(model=f"m{i:02}", task=t), dummy=True) for i in range(22) for t in ("a/b", "a/c")
+            under_conditions(cell(model=f"m{i:02}", task=t), dummy=True)
+            for i in range(22)
+            for t in ("a/b", "a/c")
         ]
         line = lines(*named)[1]
         assert line.endswith("m18, m19,   … and 2 more")
@@ -120,7 +147,12 @@ def test_tables_come_first_and_fit() -> None:
     """An empty line between each two parts; the width is the reader's."""
     records = [record for record, _ in factory.grid(ks=(1,))] + [cell(task="puzzle/sudoku")]
     parts = summary(records, width=60).split("\n\n")
-    titles = ("waiting_line: score", "puzzle: score", f"{len(records)} cells, ", "means over each model's own tasks: ")
+    titles = (
+        "waiting_line: score",
+        "puzzle: score",
+        f"{len(records)} cells, ",
+        "means over each model's own tasks: ",
+    )
     assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 4
     assert max(len(line) for line in parts[0].splitlines()[1:]) <= 60
 
@@ -129,10 +161,16 @@ class TestEnd:
     """The last lines: means, what was measured, what was found."""
 
     def test_what_was_measured(self) -> None:
-        """Models, tasks, samplers, samples, device and date in words; a single category has its means in its table."""
-        text = summary([cell(), failed("ar", "boom")], 200, {"started": "2026-03-04T05:06:07+00:00"})
-        assert text.split("\n\n")[-1].splitlines()[0] == (
-            "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu, float32; 4 March 2026"
+        """Models, tasks, samplers, samples, device and date in words; a single category has its
+        means in its table.
+        """
+        text = summary(
+            [cell(), failed("ar", "boom")], 200, {"started": "2026-03-04T05:06:07+00:00"}
+        )
+        assert (
+            text.split("\n\n")[-1].splitlines()[0]
+            == "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu,"
+            " float32; 4 March 2026"
         )
 
     def test_the_fastest_that_is_not_clearly_worse(self) -> None:
@@ -144,22 +182,34 @@ class TestEnd:
             ("random-k16", 0.2, 2),
         ]
         cells = [cell(sampler=name, right=right, nfe=nfe, n=40) for name, right, nfe in grid]
-        assert summary(cells, 400).splitlines()[-1] == (
-            "tiny scores 95.0 % [83–99] at 8.00 tokens per step with threshold-0.9, not clearly below 100.0 % [91–100] "
-            "at 1.00 with confidence-k1; confidence-k2 falls to 30.0 % [18–45] at 2.00"
+        assert (
+            summary(cells, 400).splitlines()[-1]
+            == "tiny scores 95.0 % [83–99] at 8.00 tokens per step with threshold-0.9, not clearly"
+            " below 100.0 % [91–100] at 1.00 with confidence-k1; confidence-k2 falls to 30.0 %"
+            " [18–45] at 2.00"
         )
 
     def test_no_claim_from_few_answers(self) -> None:
         """Four right of four and two of four: the intervals overlap, so nothing falls."""
-        few = [cell(sampler="random-k1", right=1.0, n=4, nfe=32), cell(sampler="random-k2", right=0.5, n=4)]
-        assert summary(few, 400).splitlines()[-1] == (
-            "tiny scores 50.0 % [15–85] at 2.00 tokens per step with random-k2, not clearly below 100.0 % [51–100] "
-            "at 1.00 with random-k1"
+        few = [
+            cell(sampler="random-k1", right=1.0, n=4, nfe=32),
+            cell(sampler="random-k2", right=0.5, n=4),
+        ]
+        assert (
+            summary(few, 400).splitlines()[-1]
+            == "tiny scores 50.0 % [15–85] at 2.00 tokens per step with random-k2, not clearly"
+            " below 100.0 % [51–100] at 1.00 with random-k1"
         )
 
     def test_means(self) -> None:
-        """A line per model and sampler, with what is missing as a dash; models beyond three are counted."""
-        cells = [cell(model=f"m{i}", task=task) for i in range(5) for task in ("waiting_line/copy", "puzzle/sudoku")]
+        """A line per model and sampler, with what is missing as a dash; models beyond three are
+        counted.
+        """
+        cells = [
+            cell(model=f"m{i}", task=task)
+            for i in range(5)
+            for task in ("waiting_line/copy", "puzzle/sudoku")
+        ]
         cells.append(cell(model="m0", task="puzzle/sudoku", sampler="random-k2"))
         end = summary(cells, 100).split("\n\n")[-1].splitlines()
         assert end[1].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]

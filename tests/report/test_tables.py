@@ -24,13 +24,17 @@ def tables(*entries: Entry) -> list[object]:
 
 
 def ungraded() -> Entry:
-    record, samples = factory.cell("tiny", "text_writing/w2s_easy", "threshold-0.9", headline="inclusion")
+    record, samples = factory.cell(
+        "tiny", "text_writing/w2s_easy", "threshold-0.9", headline="inclusion"
+    )
     return replace(record, headline="grammar", absent={"grammar": "no Java found"}), samples
 
 
 class TestTradeOffTables:
     def test_numbers(self) -> None:
-        """Score, bounds of the interval and tokens per step stand in the cell; the mean is over the row's tasks."""
+        """Score, bounds of the interval and tokens per step stand in the cell; the mean is over the
+        row's tasks.
+        """
         (table,) = trade_off_tables(
             frame(
                 record
@@ -44,7 +48,12 @@ class TestTradeOffTables:
         copy, shuffle = line.cells
         assert (copy["score"], shuffle["tokens_per_step"]) == (90, 4)
         assert (copy["low"], copy["high"]) == pytest.approx((82.56, 94.48), abs=0.01)
-        assert [line.mean[key] for key in ("score", "tokens_per_step", "low", "high")] == [70, 3, None, None]
+        assert [line.mean[key] for key in ("score", "tokens_per_step", "low", "high")] == [
+            70,
+            3,
+            None,
+            None,
+        ]
 
     def test_a_missing_task_has_no_mean(self) -> None:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
@@ -67,9 +76,12 @@ class TestTradeOffTables:
         assert "left out of the tables" in summary([factory.cell(model="toy", dummy=True)[0]])
 
     def test_unmeasured_and_failed(self) -> None:
-        """A score that wasn't measured is a dash with its reason, a failed cell an error with its cause."""
+        """A score that wasn't measured is a dash with its reason, a failed cell an error with its
+        cause.
+        """
         failed = error_cell(
-            factory.cell("tiny", "text_writing/summarization", "threshold-0.9")[0], "RuntimeError: out of memory"
+            factory.cell("tiny", "text_writing/summarization", "threshold-0.9")[0],
+            "RuntimeError: out of memory",
         )
         text = summary([ungraded()[0], failed])
         row = next(line for line in text.splitlines() if "threshold-0.9" in line)
@@ -80,7 +92,10 @@ class TestTradeOffTables:
     def test_order(self) -> None:
         """Samplers are sorted as people count, tasks as in the paper."""
         (table,) = trade_off_tables(
-            frame(record for record, _ in factory.grid(models=("tiny",), ks=(16, 2, 4), policies=("random",)))
+            frame(
+                record
+                for record, _ in factory.grid(models=("tiny",), ks=(16, 2, 4), policies=("random",))
+            )
         )
         assert [line.sampler for line in table.lines] == ["random-k2", "random-k4", "random-k16"]
         assert table.tasks[:2] == ("waiting_line/copy", "waiting_line/sort")
@@ -94,7 +109,9 @@ class TestIntervals:
         ]
 
     def test_bounds_as_they_are(self) -> None:
-        """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and in Markdown."""
+        """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and
+        in Markdown.
+        """
         (table,) = trade_off_tables(frame(self.both()))
         assert "100 [91–100] 30 [18–45] 65.0" in terminal(table)
         assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(terminal(table))
@@ -102,7 +119,9 @@ class TestIntervals:
         assert "| [91–100] | [18–45] |" in markdown(table).partition("<details>")[2]
 
     def test_scores_line_up(self) -> None:
-        """Scores of a column end in the same place, whatever their interval, and so do marks without one."""
+        """Scores of a column end in the same place, whatever their interval, and so do marks
+        without one.
+        """
         records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
         (table,) = trade_off_tables(frame(records))
         lines = terminal(table).splitlines()
@@ -133,15 +152,24 @@ class TestTerminal:
             ([40], 10, [[0]]),
         ],
     )
-    def test_columns_are_shared_out_evenly(self, widths: list[int], room: int, parts: list[list[int]]) -> None:
-        """Each takes its width and a space; where equal parts don't fit, each takes as many as do."""
+    def test_columns_are_shared_out_evenly(
+        self, widths: list[int], room: int, parts: list[list[int]]
+    ) -> None:
+        """Each takes its width and a space; where equal parts don't fit, each takes as many as
+        do.
+        """
         assert parts_within(widths, room) == parts
 
     def test_unlike_rates_get_a_line(self) -> None:
         """Where tokens per step differ between tasks they are shown for each."""
-        text = summary(record for record, _ in (factory.cell(task="waiting_line/copy", nfe=8), factory.cell(nfe=16)))
+        text = summary(
+            record
+            for record, _ in (factory.cell(task="waiting_line/copy", nfe=8), factory.cell(nfe=16))
+        )
         assert "tokens per step" in text
-        assert [line.split()[-2:] for line in text.splitlines() if line.startswith("    tokens")] == [["4.0", "2.0"]]
+        assert [
+            line.split()[-2:] for line in text.splitlines() if line.startswith("    tokens")
+        ] == [["4.0", "2.0"]]
 
     def test_nothing_to_say(self) -> None:
         """No cells, no text."""
@@ -149,13 +177,23 @@ class TestTerminal:
 
 
 class TestRows:
-    """Samplers that ask about what-if rows: tokens per row beside tokens per step, and only with such samplers."""
+    """Samplers that ask about what-if rows: tokens per row beside tokens per step, and only with
+    such samplers.
+    """
 
     def test_a_column_where_rates_are_alike(self) -> None:
-        """16 calls of 64 rows for 32 tokens: 2 per step and .5 per row; a sampler that asks nothing has both alike."""
-        (table,) = trade_off_tables(frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))
+        """16 calls of 64 rows for 32 tokens: 2 per step and .5 per row; a sampler that asks nothing
+        has both alike.
+        """
+        (table,) = trade_off_tables(
+            frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]])
+        )
         told = terminal(table).splitlines()
-        assert told[0] == "waiting_line: score in % [95 % interval], then tokens per step / per row (20 samples a cell)"
+        assert (
+            told[0]
+            == "waiting_line: score in % [95 % interval], then tokens per step / per row (20"
+            " samples a cell)"
+        )
         assert told[1].split() == ["shuffle", "mean", "tok/step", "tok/row"]
         rates = {line.split()[0]: line.split()[-2:] for line in told if line.startswith("  ")}
         assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
@@ -166,7 +204,10 @@ class TestRows:
 
     def test_a_line_where_rates_differ_between_tasks(self) -> None:
         """Calls alike and rows not: each has its line, with its mean in its column."""
-        cells = [factory.cell(task=task, sampler="spec-8", rows=rows) for task, rows in zip(TWO, (32, 64), strict=True)]
+        cells = [
+            factory.cell(task=task, sampler="spec-8", rows=rows)
+            for task, rows in zip(TWO, (32, 64), strict=True)
+        ]
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
         (table,) = trade_off_tables(frame(record for record, _ in (*cells, *plain)))
         lines = [line.split() for line in terminal(table, width=120).splitlines()]
@@ -175,7 +216,9 @@ class TestRows:
         assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
             ["tokens", "per", "row", "1.0", "0.5"]
         ]
-        assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in markdown(table)
+        assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in markdown(
+            table
+        )
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |" in markdown(table)
         asking = next(line for line in table.lines if line.sampler == "spec-8")
         assert [cell["tokens_per_row"] for cell in (*asking.cells, asking.mean)] == [1, 0.5, 0.75]
@@ -194,7 +237,9 @@ class TestWhole:
     """Tables as they are read, down to the last sign."""
 
     def test_on_the_terminal(self) -> None:
-        """Models stand above their samplers, marks under scores, rates in a line of their own where they differ."""
+        """Models stand above their samplers, marks under scores, rates in a line of their own where
+        they differ.
+        """
         ran = [
             factory.cell("b", "waiting_line/copy", "random-k1", n=40, right=1.0, nfe=8),
             factory.cell("b", "waiting_line/shuffle", "random-k1", n=20, right=0.5),
@@ -218,7 +263,11 @@ class TestWhole:
 
     def test_in_markdown(self) -> None:
         """Where rates differ between a row's tasks each entry has its own."""
-        records = [factory.cell(task="waiting_line/copy", nfe=8)[0], factory.cell()[0], ungraded()[0]]
+        records = [
+            factory.cell(task="waiting_line/copy", nfe=8)[0],
+            factory.cell()[0],
+            ungraded()[0],
+        ]
         first, second = trade_off_tables(frame(records))
         assert [line for line in markdown(first).splitlines() if line] == [
             "| model | sampler | copy | shuffle | mean |",
@@ -238,7 +287,10 @@ class TestWhole:
 
     def test_a_score_without_a_reason(self) -> None:
         """It says that none is recorded, once for several cells."""
-        lost = [replace(ungraded()[0], absent={}), replace(ungraded()[0], id="x", sampler="random-k1", absent={})]
+        lost = [
+            replace(ungraded()[0], absent={}),
+            replace(ungraded()[0], id="x", sampler="random-k1", absent={}),
+        ]
         (table,) = trade_off_tables(frame(lost))
         assert table.notes == ("– not measured: grammar (no reason recorded)",)
 

@@ -15,10 +15,13 @@ from pbcore.report.under_load import bends, levels, roof, under_load_figure
 from pbcore.results import CellRecord, frame
 from tests.results import factory
 
-COPY, SORT = "waiting_line/copy", "waiting_line/sort"
+COPY = "waiting_line/copy"
+SORT = "waiting_line/sort"
 
 
-def cell(at_once: int | None, rate: float, task: str = COPY, model: str = "near", right: float = 1.0) -> CellRecord:
+def cell(
+    at_once: int | None, rate: float, task: str = COPY, model: str = "near", right: float = 1.0
+) -> CellRecord:
     """Twenty samples at so many answers per second, each of ten tokens."""
     name = "confidence-k2" + ("" if at_once is None else f"+x{at_once}")
     made, _ = factory.cell(model, task, name, right=right)
@@ -53,9 +56,19 @@ class TestRoof:
 
 class TestLevels:
     def test_rates_of_all_tasks_together(self) -> None:
-        """Answers over seconds, not a mean of rates; cells that don't say how many at a time are in no row."""
+        """Answers over seconds, not a mean of rates; cells that don't say how many at a time are in
+        no row.
+        """
         table = levels(
-            frame([cell(1, 2.0), cell(1, 6.0, SORT, right=0.5), cell(4, 8.0), cell(4, 8.0, SORT), cell(None, 1)])
+            frame(
+                [
+                    cell(1, 2.0),
+                    cell(1, 6.0, SORT, right=0.5),
+                    cell(4, 8.0),
+                    cell(4, 8.0, SORT),
+                    cell(None, 1),
+                ]
+            )
         )
         assert table["at once"].tolist() == [1, 4]
         assert table["answers/s"].tolist() == pytest.approx([3.0, 8.0])
@@ -85,12 +98,17 @@ class TestReport:
 
     def test_figure(self) -> None:
         """A line and a dotted roofline for each model; the roofline has its bend at 10."""
-        table = levels(frame([*model_cells(0.5, 0.05), *(cell(b, 3.0, model="far") for b in (1, 4))]))
+        table = levels(
+            frame([*model_cells(0.5, 0.05), *(cell(b, 3.0, model="far") for b in (1, 4))])
+        )
         first, second = under_load_figure(table).axes
         solid = [line for line in first.lines if line.get_linestyle() == "-"]
         (dotted,) = [line for line in first.lines if line.get_linestyle() == ":"]
         assert [list(line.get_xdata()) for line in solid] == [[1, 4, 16, 64], [1, 4]]
-        assert [line.get_fillstyle() for line in solid] == ["full", "none"]  # one policy of two models
+        assert [line.get_fillstyle() for line in solid] == [
+            "full",
+            "none",
+        ]  # one policy of two models
         assert len({(line.get_color(), line.get_marker()) for line in solid}) == 1
         assert list(dotted.get_xdata()) == pytest.approx([1, 4, 10, 16, 64])
         assert list(dotted.get_ydata()) == pytest.approx([2, 8, 20, 20, 20])

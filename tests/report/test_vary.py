@@ -32,7 +32,9 @@ def levels(tmp_path: Path) -> Path:
 
 
 def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None:
-    """Two rows of one sampler, flips beside a mean that didn't change, and the law of the answers."""
+    """Two rows of one sampler, flips beside a mean that didn't change, and the law of the
+    answers.
+    """
     path = levels(tmp_path)
     assert list(load(path)["model"]) == ["tiny at threads:1", "tiny at threads:8"]
     text = write_report(path)[0].read_text(encoding="utf-8")
@@ -68,7 +70,17 @@ def test_a_run_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("pbcore.report.commands.subprocess.run", started)
     monkeypatch.chdir(tmp_path)
     assert main(["vary", "--factor", "seed=0-1", "--factor", "threads=1,2", "--model", "none"]) == 4
-    words = ["-m", "pytest", "--pyargs", "pbcore.benches", "--seed", "0-1", "--factor", "threads=1,2", "--out"]
+    words = [
+        "-m",
+        "pytest",
+        "--pyargs",
+        "pbcore.benches",
+        "--seed",
+        "0-1",
+        "--factor",
+        "threads=1,2",
+        "--out",
+    ]
     assert asked[0][1:10] == words
     assert asked[0][11:] == ["--model", "none"]
 
@@ -77,19 +89,38 @@ def test_a_run_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_cells_run_at_every_level(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All other options are pytest's; batch size changes nothing, and drawn answers change with the seed."""
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # a worker's benchmarks would not be timed
+    """All other options are pytest's; batch size changes nothing, and drawn answers change with the
+    seed.
+    """
+    monkeypatch.delenv(
+        "PYTEST_XDIST_WORKER", raising=False
+    )  # a worker's benchmarks would not be timed
     factors = ["--factor", "batch-size=1,3", "--factor", "threads=1", "--factor", "seed=0-1"]
     cells = ["--model", "ideal", "--task", "copy", "--task", "shuffle", "--limit", "3"]
-    sampler = ["--sampler", "random-k4+t1.0", "--out", str(tmp_path / "run"), "-p", "no:cacheprovider"]
+    sampler = [
+        "--sampler",
+        "random-k4+t1.0",
+        "--out",
+        str(tmp_path / "run"),
+        "-p",
+        "no:cacheprovider",
+    ]
     assert main(["vary", *factors, *cells, *sampler]) == 0
-    rows = [line.split("|") for line in capfd.readouterr().out.splitlines() if "random-k4" in line and "→" in line]
+    rows = [
+        line.split("|")
+        for line in capfd.readouterr().out.splitlines()
+        if "random-k4" in line and "→" in line
+    ]
     shares = {(row[1].strip(), row[4].strip()): row[7].split("[")[0].strip() for row in rows}
     assert shares["shuffle", "batch-size"] == shares["copy", "batch-size"] == "0.0"
     assert shares["copy", "seed"] == "0.0"
     assert shares["shuffle", "seed"] == "100.0"
     ids = set(load(tmp_path / "run")["id"])
-    assert ids == {f"ideal/{task}/random-k4+t1.0+x{b}/threads:1" for task in ("copy", "shuffle") for b in (1, 3)}
+    assert ids == {
+        f"ideal/{task}/random-k4+t1.0+x{b}/threads:1"
+        for task in ("copy", "shuffle")
+        for b in (1, 3)
+    }
 
 
 def test_other_commands_refuse_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,13 @@ VALUES: tuple[Any, ...] = (
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths to all values in a JSON value, outer ones first."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
 
@@ -76,7 +82,9 @@ def changed(random: Random, value: Any) -> Any:
     elif kind == "drop":
         del holder[key]
     elif isinstance(holder, dict):
-        holder[f"{key}{random.choice(ODD_TEXTS)}"] = holder.pop(key) if kind == "rename" else holder[key]
+        holder[f"{key}{random.choice(ODD_TEXTS)}"] = (
+            holder.pop(key) if kind == "rename" else holder[key]
+        )
     else:
         holder.insert(key, holder[key])
     return data
@@ -96,7 +104,18 @@ def garbled(random: Random, text: str) -> bytes:
             data[at : at + 1] = bytes([random.randrange(256)])
         else:
             data[at:at] = random.choice(
-                [b"\xff", b"\x00", b'"', b"NaN", b"1e999", b"{", b"[" * 5000, b"\xe2\x80\xa8", b"-", b"9" * 5000]
+                [
+                    b"\xff",
+                    b"\x00",
+                    b'"',
+                    b"NaN",
+                    b"1e999",
+                    b"{",
+                    b"[" * 5000,
+                    b"\xe2\x80\xa8",
+                    b"-",
+                    b"9" * 5000,
+                ]
             )
     return bytes(data)
 

@@ -14,7 +14,11 @@ from pbcore.tasks.scoring import Scored
 
 
 def answer(
-    nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer", rows: int | None = None
+    nfe: int = 16,
+    canvas: int = 32,
+    length: int = 18,
+    text: str = "an answer",
+    rows: int | None = None,
 ) -> Generation:
     return Generation(text, tuple(range(canvas)), nfe, length, text_after_eos=False, rows=rows)
 
@@ -33,8 +37,8 @@ def cell(
     seeds: int = 1,
     **facts: Any,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed
-    seed).
+    """One cell with its samples; `right` is each sample's score, or the share of right answers
+    (spread by a fixed seed).
 
     With several `seeds` it holds each answer's score: those of the first seed, then the second's.
     """
@@ -59,7 +63,8 @@ def cell(
     conditions = Conditions.unknown(**{key: facts.pop(key, value) for key, value in known.items()})
     record = CellRecord(name, model, task, sampler, conditions, headline=headline, **facts)
     scored = [
-        Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right
+        Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"})
+        for value in right
     ]
     number = len(scored) // seeds
     return build_cell(
@@ -75,9 +80,13 @@ def cell(
     )
 
 
-def failing(kind: str, record: CellRecord, samples: Sequence[SampleRecord]) -> tuple[CellRecord, list[SampleRecord]]:
+def failing(
+    kind: str, record: CellRecord, samples: Sequence[SampleRecord]
+) -> tuple[CellRecord, list[SampleRecord]]:
     """A cell whose first sample failed in this way, and no other did."""
-    details = [{name: value for name, value in one.details.items() if name != "failure"} for one in samples]
+    details = [
+        {name: value for name, value in one.details.items() if name != "failure"} for one in samples
+    ]
     details[0]["failure"] = [kind]
     told = [replace(one, details=detail) for one, detail in zip(samples, details, strict=True)]
     return replace(record, failures={kind: 1}), told
@@ -106,7 +115,14 @@ def grid(
 
 
 def write(run: RunDir, entries: Sequence[tuple[CellRecord, list[SampleRecord]]]) -> RunDir:
-    run.write_run({"command": "pytest benches", "seeds": [0], "data_source": "own", "versions": {"pbcore": "0.1.0"}})
+    run.write_run(
+        {
+            "command": "pytest benches",
+            "seeds": [0],
+            "data_source": "own",
+            "versions": {"pbcore": "0.1.0"},
+        }
+    )
     for record, samples in entries:
         run.write_cell(record, samples)
     return run

@@ -1,4 +1,6 @@
-"""What tests of result files share: digests of a folder, a change to a cell file, arguments of the commands."""
+"""What tests of result files share: digests of a folder, a change to a cell file, arguments of the
+commands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Numbers that were not measured: None in the record, a reason beside it, – in tables, nothing in gates."""
+"""Numbers that were not measured: None in the record, a reason beside it, – in tables, nothing in
+gates.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ TIMES = ("seconds", "samples_per_second", "tokens_per_second")
 def api(seconds: bool = True, right: int = 2) -> StoredCell:
     """A cell of a model that doesn't report its forwards, and that may have no time of its own."""
     known = factory.cell("api")[0]
-    facts = CellRecord(known.id, known.model, known.task, known.sampler, known.conditions, headline="accuracy")
+    facts = CellRecord(
+        known.id, known.model, known.task, known.sampler, known.conditions, headline="accuracy"
+    )
     scored = [Scored({"accuracy": float(i < right)}) for i in range(3)]
     answers = [replace(factory.answer(text=str(i)), nfe=None) for i in range(3)]
     why = {} if seconds else {"seconds": "answers were kept from an earlier run"}
@@ -58,7 +62,10 @@ class TestRecord:
     def test_json_round_trip(self) -> None:
         stored = api(seconds=False)
         assert CellRecord.from_json(json.loads(json.dumps(stored.cell.to_json()))) == stored.cell
-        assert SampleRecord.from_json(json.loads(json.dumps(asdict(stored.samples[0])))) == stored.samples[0]
+        assert (
+            SampleRecord.from_json(json.loads(json.dumps(asdict(stored.samples[0]))))
+            == stored.samples[0]
+        )
 
 
 class TestReaders:
@@ -70,7 +77,12 @@ class TestReaders:
         line = next(line for line in text.splitlines() if "confidence-k2" in line)
         assert line.split()[-1] == "–"
         assert "tiny" in report_text(frame(cells), "run", {}, [])
-        assert write_junit(cells, tmp_path / "junit.xml").read_text(encoding="utf-8").count("<testcase") == 2
+        assert (
+            write_junit(cells, tmp_path / "junit.xml")
+            .read_text(encoding="utf-8")
+            .count("<testcase")
+            == 2
+        )
 
     def test_curves_leave_them_out(self) -> None:
         assert list(curves(frame([api().cell, factory.cell("tiny")[0]]))["model"]) == ["tiny"]

@@ -36,7 +36,9 @@ def edit(run: RunDir, change: Callable[[dict[str, Any]], Any]) -> Path:
 EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "scores.accuracy.mean": lambda data: data["cell"]["scores"]["accuracy"].update(mean=0.91),
     "scores.accuracy.n": lambda data: data["cell"]["scores"]["accuracy"].update(n=10),
-    "scores.grammar.n": lambda data: data["cell"]["scores"].update(grammar=data["cell"]["scores"]["accuracy"]),
+    "scores.grammar.n": lambda data: data["cell"]["scores"].update(
+        grammar=data["cell"]["scores"]["accuracy"]
+    ),
     "nfe_mean": lambda data: data["cell"].update(nfe_mean=15.0),
     "nfe_max": lambda data: data["cell"].update(nfe_max=15),
     "tokens_per_step": lambda data: data["cell"].update(tokens_per_step=4.0),
@@ -66,7 +68,9 @@ class TestAggregates:
     def test_an_edited_sample_is_noticed(self, run: RunDir) -> None:
         """The other way round."""
         edit(run, lambda data: data["samples"][3]["scores"].update(accuracy=0.5))
-        with pytest.raises(LoadError, match=r"scores\.accuracy\.mean is 0\.9, its samples give 0\.875"):
+        with pytest.raises(
+            LoadError, match=r"scores\.accuracy\.mean is 0\.9, its samples give 0\.875"
+        ):
             run.read_cells(refuse)
 
     def test_without_cell_files_too(self, run: RunDir) -> None:
@@ -84,15 +88,22 @@ class TestAggregates:
         record, _ = factory.cell(n=20)
         data = record.to_json()
         data["scores"]["accuracy"] |= {"mean": 0.123, "low": 0.9, "high": 1.0}
-        with pytest.raises(LoadError, match=r"scores\.accuracy\.mean is 0\.123, outside its interval \[0\.9, 1\]"):
+        with pytest.raises(
+            LoadError, match=r"scores\.accuracy\.mean is 0\.123, outside its interval \[0\.9, 1\]"
+        ):
             CellRecord.from_json(data)
 
     def test_an_edited_headline(self, run: RunDir) -> None:
         """It must be a score, or absent with a reason."""
         edit(run, lambda data: data["cell"].update(headline="acuracy"))
-        with pytest.raises(LoadError, match="field headline is 'acuracy', which is neither among scores"):
+        with pytest.raises(
+            LoadError, match="field headline is 'acuracy', which is neither among scores"
+        ):
             run.read_cells(refuse)
-        edit(run, lambda data: data["cell"].update(headline="grammar", absent={"grammar": "no server"}))
+        edit(
+            run,
+            lambda data: data["cell"].update(headline="grammar", absent={"grammar": "no server"}),
+        )
         assert run.read_cells(refuse)[0].cell.headline == "grammar"
 
 
@@ -118,7 +129,9 @@ class TestTwice:
         results, lines = run.assemble()
         (file,) = run.cells_dir.glob("*.json")
         text = file.read_text()
-        file.write_text(text.replace('"headline": "accuracy"', '"headline": "x", "headline": "accuracy"'))
+        file.write_text(
+            text.replace('"headline": "accuracy"', '"headline": "x", "headline": "accuracy"')
+        )
         with pytest.raises(LoadError, match=f"cell {CELL}: field headline is there twice"):
             run.read_cells(refuse)
         file.unlink()
@@ -126,5 +139,7 @@ class TestTwice:
         with pytest.raises(LoadError, match=f"line 1: cell {CELL}: field nfe is there twice"):
             load_samples(run.path)
         results.write_text(results.read_text().replace('"mean":', '"mean": 0.5, "mean":', 1))
-        with pytest.raises(LoadError, match=rf"cell {CELL}: field scores\.accuracy\.mean is there twice"):
+        with pytest.raises(
+            LoadError, match=rf"cell {CELL}: field scores\.accuracy\.mean is there twice"
+        ):
             load(results)

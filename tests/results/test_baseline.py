@@ -1,4 +1,6 @@
-"""pbcore.results.baseline: what is written reads back equal, and absurd files are refused in one line."""
+"""pbcore.results.baseline: what is written reads back equal, and absurd files are refused in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from hypothesis import strategies as st
 
 from pbcore.errors import InputError
 from pbcore.results import create, error_cell
-from pbcore.results.baseline import baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
+from pbcore.results.baseline import (
+    baseline_cell,
+    pack_runs,
+    read_baseline,
+    unpack_runs,
+    write_baseline,
+)
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
 from tests.results.files import run_command
@@ -24,12 +32,14 @@ CELL = "tiny/shuffle/confidence-k2"
 
 class TestBaseline:
     def test_round_trip_and_one_line_a_cell(self, tmp_path: Path) -> None:
-        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each
-        time.
+        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the
+        same bytes each time.
         """
         entries = [
             *factory.grid(tasks=("waiting_line/copy",)),
-            factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l"),
+            factory.cell(
+                "tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l"
+            ),
         ]
         stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
         path = write_baseline(tmp_path / "b.json", stored)
@@ -40,33 +50,49 @@ class TestBaseline:
         assert write_baseline(tmp_path / "c.json", stored[::-1]).read_bytes() == path.read_bytes()
 
     def test_indices_with_gaps_survive_the_file(self, tmp_path: Path) -> None:
-        """A run over chosen samples keeps their numbers; only samples 0 to n − 1 are shortened to a range."""
+        """A run over chosen samples keeps their numbers; only samples 0 to n − 1 are shortened to a
+        range.
+        """
         for indices in ((0, 1, 2), (0, 1, 3), (3, 7, 9), (1, 2, 3)):
             record, samples = factory.cell(right=[1.0, 0.0, 1.0])
-            chosen = [replace(sample, index=index) for sample, index in zip(samples, indices, strict=True)]
-            row = read_baseline(write_baseline(tmp_path / "b.json", [StoredCell(record, tuple(chosen))]))[record.id]
+            chosen = [
+                replace(sample, index=index) for sample, index in zip(samples, indices, strict=True)
+            ]
+            row = read_baseline(
+                write_baseline(tmp_path / "b.json", [StoredCell(record, tuple(chosen))])
+            )[record.id]
             assert (row.indices, row.scores) == (indices, {"accuracy": (1.0, 0.0, 1.0)})
             assert ('"0-2"' in (tmp_path / "b.json").read_text()) == (indices == (0, 1, 2))
 
     def test_rows_that_are_not_the_forwards(self, tmp_path: Path) -> None:
-        """They survive the file, summed over seeds; where they are the forwards, the row has none."""
+        """They survive the file, summed over seeds; where they are the forwards, the row has
+        none.
+        """
         asking = factory.cell(right=[1.0] * 4, nfe=[2, 2, 3, 3], rows=[5, 6, 7, 9], seeds=2)
         for entry, rows in ((asking, (12, 15)), (factory.cell(right=[1.0, 0.0]), ())):
             file = write_baseline(tmp_path / "b.json", [StoredCell(entry[0], tuple(entry[1]))])
             row = read_baseline(file)[entry[0].id]
             assert (row.rows, row.forwarded) == (rows, rows or row.nfe)
-            assert ('"rows": "12 15"' in file.read_text()) == ('"rows"' in file.read_text()) == bool(rows)
+            assert (
+                ('"rows": "12 15"' in file.read_text())
+                == ('"rows"' in file.read_text())
+                == bool(rows)
+            )
 
     def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
         """A baseline compares sample by sample; a score with a hole can't be."""
         record, samples = factory.cell(right=[1.0, 0.0])
         graded = record.scores["accuracy"]
         part = [replace(samples[0], scores={"accuracy": 1.0, "grammar": 1.0}), samples[1]]
-        row = baseline_cell(StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part)))
+        row = baseline_cell(
+            StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part))
+        )
         assert row.scores == {"accuracy": (1.0, 0.0)}
 
     def test_a_run_directory_is_a_baseline(self, tmp_path: Path) -> None:
-        """Its finished cells are rows, one that failed is none; without samples there is nothing to compare."""
+        """Its finished cells are rows, one that failed is none; without samples there is nothing to
+        compare.
+        """
         failed = (error_cell(factory.cell(sampler="random-k1")[0], "boom"), [])
         run = factory.write(create(tmp_path, "a"), [factory.cell(), failed])
         assert list(read_baseline(run.path)) == [CELL]
@@ -83,7 +109,12 @@ class TestBaseline:
         for cells in ([failed], []):
             with pytest.raises(InputError, match="no baseline written"):
                 write_baseline(tmp_path / "b.json", cells)
-        for text in ("{", '{"schema": 9, "cells": {}}', '{"schema": 1, "cells": {"a": {"nfe": "1"}}}', "[]"):
+        for text in (
+            "{",
+            '{"schema": 9, "cells": {}}',
+            '{"schema": 1, "cells": {"a": {"nfe": "1"}}}',
+            "[]",
+        ):
             (tmp_path / "b.json").write_text(text)
             with pytest.raises(InputError, match=r"b\.json"):
                 read_baseline(tmp_path / "b.json")

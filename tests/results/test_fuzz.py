@@ -1,4 +1,6 @@
-"""Damaged files of results: each is read as exactly what it says, or refused in one line that names it."""
+"""Damaged files of results: each is read as exactly what it says, or refused in one line that names
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from tests.results import factory
 from tests.results.damage import damaged, garbled
 
 Check = Callable[[Path, bytes], "list[CellRecord] | None"]
-COUNTS = (pytest.param(150, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly))
+COUNTS = (
+    pytest.param(150, id="quick"),
+    pytest.param(20_000, id="nightly", marks=pytest.mark.nightly),
+)
 ENTRIES = [
     factory.cell(
         n=3,
@@ -36,7 +41,9 @@ ENTRIES = [
         ceiling=Ceiling(0.75, "sampled", 0.5, 0.875),
         bits_lost=0.5,
     ),
-    factory.cell("tiny", "text_writing/w2s_easy", "threshold-0.9", right=[0.5, 1 / 3], headline="rouge_l"),
+    factory.cell(
+        "tiny", "text_writing/w2s_easy", "threshold-0.9", right=[0.5, 1 / 3], headline="rouge_l"
+    ),
     (error_cell(factory.cell(sampler="ar")[0], "CUDA out of memory"), []),
 ]
 NO_CELLS = frame([])
@@ -46,7 +53,9 @@ STORED = [StoredCell(record, tuple(samples)) for record, samples in ENTRIES]
 def same(found: Any, written: Any) -> bool:
     """Whether JSON values are equal in type as well, apart from 1 and 1.0."""
     if isinstance(found, dict) and isinstance(written, dict):
-        return found.keys() == written.keys() and all(same(found[key], written[key]) for key in found)
+        return found.keys() == written.keys() and all(
+            same(found[key], written[key]) for key in found
+        )
     if isinstance(found, list) and isinstance(written, list):
         return len(found) == len(written) and all(map(same, found, written))
     return found == written and isinstance(found, bool) == isinstance(written, bool)
@@ -71,8 +80,12 @@ def shown(cells: list[CellRecord]) -> None:
 def fuzz(
     text: str, file: Path, check: Check, count: int, spoil: Callable[[Random, str], bytes] = damaged
 ) -> Counter[str]:
-    """Outcomes of reading `count` damaged copies of a text: `told` or `read`, and of the failures each kind."""
-    random, drawn, outcomes = Random(13), Random(7), Counter[str]()
+    """Outcomes of reading `count` damaged copies of a text: `told` or `read`, and of the failures
+    each kind.
+    """
+    random = Random(13)
+    drawn = Random(7)
+    outcomes = Counter[str]()
     for _ in range(count):
         data = spoil(random, text)
         file.write_bytes(data)
@@ -115,8 +128,13 @@ def check_results(file: Path, data: bytes) -> list[CellRecord]:
 
 def check_benchmark(file: Path, data: bytes) -> list[CellRecord]:
     cells = load_cells(file)
-    texts = [entry.get("extra_info", {}).get("pbcore_record") for entry in json.loads(data)["benchmarks"]]
-    written = {record["id"]: completed(record) for record in (json.loads(text) for text in texts if text is not None)}
+    texts = [
+        entry.get("extra_info", {}).get("pbcore_record") for entry in json.loads(data)["benchmarks"]
+    ]
+    written = {
+        record["id"]: completed(record)
+        for record in (json.loads(text) for text in texts if text is not None)
+    }
     assert same([cell.to_json() for cell in cells], [written[name] for name in sorted(written)])
     return cells
 
@@ -165,7 +183,9 @@ def check_samples(file: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 class TestDamage:
-    """Wrong, unclear and traceback are 0: what isn't read as it stands is refused in a line that names the file."""
+    """Wrong, unclear and traceback are 0: what isn't read as it stands is refused in a line that
+    names the file.
+    """
 
     def run(self, text: str, file: Path, check: Check, count: int, spoil: Any = damaged) -> None:
         with warnings.catch_warnings():
@@ -208,14 +228,18 @@ class TestDamage:
     def test_benchmarks(self, tmp_path: Path, count: int) -> None:
         """A pytest-benchmark JSON: its entries, and the records within them."""
         cells = [record for record, _ in ENTRIES]
-        text = json.dumps({"benchmarks": [{"extra_info": dict(properties(cell))} for cell in cells]})
+        text = json.dumps(
+            {"benchmarks": [{"extra_info": dict(properties(cell))} for cell in cells]}
+        )
 
         def spoil(random: Random, text: str) -> bytes:
             if random.random() < 0.5:
                 return damaged(random, text)
             data = json.loads(text)
             extra = random.choice(data["benchmarks"])["extra_info"]
-            extra["pbcore_record"] = damaged(random, extra["pbcore_record"]).decode("utf-8", "surrogateescape")
+            extra["pbcore_record"] = damaged(random, extra["pbcore_record"]).decode(
+                "utf-8", "surrogateescape"
+            )
             return json.dumps(data).encode()
 
         self.run(text, tmp_path / "b.json", check_benchmark, count, spoil)
@@ -237,7 +261,13 @@ class TestDamage:
         """A run.json, as reports read it."""
         run = factory.write(create(tmp_path, "a"), ENTRIES)
         run.write_run(
-            {"command": ["pytest"], "seeds": [0], "shard": "1/2", "machine": {"cpus": 2}, "versions": {"torch": "2"}}
+            {
+                "command": ["pytest"],
+                "seeds": [0],
+                "shard": "1/2",
+                "machine": {"cpus": 2},
+                "versions": {"torch": "2"},
+            }
         )
         file = run.path / "run.json"
         self.run(file.read_text(), file, check_run, count)

@@ -1,4 +1,6 @@
-"""Bad bytes, wrong types, runs that don't belong together: kept, told or refused, and never changed by reading."""
+"""Bad bytes, wrong types, runs that don't belong together: kept, told or refused, and never changed
+by reading.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,17 @@ class TestBadBytes:
     def test_texts_come_back_as_they_were(
         self, tmp_path_factory: pytest.TempPathFactory, text: str, error: str, name: str
     ) -> None:
-        """Answers, errors and names survive cell files, results.json, samples.jsonl, JUnit and benchmark JSON."""
+        """Answers, errors and names survive cell files, results.json, samples.jsonl, JUnit and
+        benchmark JSON.
+        """
         record, samples = factory.cell(n=2)
-        record = replace(record, id=f"{name}/shuffle/x", model=name, error=error, absent={text: error})
-        samples = [replace(sample, text=text, official_text=text, details={"why": error}) for sample in samples]
+        record = replace(
+            record, id=f"{name}/shuffle/x", model=name, error=error, absent={text: error}
+        )
+        samples = [
+            replace(sample, text=text, official_text=text, details={"why": error})
+            for sample in samples
+        ]
         run = factory.write(create(tmp_path_factory.mktemp("run"), "a"), [(record, samples)])
         expected = plain({"cell": record.to_json(), "text": text})
         results, _ = run.assemble()
@@ -62,7 +71,9 @@ class TestBadBytes:
 
     @given(st.text(st.characters()))
     def test_json_is_utf8_and_exact(self, text: str) -> None:
-        """What is written can be encoded and reads back equal, with surrogate pairs as their characters."""
+        """What is written can be encoded and reads back equal, with surrogate pairs as their
+        characters.
+        """
         dumped = dump_json(plain({text: [text]}))
         assert json.loads(dumped.encode().decode()) == plain({text: [text]})
         assert dump_json("\ud800") == '"\\ud800"'
@@ -72,21 +83,31 @@ class TestBadBytes:
     @settings(deadline=None)
     def test_junit_is_xml(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
         """Any name and error make valid XML, whose record holds them whole."""
-        record = replace(factory.cell(n=1)[0], id=name, model=name, status="error", error=name, scores={})
-        root = ElementTree.fromstring(write_junit([record], tmp_path_factory.mktemp("junit") / "j.xml").read_bytes())
+        record = replace(
+            factory.cell(n=1)[0], id=name, model=name, status="error", error=name, scores={}
+        )
+        root = ElementTree.fromstring(
+            write_junit([record], tmp_path_factory.mktemp("junit") / "j.xml").read_bytes()
+        )
         assert root[0].get("errors") == "1"
 
     def test_properties_can_be_sent(self) -> None:
         """Every text on a report can be encoded, as xdist does."""
-        record = replace(factory.cell(n=1)[0], model="a\udc80", id="a\udc80/shuffle/x", error="\ud800")
+        record = replace(
+            factory.cell(n=1)[0], model="a\udc80", id="a\udc80/shuffle/x", error="\ud800"
+        )
         for _, value in properties(record):
             str(value).encode()
 
 
 class TestReadingChangesNothing:
     def test_a_run_with_damage(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """report, compare, load and merge leave every byte of a run with a damaged cell as it is, and name the file."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
+        """report, compare, load and merge leave every byte of a run with a damaged cell as it is,
+        and name the file.
+        """
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")]
+        )
         run.assemble()
         broken = run.cells_dir / cell_file(CELL)
         broken.write_text("{")
@@ -107,13 +128,20 @@ class TestReadingChangesNothing:
         assert fingerprint(tmp_path) == before
 
     def test_a_newer_schema_is_named(self, tmp_path: Path) -> None:
-        """A record of a later version is whole: it is named as such, and not set aside by a resumed run either."""
+        """A record of a later version is whole: it is named as such, and not set aside by a resumed
+        run either.
+        """
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
-        for change in (lambda data: data.update(schema=3), lambda data: data["cell"].update(colour="red")):
+        for change in (
+            lambda data: data.update(schema=3),
+            lambda data: data["cell"].update(colour="red"),
+        ):
             file = written(run, change)
             before = fingerprint(tmp_path)
             for aside in (False, True):
-                with pytest.raises(NewerSchemaError, match=rf"{file.name}.*written by a newer version"):
+                with pytest.raises(
+                    NewerSchemaError, match=rf"{file.name}.*written by a newer version"
+                ):
                     run.read_cells(set_aside=aside)
             assert fingerprint(tmp_path) == before
             run.write_cell(*factory.cell())
@@ -131,20 +159,35 @@ class TestWrongTypes:
     @pytest.mark.parametrize(
         ("change", "told"),
         [
-            (lambda d: d["cell"].update(n_samples="20"), "field n_samples is '20'; it should be a valid integer"),
-            (lambda d: d["cell"].update(n_samples=True), "field n_samples is True; it should be a valid integer"),
+            (
+                lambda d: d["cell"].update(n_samples="20"),
+                "field n_samples is '20'; it should be a valid integer",
+            ),
+            (
+                lambda d: d["cell"].update(n_samples=True),
+                "field n_samples is True; it should be a valid integer",
+            ),
             (
                 lambda d: d["cell"]["scores"]["accuracy"].update(mean=7),
                 r"scores.accuracy.mean is 7; it should be less .* 1",
             ),
-            (lambda d: d["cell"].update(status="fine"), "field status is 'fine'; it should be 'ok' or 'error'"),
+            (
+                lambda d: d["cell"].update(status="fine"),
+                "field status is 'fine'; it should be 'ok' or 'error'",
+            ),
             (lambda d: d["cell"].pop("task"), "field task is missing"),
-            (lambda d: d["cell"]["conditions"].update(seeds=0), "conditions.seeds is 0; it should be a valid list"),
+            (
+                lambda d: d["cell"]["conditions"].update(seeds=0),
+                "conditions.seeds is 0; it should be a valid list",
+            ),
             (
                 lambda d: d["samples"][1].update(text=None),
                 r"samples\[1\]: field text is None; it should be a valid string",
             ),
-            (lambda d: d["samples"].pop(), "19 answers to 19 samples are there; its record says 20 samples"),
+            (
+                lambda d: d["samples"].pop(),
+                "19 answers to 19 samples are there; its record says 20 samples",
+            ),
             (lambda d: d.update(samples={}), "field samples is {}; it should be a list"),
             (lambda d: d.update(cell=[]), r"it is \[\]; it should be a record"),
         ],
@@ -172,7 +215,9 @@ class TestWrongTypes:
             run.read_run()
 
     @pytest.mark.parametrize(
-        "encoding", ["u" + "9" * 5000, "utf-16", "utf-7", "\x1b"], ids=["long", "utf-16", "utf-7", "escape"]
+        "encoding",
+        ["u" + "9" * 5000, "utf-16", "utf-7", "\x1b"],
+        ids=["long", "utf-16", "utf-7", "escape"],
     )
     def test_junit_of_an_odd_encoding(self, tmp_path: Path, encoding: str) -> None:
         """One short line names the file."""

@@ -30,7 +30,8 @@ class TestMerge:
     def test_joins_shards_in_any_order(self, tmp_path: Path) -> None:
         """All cells of all shards are there, and the order of the shards makes no difference."""
         paths = shards(tmp_path)
-        forth, back = merge(paths, tmp_path / "x"), merge(paths[::-1], tmp_path / "y")
+        forth = merge(paths, tmp_path / "x")
+        back = merge(paths[::-1], tmp_path / "y")
         assert len(contents(forth)) == 32
         assert contents(forth) == contents(back)
         assert (forth.path / "results.json").read_text() == (back.path / "results.json").read_text()
@@ -43,12 +44,20 @@ class TestMerge:
         for number, order in enumerate(("ab", "ba")):
             assert [
                 entry.cell.seconds
-                for entry in contents(merge([tmp_path / name for name in order], tmp_path / f"m{number}"))
+                for entry in contents(
+                    merge([tmp_path / name for name in order], tmp_path / f"m{number}")
+                )
             ] == [1.0]
 
     def test_conflicts_are_named(self, tmp_path: Path) -> None:
-        """Another key, or another outcome under the same key, is refused with the cell's id, and nothing is written."""
-        for name, entry in (("a", factory.cell()), ("b", factory.cell(key="other")), ("c", factory.cell(right=0.5))):
+        """Another key, or another outcome under the same key, is refused with the cell's id, and
+        nothing is written.
+        """
+        for name, entry in (
+            ("a", factory.cell()),
+            ("b", factory.cell(key="other")),
+            ("c", factory.cell(right=0.5)),
+        ):
             factory.write(create(tmp_path, name), [entry])
         with pytest.raises(MergeConflict, match=r"tiny/shuffle/confidence-k2 .*keys differ"):
             merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m")
@@ -61,9 +70,10 @@ class TestMerge:
         record, samples = factory.cell()
         factory.write(create(tmp_path, "a"), [(error_cell(record, "out of memory"), [])])
         factory.write(create(tmp_path, "b"), [(record, samples)])
-        assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == [
-            "ok"
-        ]
+        assert [
+            entry.cell.status
+            for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))
+        ] == ["ok"]
 
     def test_target_is_never_overwritten(self, tmp_path: Path) -> None:
         """A target that holds something is refused."""
@@ -75,31 +85,49 @@ class TestMerge:
 class TestRunsThatBelongTogether:
     def run(self, folder: Path, name: str, sampler: str = "random-k1", **facts: Any) -> Path:
         run = factory.write(create(folder, name), [factory.cell(sampler=sampler, n=4)])
-        run.write_run({"profile": "ci", "data_seed": 0, "seeds": [0], "limit": None, "data_dir": None, **facts})
+        run.write_run(
+            {
+                "profile": "ci",
+                "data_seed": 0,
+                "seeds": [0],
+                "limit": None,
+                "data_dir": None,
+                **facts,
+            }
+        )
         return run.path
 
     def test_results_without_cells_are_read(self, tmp_path: Path) -> None:
         """A run that kept results.json and samples.jsonl alone loses nothing."""
-        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2")
+        first = self.run(tmp_path, "a")
+        second = self.run(tmp_path, "b", "random-k2")
         expected = merge([first, second], tmp_path / "m").read_cells()
         RunDir(second).assemble()
         shutil.rmtree(second / "cells")
         assert merge([first, second], tmp_path / "n").read_cells() == expected
         (second / "samples.jsonl").unlink()
-        with_less = merge([second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o").read_cells()
+        with_less = merge(
+            [second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o"
+        ).read_cells()
         assert with_less == expected[1:]
-        with pytest.raises(LoadError, match=r"no answers to .*random-k2 \(1 such cell\): .* needs samples.jsonl"):
+        with pytest.raises(
+            LoadError, match=r"no answers to .*random-k2 \(1 such cell\): .* needs samples.jsonl"
+        ):
             merge([first, second], tmp_path / "p")
         assert not (tmp_path / "p").exists()
 
     @pytest.mark.parametrize("failed", [False, True])
     def test_models_may_have_limits_of_their_own(self, tmp_path: Path, failed: bool) -> None:
-        """As in the default run: only cells of a task with as many samples must have the same ones."""
+        """As in the default run: only cells of a task with as many samples must have the same
+        ones.
+        """
         first, (fewer, samples) = factory.cell(n=4), factory.cell(model="other", n=2)
         fewer = replace(fewer, conditions=replace(fewer.conditions, data_hash="fewer"))
         entries = [first, (fewer, samples)]
         if failed:
-            entries = [(replace(error_cell(cell, "broken"), n_samples=0), []) for cell, _ in entries]
+            entries = [
+                (replace(error_cell(cell, "broken"), n_samples=0), []) for cell, _ in entries
+            ]
         run = factory.write(create(tmp_path, "a"), entries)
         assert len(merge([run.path], tmp_path / "m").read_cells()) == 2
 
@@ -120,19 +148,31 @@ class TestRunsThatBelongTogether:
             merge([partial.path], tmp_path / "n")
         assert len(merge([partial.path, paths[1]], tmp_path / "n").read_cells()) == 3
 
-    @pytest.mark.parametrize(("shards", "told"), [(11, r"10/11, 11/11; add"), (12, r"10/12, 11/12 … \(11\); add")])
+    @pytest.mark.parametrize(
+        ("shards", "told"), [(11, r"10/11, 11/11; add"), (12, r"10/12, 11/12 … \(11\); add")]
+    )
     def test_ten_missing_shards_are_listed(self, tmp_path: Path, shards: int, told: str) -> None:
         """Of more their number."""
         with pytest.raises(MergeConflict, match=told):
             merge([self.run(tmp_path, "s", shard=f"1/{shards}")], tmp_path / "m")
 
     @pytest.mark.parametrize(
-        ("name", "value"), [("profile", "quick"), ("data_seed", 1), ("seeds", [0, 1]), ("limit", 5), ("data_dir", "x")]
+        ("name", "value"),
+        [
+            ("profile", "quick"),
+            ("data_seed", 1),
+            ("seeds", [0, 1]),
+            ("limit", 5),
+            ("data_dir", "x"),
+        ],
     )
     def test_other_settings_are_refused(self, tmp_path: Path, name: str, value: Any) -> None:
         """The first difference is named with both values and both runs, and nothing is written."""
-        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2", **{name: value})
-        with pytest.raises(MergeConflict, match=rf"different settings: {name} is .* in {first} and .* in {second}"):
+        first = self.run(tmp_path, "a")
+        second = self.run(tmp_path, "b", "random-k2", **{name: value})
+        with pytest.raises(
+            MergeConflict, match=rf"different settings: {name} is .* in {first} and .* in {second}"
+        ):
             merge([first, second], tmp_path / "m")
         assert not (tmp_path / "m").exists()
 

@@ -26,7 +26,9 @@ class TestQuestions:
         assert [one.only for one in found[shuffle.name, shuffle.data_hash].values()] == [False] * 3
 
     def test_one_file_a_task(self, tmp_path: Path) -> None:
-        """The second process finds the first one's file and leaves it; other samples have another file."""
+        """The second process finds the first one's file and leaves it; other samples have another
+        file.
+        """
         run = create(tmp_path, "a")
         task = load_task("puzzle/sudoku", limit=2)
         file = keep(run, task)
@@ -50,7 +52,9 @@ class TestQuestions:
             factory.write(run, [factory.cell(task=f"waiting_line/{name}")])
             keep(run, load_task(f"waiting_line/{name}", limit=1))
         gather([create(tmp_path, "c")], runs[0])
-        assert sorted(task for task, _ in kept(merge([run.path for run in runs], tmp_path / "all"))) == [
+        assert sorted(
+            task for task, _ in kept(merge([run.path for run in runs], tmp_path / "all"))
+        ) == [
             "waiting_line/copy",
             "waiting_line/shuffle",
         ]

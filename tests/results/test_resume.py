@@ -16,7 +16,15 @@ from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
 from pbcore.results import create, error_cell
-from pbcore.results.resume import CODE, cell_key, code_version, differences, finished, user_code, versions
+from pbcore.results.resume import (
+    CODE,
+    cell_key,
+    code_version,
+    differences,
+    finished,
+    user_code,
+    versions,
+)
 from pbcore.source import source_digest
 from tests.results import factory
 
@@ -51,7 +59,9 @@ class TestResume:
         + [{"task_identity": "other"}, {"own_code": {"policy": "other"}}],
     )
     def test_every_part_counts(self, changed: dict[str, object]) -> None:
-        """Changing any part of what decides an outcome changes the key; order of settings doesn't."""
+        """Changing any part of what decides an outcome changes the key; order of settings
+        doesn't.
+        """
         assert cell_key(**{**KEY, **changed}) != cell_key(**KEY)  # type: ignore[arg-type]
         assert cell_key(**KEY) == cell_key(**dict(reversed(KEY.items())))  # type: ignore[arg-type]
 
@@ -62,14 +72,20 @@ class TestResume:
         register_policy("mine")(Mine)
         register_model("mine", lambda **options: Mine())
         users = user_code("mine", Mine(), "mine-k2")
-        assert {name: len(digest) for name, digest in users.items()} == {"policy": 16, "factory": 16, "model": 16}
+        assert {name: len(digest) for name, digest in users.items()} == {
+            "policy": 16,
+            "factory": 16,
+            "model": 16,
+        }
         assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
 
     def test_code_version_of_this_package(self) -> None:
-        """By default a key holds the digest of the packages that decide an answer, read where they are installed: five,
-        and integrations that say so.
+        """By default a key holds the digest of the packages that decide an answer, read where they
+        are installed: five, and integrations that say so.
         """
-        assert {f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")} <= set(CODE)
+        assert {
+            f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")
+        } <= set(CODE)
         roots = {name: Path(str(import_module(name).__file__)).parent for name in CODE}
         assert code_version() == source_digest(roots)
         settings = {name: value for name, value in KEY.items() if name != "code"}
@@ -94,7 +110,8 @@ class TestResume:
     def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
         """Only cells that ended well count as finished."""
         run = factory.write(
-            create(tmp_path, "a"), [factory.cell(), (error_cell(factory.cell(sampler="ar")[0], "boom"), [])]
+            create(tmp_path, "a"),
+            [factory.cell(), (error_cell(factory.cell(sampler="ar")[0], "boom"), [])],
         )
         done = finished(run.path)
         assert list(done) == ["tiny/shuffle/confidence-k2"]

@@ -25,7 +25,9 @@ def write_share(path: str, numbers: list[int]) -> None:
 
 class TestCreate:
     def test_never_overwrites(self, tmp_path: Path) -> None:
-        """A name that is taken by an earlier run is refused, and the default name is new each time."""
+        """A name that is taken by an earlier run is refused, and the default name is new each
+        time.
+        """
         factory.write(create(tmp_path, "a"), [factory.cell()])
         with pytest.raises(RunDirError, match="exists and is not empty"):
             create(tmp_path, "a")
@@ -53,12 +55,18 @@ class TestCells:
         """What is written is read back equal, cells sorted by id."""
         entries = factory.grid(tasks=("waiting_line/copy", "puzzle/sudoku"))
         stored = factory.write(create(tmp_path, "a"), entries).read_cells()
-        assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(entries, key=lambda entry: entry[0].id)
+        assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(
+            entries, key=lambda entry: entry[0].id
+        )
 
-    def test_a_model_stands_before_those_whose_names_begin_with_its_name(self, tmp_path: Path) -> None:
+    def test_a_model_stands_before_those_whose_names_begin_with_its_name(
+        self, tmp_path: Path
+    ) -> None:
         """In the cells, in the tables made of them, and in results.json alone."""
         models = ["tiny", "tiny-ar", "tiny-sedd", "tiny-sedd-uniform"]
-        run = factory.write(create(tmp_path, "a"), [factory.cell(model) for model in reversed(models)])
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell(model) for model in reversed(models)]
+        )
         results, _ = run.assemble()
         assert [entry.cell.model for entry in run.read_cells()] == models
         (table,) = trade_off_tables(load(run.path))
@@ -70,11 +78,15 @@ class TestCells:
     @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', "[1]", "null"])
     def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:
         """A resumed run renames a half-written file with a message; the other cells stay."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")]
+        )
         broken = run.cells_dir / cell_file("tiny/shuffle/random-k1")
         broken.write_text(damage)
         said: list[str] = []
-        assert [entry.cell.sampler for entry in run.read_cells(said.append, set_aside=True)] == ["confidence-k2"]
+        assert [entry.cell.sampler for entry in run.read_cells(said.append, set_aside=True)] == [
+            "confidence-k2"
+        ]
         assert len(said) == 1
         assert broken.name in said[0]
         assert not broken.exists()
@@ -90,7 +102,10 @@ class TestCells:
             file = run.cells_dir / cell_file("tiny/shuffle/confidence-k2")
             file.write_text(text)
             run.read_cells(lambda said: None, set_aside=True)
-        kept = {path.name.partition(".json")[2]: path.read_text() for path in run.cells_dir.glob("*.corrupt*")}
+        kept = {
+            path.name.partition(".json")[2]: path.read_text()
+            for path in run.cells_dir.glob("*.corrupt*")
+        }
         assert kept == {".corrupt": "{", ".corrupt2": "{{", ".corrupt3": "{{{"}
 
     def test_truncated_at_any_byte(self, tmp_path: Path) -> None:
@@ -103,7 +118,9 @@ class TestCells:
             with pytest.warns(CorruptCellWarning):
                 assert run.read_cells() == []
 
-    def test_failed_write_leaves_the_old_cell(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_write_leaves_the_old_cell(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A disk that fills up while writing loses neither the earlier record nor leaves litter."""
         run = factory.write(create(tmp_path, "a"), [factory.cell(right=1.0)])
 
@@ -124,12 +141,16 @@ class TestCells:
         run = create(tmp_path, "a")
         context = multiprocessing.get_context("fork")
         shares = [list(range(24)), list(range(12, 36))]
-        workers = [context.Process(target=write_share, args=(str(run.path), share)) for share in shares]
+        workers = [
+            context.Process(target=write_share, args=(str(run.path), share)) for share in shares
+        ]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        assert {entry.cell.sampler for entry in run.read_cells()} == {f"random-k{number}" for number in range(36)}
+        assert {entry.cell.sampler for entry in run.read_cells()} == {
+            f"random-k{number}" for number in range(36)
+        }
 
     def test_what_is_not_finite_is_refused(self, tmp_path: Path) -> None:
         """A NaN never reaches the disk, for JSON has none."""
@@ -143,18 +164,25 @@ class TestCells:
 class TestCellFile:
     @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
     def test_distinct_and_safe(self, first: str, second: str) -> None:
-        """Distinct ids get names that differ even where case is ignored, without separators, short enough for any file
-        system.
+        """Distinct ids get names that differ even where case is ignored, without separators, short
+        enough for any file system.
         """
         names = [cell_file(text) for text in (first, second)]
         assert (names[0].lower() == names[1].lower()) == (first == second)
-        assert all("/" not in name and len(name.encode()) < 200 and not name.startswith(".tmp") for name in names)
+        assert all(
+            "/" not in name and len(name.encode()) < 200 and not name.startswith(".tmp")
+            for name in names
+        )
 
 
 class TestAssemble:
     def test_results_and_samples(self, tmp_path: Path) -> None:
-        """results.json holds facts and every cell; samples.jsonl a line per sample; load_samples needs either."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell(n=3), factory.cell(sampler="random-k1", n=4)])
+        """results.json holds facts and every cell; samples.jsonl a line per sample; load_samples
+        needs either.
+        """
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell(n=3), factory.cell(sampler="random-k1", n=4)]
+        )
         results, lines = run.assemble()
         data = json.loads(results.read_text())
         assert data["schema"] == SCHEMA
@@ -191,6 +219,10 @@ class TestAssemble:
         assert write_atomic(tmp_path / "x" / "f", "s").read_text() == "s"
 
     def test_readable_as_any_file(self, tmp_path: Path) -> None:
-        """Others may read results as they may read any file made here (a CI's artifact step runs as another user)."""
+        """Others may read results as they may read any file made here (a CI's artifact step runs as
+        another user).
+        """
         (tmp_path / "plain").write_text("")
-        assert write_atomic(tmp_path / "f", "s").stat().st_mode == (tmp_path / "plain").stat().st_mode
+        assert (
+            write_atomic(tmp_path / "f", "s").stat().st_mode == (tmp_path / "plain").stat().st_mode
+        )

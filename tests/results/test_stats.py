@@ -1,4 +1,6 @@
-"""pbcore.results.stats: the interval of a graded mean covers, is not much wider than Student's, and repeats."""
+"""pbcore.results.stats: the interval of a graded mean covers, is not much wider than Student's, and
+repeats.
+"""
 
 from __future__ import annotations
 

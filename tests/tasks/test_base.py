@@ -43,7 +43,11 @@ class TestScore:
 
     @pytest.mark.parametrize(
         ("metrics", "said"),
-        [("accuracy", "give a list"), (["acuracy"], "has no metric"), (["grammar"], "has no metric")],
+        [
+            ("accuracy", "give a list"),
+            (["acuracy"], "has no metric"),
+            (["grammar"], "has no metric"),
+        ],
     )
     def test_wrong_metrics(self, metrics: Any, said: str) -> None:
         """A name in place of a list of names, and names that the task does not have."""

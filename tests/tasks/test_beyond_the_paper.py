@@ -1,4 +1,6 @@
-"""Several questions on one canvas, and walks on a graph: their samples, and how answers to them are scored."""
+"""Several questions on one canvas, and walks on a graph: their samples, and how answers to them are
+scored.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def test_each_question_counts_and_an_extra_list_does_not_pass() -> None:
     task = load_task("questions/shuffle-x2", limit=1)
     sample = task.samples[0]
     first, second = str(sample.answer).split("\n")
-    unchanged = "[" + ", ".join(f'"{name}"' for name in sample.label["questions"][1]["label"]["input"]) + "]"
+    unchanged = (
+        "["
+        + ", ".join(f'"{name}"' for name in sample.label["questions"][1]["label"]["input"])
+        + "]"
+    )
     wrong = task.score_many([f"{first}\n{unchanged}"], [sample])[0]
     assert wrong.scores == {"accuracy": 0.5, "accuracy_all": 0}
     assert wrong.details["wrong"] == [2]
@@ -58,7 +64,11 @@ def test_a_walk_is_judged_by_start_length_and_edges() -> None:
         assert task.score(walk, sample) == {"accuracy": 1, "edges": 1}
         assert sample.canvas == walk[0] + MASK * 15
         assert task.score(",".join(walk), sample)["accuracy"] == 1
-        faults = {"wrong length": walk[:-1], "wrong start": walk[1] + walk[:-1], "no edge": walk[0] * 16}
+        faults = {
+            "wrong length": walk[:-1],
+            "wrong start": walk[1] + walk[:-1],
+            "no edge": walk[0] * 16,
+        }
         for fault, text in faults.items():
             assert task.score_many([text], [sample])[0].details["failure"] == fault
         assert task.score(walk[0] * 16, sample)["edges"] == 0
@@ -92,7 +102,9 @@ def test_graphs_are_connected(nodes: int) -> None:
         (WALK_GENERATORS["walk"], {"nodes": 4, "edges": 4, "graph": "a", "infill": True}),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(generator: object, settings: dict[str, object]) -> None:
+def test_settings_that_cannot_be_meant_are_refused(
+    generator: object, settings: dict[str, object]
+) -> None:
     """With the allowed values in the message."""
     with pytest.raises(InputError, match="settings"):
         generator.check(settings)  # type: ignore[attr-defined]
@@ -103,5 +115,7 @@ def test_too_many_edges_are_refused_with_their_nodes(tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
     keys = "generator: walk, lengths: [4], prompt: q, scorer: walk, max_new_tokens: 32"
     file.write_text(f"mine/walk: {{{keys}, settings: {{nodes: 4, edges: 7}}}}\n")
-    with pytest.raises(InputError, match=r"settings\.edges 7; give an integer from 3 to 6 for 4 nodes"):
+    with pytest.raises(
+        InputError, match=r"settings\.edges 7; give an integer from 3 to 6 for 4 nodes"
+    ):
         add_tasks_file(file)

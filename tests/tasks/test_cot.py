@@ -1,4 +1,6 @@
-"""How questions are asked: chain of thought in the paper's words, shots, the length of the canvas."""
+"""How questions are asked: chain of thought in the paper's words, shots, the length of the
+canvas.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,13 @@ LISTS = [name for name in task_names() if name.startswith("waiting_line/")]
 class TestQuestion:
     def test_table_4(self) -> None:
         sample = load_task("waiting_line/shuffle", cot=True, limit=1).samples[0]
-        assert sample.prompt == (
-            "You are managing a waiting line at a customer service desk.\n"
-            "The waiting line should be randomly shuffled to ensure fair service distribution:\n"
-            f"{sample.input['context']}\n"
-            "Please randomly shuffle the list.\nEnsure the sequence is different from the original.\n"
-            "Think step by step and give your final answer at the end as 'The answer is: {answer}'."
+        assert (
+            sample.prompt
+            == "You are managing a waiting line at a customer service desk.\nThe waiting line"
+            " should be randomly shuffled to ensure fair service"
+            f" distribution:\n{sample.input['context']}\nPlease randomly shuffle the"
+            " list.\nEnsure the sequence is different from the original.\nThink step by step"
+            " and give your final answer at the end as 'The answer is: {answer}'."
         )
 
     @pytest.mark.parametrize("name", task_names())
@@ -35,17 +38,24 @@ class TestQuestion:
 
     def test_room_for_256_tokens_or_more(self) -> None:
         assert load_task("waiting_line/copy", cot=True, limit=1).samples[0].max_new_tokens == 256
-        assert load_task("waiting_line/copy", cot=True, n=60, limit=1).samples[0].max_new_tokens == 512
+        assert (
+            load_task("waiting_line/copy", cot=True, n=60, limit=1).samples[0].max_new_tokens == 512
+        )
 
     @pytest.mark.parametrize("name", task_names())
     def test_the_same_questions_as_without(self, name: str) -> None:
-        plain, steps = load_task(name, limit=4), load_task(name, limit=4, cot=True)
-        assert [sample.label for sample in steps.samples] == [sample.label for sample in plain.samples]
+        plain = load_task(name, limit=4)
+        steps = load_task(name, limit=4, cot=True)
+        assert [sample.label for sample in steps.samples] == [
+            sample.label for sample in plain.samples
+        ]
         assert steps.identity != plain.identity
 
     def test_infilling_has_no_room(self) -> None:
         for asked in ({"cot": True}, {"max_new_tokens": 64}):
-            with pytest.raises(InputError, match="its canvas is given in part; drop cot and max_new_tokens"):
+            with pytest.raises(
+                InputError, match="its canvas is given in part; drop cot and max_new_tokens"
+            ):
                 load_task("list_ops/shuffle", **asked)
 
 
@@ -68,7 +78,9 @@ class TestExamples:
             if "leaves" in sample.messages[1]["content"]
         )
         steps = sample.messages[1]["content"]
-        before, after = (line[line.index("[") :] for line in (steps.split("\n")[0], steps.split("\n")[-1]))
+        before, after = (
+            line[line.index("[") :] for line in (steps.split("\n")[0], steps.split("\n")[-1])
+        )
         gone = next(name for name in before.strip("[].").split(", ") if name not in after)
         assert f"{gone.strip(chr(34))}, who is there, leaves the list." in steps
 
@@ -111,16 +123,28 @@ class TestFinalAnswer:
         right = str(task.samples[0].answer)
         scores = [
             task.score_many([text], task.samples[:1])[0]
-            for text in (f"[] is wrong.\nThe answer is: {right}", f"{right}\nThe answer is: []", right)
+            for text in (
+                f"[] is wrong.\nThe answer is: {right}",
+                f"{right}\nThe answer is: []",
+                right,
+            )
         ]
         assert [one.scores["accuracy"] for one in scores] == [1, 0, 0]
-        assert scores[2].details == {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
+        assert scores[2].details == {
+            "why": 'nothing follows "The answer is:"',
+            "failure": "no final answer",
+        }
 
     def test_or_the_whole_text_as_the_official_code_does(self) -> None:
         """Of the same questions; the identity says which."""
         task = load_task("waiting_line/copy", cot=True, limit=1, cot_answer="whole")
         right = str(task.samples[0].answer)
-        texts = (right, f"{right}\nThe answer is: []", f"[] is wrong.\nThe answer is: {right}", f"Look: {right}")
+        texts = (
+            right,
+            f"{right}\nThe answer is: []",
+            f"[] is wrong.\nThe answer is: {right}",
+            f"Look: {right}",
+        )
         scored = [task.score_many([text], task.samples)[0] for text in texts]
         assert [one.scores["accuracy"] for one in scored] == [1, 0, 1, 1]
         assert all(one.details.get("failure") != "no final answer" for one in scored)
@@ -134,12 +158,19 @@ class TestFinalAnswer:
         with pytest.raises(InputError, match="don't ask for steps; add cot"):
             load_task("waiting_line/copy", cot_answer="whole")
 
-    def test_missing_scores_0_whatever_the_scorer_makes_of_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_scores_0_whatever_the_scorer_makes_of_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         class Kind:
             metrics = ("accuracy",)
 
-            def score(self, predictions: list[str], samples: object, metrics: object) -> list[Scored]:
-                return [Scored({"accuracy": 1.0}, {"matches": [], "absent": {"x": "y"}}) for _ in predictions]
+            def score(
+                self, predictions: list[str], samples: object, metrics: object
+            ) -> list[Scored]:
+                return [
+                    Scored({"accuracy": 1.0}, {"matches": [], "absent": {"x": "y"}})
+                    for _ in predictions
+                ]
 
         for module in ("base", "scoring"):
             monkeypatch.setattr(f"pbcore.tasks.{module}.scorer", lambda name: Kind())
@@ -177,15 +208,27 @@ class TestShots:
 
 
 class TestCanvas:
-    @pytest.mark.parametrize("name", ["waiting_line/copy", "puzzle/sudoku", "text_writing/paraphrasing"])
+    @pytest.mark.parametrize(
+        "name", ["waiting_line/copy", "puzzle/sudoku", "text_writing/paraphrasing"]
+    )
     def test_has_the_length_that_is_asked_for(self, name: str) -> None:
-        """Also where n or steps would need more; question and identity stay, so only the data's digest differs."""
-        plain, short = load_task(name, limit=2), load_task(name, limit=2, max_new_tokens=20)
+        """Also where n or steps would need more; question and identity stay, so only the data's
+        digest differs.
+        """
+        plain = load_task(name, limit=2)
+        short = load_task(name, limit=2, max_new_tokens=20)
         assert {sample.max_new_tokens for sample in short.samples} == {20}
-        assert [sample.messages for sample in short.samples] == [sample.messages for sample in plain.samples]
+        assert [sample.messages for sample in short.samples] == [
+            sample.messages for sample in plain.samples
+        ]
         assert short.identity == plain.identity
         assert short.data_hash != plain.data_hash
-        assert load_task("waiting_line/copy", n=60, limit=1, cot=True, max_new_tokens=7).samples[0].max_new_tokens == 7
+        assert (
+            load_task("waiting_line/copy", n=60, limit=1, cot=True, max_new_tokens=7)
+            .samples[0]
+            .max_new_tokens
+            == 7
+        )
 
     @pytest.mark.parametrize("tokens", [0, -1, 65_537, 1.5, True])
     def test_no_length(self, tokens: object) -> None:

@@ -20,15 +20,21 @@ lists = st.lists(st.text("abcdefgh", min_size=1, max_size=3), min_size=2, max_si
 
 class TestPeople:
     def test_every_name_is_used_once(self) -> None:
-        """120 people, and no word is the first or last name of two, or both a first and a last name."""
+        """120 people, and no word is the first or last name of two, or both a first and a last
+        name.
+        """
         words = [word for person in people() for word in person.split(" ")]
         assert len(people()) == 120
         assert len(words) == len(set(words)) == 240
 
     def test_names_are_plain_capitalised_words(self) -> None:
-        """Each person is two ASCII words with one capital at the start, which the word-level tokens need."""
+        """Each person is two ASCII words with one capital at the start, which the word-level tokens
+        need.
+        """
         assert all(
-            word.isascii() and word.isalpha() and word == word.capitalize() for p in people() for word in p.split()
+            word.isascii() and word.isalpha() and word == word.capitalize()
+            for p in people()
+            for word in p.split()
         )
 
 
@@ -58,7 +64,9 @@ class TestOperate:
     def test_indexed_operations(self, items: list[str], data: st.DataObject) -> None:
         """Insert, remove and replace do what list.insert, del and assignment do, counted from 0."""
         index = data.draw(st.integers(0, len(items) - 1))
-        inserted, removed, replaced = items.copy(), items.copy(), items.copy()
+        inserted = items.copy()
+        removed = items.copy()
+        replaced = items.copy()
         inserted.insert(index, "new")
         del removed[index]
         replaced[index] = "new"
@@ -76,7 +84,9 @@ class TestOperate:
 
 
 class TestRoom:
-    @pytest.mark.parametrize(("n", "tokens"), [(2, 32), (6, 32), (7, 64), (10, 64), (12, 64), (15, 128), (20, 128)])
+    @pytest.mark.parametrize(
+        ("n", "tokens"), [(2, 32), (6, 32), (7, 64), (10, 64), (12, 64), (15, 128), (20, 128)]
+    )
     def test_new_tokens(self, n: int, tokens: int) -> None:
         """max(32, next power of two ≥ 5n + 2): 32 up to 6, 64 at 10, 128 at 15 and 20."""
         assert room(n) == tokens
@@ -85,8 +95,8 @@ class TestRoom:
 class TestWaitingLine:
     @pytest.mark.parametrize("operation", OPERATIONS)
     def test_samples_are_balanced_distinct_and_well_formed(self, operation: str) -> None:
-        """100 samples, 25 of each length, in turns; no person twice; no question twice; one shot before the
-        question.
+        """100 samples, 25 of each length, in turns; no person twice; no question twice; one shot
+        before the question.
         """
         task = load_task(f"waiting_line/{operation}", seed=3)
         assert Counter(sample.length for sample in task.samples) == {3: 25, 4: 25, 5: 25, 6: 25}
@@ -106,7 +116,8 @@ class TestWaitingLine:
         """An index is a position of the line, from 0; an insertion may also come after its end."""
         last = 0 if operation == "insert_index" else 1
         seen = {
-            (s.length, s.input["index"]) for s in load_task(f"waiting_line/{operation}", limit=400, n=[3, 4]).samples
+            (s.length, s.input["index"])
+            for s in load_task(f"waiting_line/{operation}", limit=400, n=[3, 4]).samples
         }
         assert seen == {(n, index) for n in (3, 4) for index in range(n + 1 - last)}
 
@@ -115,13 +126,19 @@ class TestWaitingLine:
         """The label is the operation's result on the question's values."""
         for sample in load_task(f"waiting_line/{operation}", limit=40).samples:
             asked = sample.input
-            expected = operate(operation, json.loads(asked["context"]), asked.get("index", 0), asked.get("word"), ())
+            expected = operate(
+                operation,
+                json.loads(asked["context"]),
+                asked.get("index", 0),
+                asked.get("word"),
+                (),
+            )
             assert sample.label == formatted(expected)
 
     @pytest.mark.parametrize("operation", ["shuffle", *RANDOM])
     def test_labels_with_many_answers_have_the_official_layout(self, operation: str) -> None:
-        """`input` is the list, `word` the new item where there is one, `example` an answer that differs from
-        the input.
+        """`input` is the list, `word` the new item where there is one, `example` an answer that
+        differs from the input.
         """
         for sample in load_task(f"waiting_line/{operation}", limit=40).samples:
             assert sample.label["input"] == json.loads(sample.input["context"])
@@ -138,7 +155,10 @@ class TestWaitingLine:
             assert shot.replace(answer, str(sample.answer)) == question
 
     @settings(max_examples=15, deadline=None)
-    @given(n=st.lists(st.integers(2, 60), min_size=1, max_size=4, unique=True), seed=st.integers(0, 10**6))
+    @given(
+        n=st.lists(st.integers(2, 60), min_size=1, max_size=4, unique=True),
+        seed=st.integers(0, 10**6),
+    )
     def test_any_length(self, n: list[int], seed: int) -> None:
         """Any lengths from 2 to 60 take turns, and the canvas grows with each."""
         samples = load_task("waiting_line/replace_random", n=n, seed=seed, limit=2 * len(n)).samples
@@ -149,7 +169,9 @@ class TestWaitingLine:
 class TestListOps:
     @pytest.mark.parametrize("operation", ["copy", "replace_index", "replace_random", "shuffle"])
     def test_the_canvas_has_one_mask_an_item(self, operation: str) -> None:
-        """Brackets, quotes and commas are there already; replacing the masks by the items gives the answer."""
+        """Brackets, quotes and commas are there already; replacing the masks by the items gives the
+        answer.
+        """
         for sample in load_task(f"list_ops/{operation}", limit=40).samples:
             answer = json.loads(sample.answer or "")
             assert sample.canvas is not None
@@ -168,5 +190,8 @@ class TestListOps:
 
     def test_shuffle_includes_the_identity(self) -> None:
         """About half of the labels of two items are the input itself."""
-        same = [s.answer == s.input["context"] for s in load_task("list_ops/shuffle", n=2, limit=100).samples]
+        same = [
+            s.answer == s.input["context"]
+            for s in load_task("list_ops/shuffle", n=2, limit=100).samples
+        ]
         assert 30 <= sum(same) <= 70

@@ -10,10 +10,16 @@ class TestNaming:
     """PAPER_TASKS, category and short."""
 
     def test_the_papers_tasks_are_declared(self) -> None:
-        """The 17 are tasks.yaml's, in its order; what is left there are the list operations of Section 4."""
+        """The 17 are tasks.yaml's, in its order; what is left there are the list operations of
+        Section 4.
+        """
         assert len(PAPER_TASKS) == 17
         assert task_names() == [name for name in all_task_names() if name in PAPER_TASKS]
-        declared = [name for name in all_task_names() if category(name) in ("waiting_line", "text_writing", "puzzle")]
+        declared = [
+            name
+            for name in all_task_names()
+            if category(name) in ("waiting_line", "text_writing", "puzzle")
+        ]
         assert declared == list(PAPER_TASKS)
         assert task_spec("list_ops/copy").category == "list_ops"
 

@@ -38,8 +38,8 @@ def row(**changes: object) -> dict[str, object]:
 class TestOfficialFiles:
     @pytest.mark.parametrize("name", task_names())
     def test_all_load(self, name: str) -> None:
-        """Every task has its 100 rows (108 sudokus), one shot where the paper has one, and the official answer as
-        label.
+        """Every task has its 100 rows (108 sudokus), one shot where the paper has one, and the
+        official answer as label.
         """
         folder = reference("official-v1")
         task = load_task(name, data_dir=folder)
@@ -63,8 +63,12 @@ class TestOfficialFiles:
         assert [sample.index for sample in task.samples] == [*range(25, 50), *range(75, 100)]
 
     def test_lengths_of_several_files_take_turns(self) -> None:
-        """25 usual rows of n = 4 and 100 of n = 15, in turns, numbered anew; a limit takes the first of them."""
-        samples = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[15, 4]).samples
+        """25 usual rows of n = 4 and 100 of n = 15, in turns, numbered anew; a limit takes the
+        first of them.
+        """
+        samples = load_task(
+            "waiting_line/copy", data_dir=reference("official-v1"), n=[15, 4]
+        ).samples
         assert [sample.length for sample in samples] == [4, 15] * 25 + [15] * 75
         assert [sample.index for sample in samples] == list(range(125))
         few = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[15, 4], limit=3)
@@ -92,7 +96,9 @@ class TestOfficialFiles:
 class TestErrors:
     def test_no_folder(self, tmp_path: Path) -> None:
         """A folder that isn't there is named."""
-        with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere; data_dir must be the folder"):
+        with pytest.raises(
+            FileNotFoundError, match=r"no folder .*nowhere; data_dir must be the folder"
+        ):
             load_task("waiting_line/copy", data_dir=tmp_path / "nowhere")
 
     def test_no_file_names_what_is_there(self, tmp_path: Path) -> None:
@@ -100,7 +106,10 @@ class TestErrors:
         write(tmp_path, "waiting_line/copy", row())
         with pytest.raises(
             FileNotFoundError,
-            match=r"no file .*waiting_line_n9/copy.jsonl; files of this task in .*: waiting_line/copy.jsonl",
+            match=(
+                r"no file .*waiting_line_n9/copy.jsonl; files of this task in .*:"
+                r" waiting_line/copy.jsonl"
+            ),
         ):
             load_task("waiting_line/copy", data_dir=tmp_path, n=9)
 
@@ -126,14 +135,22 @@ class TestErrors:
         """No sample of an n that was asked for is an error, also beside others that have some."""
         write(tmp_path, "waiting_line/copy", row(metadata={"length": 3}))
         write(tmp_path, "waiting_line_n15/copy", row(metadata={"length": 15}))
-        with pytest.raises(ValueError, match=r"waiting_line/copy: .*copy.jsonl has no sample with n = 4"):
+        with pytest.raises(
+            ValueError, match=r"waiting_line/copy: .*copy.jsonl has no sample with n = 4"
+        ):
             load_task("waiting_line/copy", data_dir=tmp_path, n=n)
 
     def test_the_usual_words_are_no_n(self, tmp_path: Path) -> None:
         """n = 4 is easy_n4, never the usual file."""
         words = ["dog", "park", "ball", "throw"]
-        write(tmp_path, "words_to_sentence/easy", {"input": {"words": "dog"}, "answer": {"words": words}})
-        with pytest.raises(FileNotFoundError, match=r"no file .*easy_n4.jsonl; .*: words_to_sentence/easy.jsonl"):
+        write(
+            tmp_path,
+            "words_to_sentence/easy",
+            {"input": {"words": "dog"}, "answer": {"words": words}},
+        )
+        with pytest.raises(
+            FileNotFoundError, match=r"no file .*easy_n4.jsonl; .*: words_to_sentence/easy.jsonl"
+        ):
             load_task("text_writing/w2s_easy", data_dir=tmp_path, n=4)
 
     def test_no_official_data(self, tmp_path: Path) -> None:
@@ -154,17 +171,29 @@ class TestErrors:
             ({"answer": "x"}, "line 2: input is missing; give an object"),
             (row(answer=3), "line 2: answer 3; give a text or an object"),
             (row(input={"text": "x"}), "line 2: the prompt needs 'context', which the input lacks"),
-            (row(metadata={"length": "four"}), "line 2: metadata.length 'four'; give an integer from 2 to 60"),
-            (row(input={"context": "[]", "icl_examples": 5}), "line 2: input.icl_examples 5; give a list"),
+            (
+                row(metadata={"length": "four"}),
+                "line 2: metadata.length 'four'; give an integer from 2 to 60",
+            ),
+            (
+                row(input={"context": "[]", "icl_examples": 5}),
+                "line 2: input.icl_examples 5; give a list",
+            ),
             (
                 row(input={"context": "[]", "icl_examples": [row(answer={"note": "x"})]}),
                 "line 2: .*shot needs an answer",
             ),
-            (row(metadata={"length": 10**9}), "line 2: metadata.length 1000000000; give an integer from 2 to 60"),
+            (
+                row(metadata={"length": 10**9}),
+                "line 2: metadata.length 1000000000; give an integer from 2 to 60",
+            ),
             (row(metadata={"length": True}), "line 2: metadata.length True; give an integer"),
             (row(metadata=[3]), r"line 2: metadata \[3\]; give an object, or omit it"),
             (row(input="x"), "line 2: input 'x'; give an object"),
-            (row(input={"context": ["A"]}), r"line 2: input.context \['A'\]; give a text or a number"),
+            (
+                row(input={"context": ["A"]}),
+                r"line 2: input.context \['A'\]; give a text or a number",
+            ),
             (row(input={"context": "A, B"}), "line 2: input.context 'A, B'; give a list of texts"),
             (row(input={"context": "[1, 2]"}), "line 2: input.context .*; give a list of texts"),
             (
@@ -191,24 +220,56 @@ class TestErrors:
                 {"input": [1, None]},
                 r"answer.input \[1, None\]; give a list",
             ),
-            ("waiting_line/shuffle", "waiting_line/shuffle", {"example": "x"}, "give an object with input"),
-            ("waiting_line/insert_random", "waiting_line/insert_random", {"input": ["a"]}, "with input and word"),
-            ("puzzle/latin_square", "puzzle/latin_square_n4", {"symbols": 4}, "answer.symbols 4; give a list of texts"),
+            (
+                "waiting_line/shuffle",
+                "waiting_line/shuffle",
+                {"example": "x"},
+                "give an object with input",
+            ),
+            (
+                "waiting_line/insert_random",
+                "waiting_line/insert_random",
+                {"input": ["a"]},
+                "with input and word",
+            ),
+            (
+                "puzzle/latin_square",
+                "puzzle/latin_square_n4",
+                {"symbols": 4},
+                "answer.symbols 4; give a list of texts",
+            ),
             (
                 "puzzle/sudoku",
                 "puzzle/sudoku_n4_12",
                 "1234\n3412\n2143\n432",
                 "answer '1234.*; give four lines of four digits",
             ),
-            ("puzzle/sudoku", "puzzle/sudoku_n4_12", "1234\n3412\n2143\n43210", "give four lines of four digits"),
-            ("text_writing/w2s_easy", "words_to_sentence/easy", {"words": ["a"] * 8}, "the number of words 8; give an"),
-            ("text_writing/summarization", "paraphrase_summarize/samsum", {"text": "x"}, "an object with summary"),
+            (
+                "puzzle/sudoku",
+                "puzzle/sudoku_n4_12",
+                "1234\n3412\n2143\n43210",
+                "give four lines of four digits",
+            ),
+            (
+                "text_writing/w2s_easy",
+                "words_to_sentence/easy",
+                {"words": ["a"] * 8},
+                "the number of words 8; give an",
+            ),
+            (
+                "text_writing/summarization",
+                "paraphrase_summarize/samsum",
+                {"text": "x"},
+                "an object with summary",
+            ),
         ],
     )
     def test_labels_are_checked_when_the_file_is_read(
         self, tmp_path: Path, name: str, place: str, label: object, said: str
     ) -> None:
-        """A label that the scorer can't use is an error of the file, not of the scoring after a long decoding."""
+        """A label that the scorer can't use is an error of the file, not of the scoring after a
+        long decoding.
+        """
         given = {
             "sudoku": "1234\n3412\n2143\n0321",
             "context": '["a", "b"]',
@@ -224,7 +285,9 @@ class TestErrors:
 
     @pytest.mark.parametrize("separator", ["\u2028", "\u0085"])
     def test_only_line_feeds_end_a_row(self, tmp_path: Path, separator: str) -> None:
-        """Other line separators may stand in a text, as JSON allows; a byte order mark and CRLF are no fault."""
+        """Other line separators may stand in a text, as JSON allows; a byte order mark and CRLF are
+        no fault.
+        """
         text = json.dumps(row(answer=f"a{separator}b"), ensure_ascii=False)
         write(tmp_path, "waiting_line/copy", b"\xef\xbb\xbf" + text.encode() + b"\r\n")
         assert len(load_task("waiting_line/copy", data_dir=tmp_path).samples) == 1

@@ -90,7 +90,9 @@ class TestSudokuTask:
             shot = sample.messages[0]["content"].split("Input:\n")[1].split("\nOutput:")[0]
             assert grid.count("0") == 4
             assert [rows(found) for found in solutions(grid)] == [sample.label]
-            assert [rows(found) for found in solutions(shot.replace("\n", ""))] == [sample.messages[1]["content"]]
+            assert [rows(found) for found in solutions(shot.replace("\n", ""))] == [
+                sample.messages[1]["content"]
+            ]
 
     def test_prompt_has_real_newlines(self) -> None:
         """The official prompt writes backslash-n, which becomes a newline around the grid."""

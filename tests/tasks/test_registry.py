@@ -30,10 +30,15 @@ class TestShots:
     )
     def test_a_shot_is_a_question_and_its_answer(self, label: Any, answer: str) -> None:
         """A text label is the answer; of others it is the example, or the summary."""
-        shot, asked = Item({"text": "Hi!"}, label, "shot"), Item({"text": "Hello!"}, label, "asked")
+        shot = Item({"text": "Hi!"}, label, "shot")
+        asked = Item({"text": "Hello!"}, label, "asked")
         first, second, last = task_spec("text_writing/summarization").messages(asked, (shot,))
         assert [turn["role"] for turn in (first, second, last)] == ["user", "assistant", "user"]
-        assert ("Hi!" in first["content"], second["content"], "Hello!" in last["content"]) == (True, answer, True)
+        assert ("Hi!" in first["content"], second["content"], "Hello!" in last["content"]) == (
+            True,
+            answer,
+            True,
+        )
 
     def test_a_label_without_an_answer(self) -> None:
         """What it has and what it needs is said."""
@@ -44,14 +49,24 @@ class TestShots:
 
 class TestNames:
     def test_the_seventeen(self) -> None:
-        """Ten list operations, five text tasks, two puzzles; list_ops, several questions and walks come on top."""
+        """Ten list operations, five text tasks, two puzzles; list_ops, several questions and walks
+        come on top.
+        """
         assert len(task_names()) == len(set(task_names())) == 17
         assert [
-            sum(name.startswith(c) for name in task_names()) for c in ("waiting_line/", "text_writing/", "puzzle/")
+            sum(name.startswith(c) for name in task_names())
+            for c in ("waiting_line/", "text_writing/", "puzzle/")
         ] == [10, 5, 2]
         assert set(all_task_names()) - set(task_names()) == {
-            *(f"list_ops/{operation}" for operation in ("copy", "replace_index", "replace_random", "shuffle")),
-            *(f"questions/{operation}-x{k}" for operation in ("shuffle", "replace_random") for k in (1, 2, 4, 8)),
+            *(
+                f"list_ops/{operation}"
+                for operation in ("copy", "replace_index", "replace_random", "shuffle")
+            ),
+            *(
+                f"questions/{operation}-x{k}"
+                for operation in ("shuffle", "replace_random")
+                for k in (1, 2, 4, 8)
+            ),
             "walk/graph",
         }
 
@@ -75,7 +90,9 @@ class TestNames:
 
     def test_hopeless_name_lists_all(self) -> None:
         """Where nothing is close, the error lists what there is."""
-        with pytest.raises(TaskNameError, match=r"the tasks are waiting_line/copy, .*list_ops/shuffle"):
+        with pytest.raises(
+            TaskNameError, match=r"the tasks are waiting_line/copy, .*list_ops/shuffle"
+        ):
             load_task("zzz")
 
 
@@ -86,10 +103,16 @@ class TestLoadTask:
         assert load_task(name, limit=9).samples == load_task(name).samples[:9]
         assert load_task(name, limit=120).samples[:100] == load_task(name).samples[:100]
 
-    @pytest.mark.parametrize("name", ["waiting_line/shuffle", "text_writing/w2s_easy", "puzzle/sudoku"])
+    @pytest.mark.parametrize(
+        "name", ["waiting_line/shuffle", "text_writing/w2s_easy", "puzzle/sudoku"]
+    )
     def test_seeds_differ_and_repeat(self, name: str) -> None:
-        """A seed gives the same data each time, and another than the next seed; the hash says so."""
-        first, again, other = load_task(name), load_task(name), load_task(name, seed=1)
+        """A seed gives the same data each time, and another than the next seed; the hash says
+        so.
+        """
+        first = load_task(name)
+        again = load_task(name)
+        other = load_task(name, seed=1)
         assert first == again
         assert first.data_hash != other.data_hash
         assert {s.prompt for s in first.samples} != {s.prompt for s in other.samples}
@@ -101,10 +124,16 @@ class TestLoadTask:
 
     @pytest.mark.parametrize("name", [*ENUMERABLE, "list_ops/shuffle"])
     def test_splits_share_nothing(self, name: str) -> None:
-        """No list, symbol set or solved sudoku of the test split, shots included, is in the training split."""
+        """No list, symbol set or solved sudoku of the test split, shots included, is in the
+        training split.
+        """
         train = {_key(sample) for sample in islice(generate(name, "train"), 400)}
-        assert not train & {_key(sample) for seed in (0, 1) for sample in load_task(name, seed=seed).samples}
-        assert train & {_key(sample) for sample in load_task(name, split="train", limit=300).samples}
+        assert not train & {
+            _key(sample) for seed in (0, 1) for sample in load_task(name, seed=seed).samples
+        }
+        assert train & {
+            _key(sample) for sample in load_task(name, split="train", limit=300).samples
+        }
 
     def test_metadata(self) -> None:
         """A task says what it is made of."""
@@ -155,7 +184,9 @@ class TestLoadTask:
 
 def _key(sample: Any) -> str:
     return str(
-        sample.label if sample.task == "puzzle/sudoku" else sample.input.get("context") or sample.input["symbols"]
+        sample.label
+        if sample.task == "puzzle/sudoku"
+        else sample.input.get("context") or sample.input["symbols"]
     )
 
 
@@ -187,13 +218,16 @@ class TestPrompts:
         for name in task_names():
             spec = task_spec(name)
             group = str(spec.official).split("/")[0]
-            config = yaml.safe_load((folder / group / "task_config.yaml").read_text(encoding="utf-8"))
+            config = yaml.safe_load(
+                (folder / group / "task_config.yaml").read_text(encoding="utf-8")
+            )
             assert spec.prompt == config[spec.official]["prompt"]
             if spec.prompt_single:
                 assert spec.prompt_single == config[f"{spec.official}_n1"]["prompt"]
 
     @pytest.mark.parametrize(
-        ("count", "names"), [(108, ["puzzle/sudoku"]), (100, [n for n in task_names() if n != "puzzle/sudoku"])]
+        ("count", "names"),
+        [(108, ["puzzle/sudoku"]), (100, [n for n in task_names() if n != "puzzle/sudoku"])],
     )
     def test_counts(self, count: int, names: Sequence[str]) -> None:
         """100 samples a task, 108 sudokus."""

@@ -29,13 +29,19 @@ class TestLexicon:
 
     def test_unknown_forms(self) -> None:
         """An unknown form is an error that lists the known ones."""
-        with pytest.raises(ValueError, match="'future'; choose from past, pp, ing, det, it, he, him, his"):
+        with pytest.raises(
+            ValueError, match="'future'; choose from past, pp, ing, det, it, he, him, his"
+        ):
             inflect("bake", "future")
 
     def test_nouns_and_persons(self) -> None:
         """Number decides pronoun and determiner; gender decides the pronoun of a person."""
         assert [inflect(noun, "it") for noun in ("keys", "phone")] == ["them", "it"]
-        assert [inflect(noun, "det") for noun in ("keys", "milk", "phone")] == ["some", "some", "a/an"]
+        assert [inflect(noun, "det") for noun in ("keys", "milk", "phone")] == [
+            "some",
+            "some",
+            "a/an",
+        ]
         assert [article(word) for word in ("orange", "university", "lamp")] == ["an", "a", "a"]
         assert [inflect(name, "his") for name in ("Anna", "Tom", "aunt")] == ["her", "his", "her"]
 
@@ -45,10 +51,15 @@ class TestRealise:
         """Slots, forms, free choices, articles and capital letters come out as one sentence."""
         values = {"t": "after lunch", "s": "girl", "v": "buy", "o": "orange"}
         found = {
-            realise("{t}, the {s} {v.past} {o.det} [old|ripe] {o}. it was good.", values, Random(seed))
+            realise(
+                "{t}, the {s} {v.past} {o.det} [old|ripe] {o}. it was good.", values, Random(seed)
+            )
             for seed in range(20)
         }
-        assert found == {f"After lunch, the girl bought {ripe} orange. It was good." for ripe in ("an old", "a ripe")}
+        assert found == {
+            f"After lunch, the girl bought {ripe} orange. It was good."
+            for ripe in ("an old", "a ripe")
+        }
 
 
 def test_few_words_go_through_fewer_scenes() -> None:

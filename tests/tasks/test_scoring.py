@@ -1,4 +1,6 @@
-"""Scorers of users: what they give is a score for each answer, or an error that names scorer and sample."""
+"""Scorers of users: what they give is a score for each answer, or an error that names scorer and
+sample.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Odd:
     def __init__(self, given: Any) -> None:
         self.given = given
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> Any:
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> Any:
         return self.given
 
 
@@ -36,11 +40,18 @@ def scored(given: Any, monkeypatch: pytest.MonkeyPatch) -> list[Scored]:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, math.inf, -math.inf, 2, -0.01, None, "1", [1.0], 1j, torch.tensor(0.5)], ids=repr
+    "value",
+    [math.nan, math.inf, -math.inf, 2, -0.01, None, "1", [1.0], 1j, torch.tensor(0.5)],
+    ids=repr,
 )
 def test_what_is_no_score(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Named with scorer, sample, metric and what is allowed, before it can reach a record or a mean."""
-    with pytest.raises(ScorerError, match=r"scorer 'odd', sample 1 of waiting_line/copy: 'accuracy' is .* from 0 to 1"):
+    """Named with scorer, sample, metric and what is allowed, before it can reach a record or a
+    mean.
+    """
+    with pytest.raises(
+        ScorerError,
+        match=r"scorer 'odd', sample 1 of waiting_line/copy: 'accuracy' is .* from 0 to 1",
+    ):
         scored([Scored({"accuracy": 1.0}), Scored({"accuracy": value})], monkeypatch)
 
 
@@ -56,7 +67,10 @@ def test_numbers_of_any_kind(value: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         (None, "gave None for 2 answers"),
         ([], "gave 0 results for 2 answers"),
         ([Scored({})] * 3, "gave 3 results for 2 answers"),
-        ([{"accuracy": 1.0}] * 2, r"sample 0 of waiting_line/copy: it gave \{'accuracy': 1.0\}; give a .*Scored"),
+        (
+            [{"accuracy": 1.0}] * 2,
+            r"sample 0 of waiting_line/copy: it gave \{'accuracy': 1.0\}; give a .*Scored",
+        ),
     ],
 )
 def test_one_each(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,9 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _laughs() -> str:
     """Seven lists of ten aliases of the list before: ten million values in 200 bytes."""
-    lists = [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]" for number in range(1, 8)]
+    lists = [
+        f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]" for number in range(1, 8)
+    ]
     return "\n".join(["a0: &a0 x", *lists])
 
 
@@ -70,7 +72,10 @@ class TestIdentity:
     @pytest.mark.parametrize(
         ("old", "new"),
         [
-            ("scorer: list_match\n  shots", "scorer: list_sort\n  headline: accuracy_strict\n  shots"),
+            (
+                "scorer: list_match\n  shots",
+                "scorer: list_sort\n  headline: accuracy_strict\n  shots",
+            ),
             ("  shots: 1", "  shots: 1\n  headline: accuracy_strict"),
             ("  shots: 1", "  shots: 2"),
             ("lengths: [3, 4]", "lengths: [3, 4, 5]"),
@@ -84,19 +89,35 @@ class TestIdentity:
         assert self.identity(tmp_path, GOOD.replace(old, new, 1)) != self.identity(tmp_path)
 
     def test_what_does_not_count(self, tmp_path: Path) -> None:
-        """The number of samples and the place of the file leave it as it is; the samples have their own digest."""
+        """The number of samples and the place of the file leave it as it is; the samples have their
+        own digest.
+        """
         other = tmp_path / "other"
         other.mkdir()
-        assert self.identity(other, GOOD.replace("samples: 40", "samples: 20")) == self.identity(tmp_path)
-        assert self.identity(other, name="kitchen/flags") == self.identity(tmp_path, name="kitchen/flags")
+        assert self.identity(other, GOOD.replace("samples: 40", "samples: 20")) == self.identity(
+            tmp_path
+        )
+        assert self.identity(other, name="kitchen/flags") == self.identity(
+            tmp_path, name="kitchen/flags"
+        )
 
-    def test_the_code_of_a_users_scorer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_code_of_a_users_scorer(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A scorer of the same name and scores with other code is another identity."""
-        digests, known = [], dict(SCORERS.all())
+        digests = []
+        known = dict(SCORERS.all())
         for answer in ("expected", "list(expected)"):
             monkeypatch.setattr(SCORERS, "_registered", dict(known))
-            namespace: dict[str, Any] = {"__name__": "console", "ListScorer": ListScorer, "one_answer": one_answer}
-            exec(f"def expect(sample):\n    expected = one_answer(sample)\n    return {answer}\n", namespace)
+            namespace: dict[str, Any] = {
+                "__name__": "console",
+                "ListScorer": ListScorer,
+                "one_answer": one_answer,
+            }
+            exec(
+                f"def expect(sample):\n    expected = one_answer(sample)\n    return {answer}\n",
+                namespace,
+            )
             register_scorer("mine", ListScorer(namespace["expect"]))
             spec = replace(task_spec("waiting_line/copy"), scorer="mine")
             digests.append(identity(spec))
@@ -125,7 +146,9 @@ class TestAddTasksFile:
             "Name the colours of the flag of France as a list.",
             "Name the colours of the flag of Italy as a list.",
         ]
-        assert task.score("[green, white, red]", task.samples[1], ["accuracy", "accuracy_strict"]) == {
+        assert task.score(
+            "[green, white, red]", task.samples[1], ["accuracy", "accuracy_strict"]
+        ) == {
             "accuracy": 1.0,
             "accuracy_strict": 0.0,
         }
@@ -133,7 +156,9 @@ class TestAddTasksFile:
             load_task("kitchen/flags", split="train")
 
     def test_names(self, tmp_path: Path) -> None:
-        """Added tasks are among all tasks, the paper's 17 stay 17, and the same file twice is no error."""
+        """Added tasks are among all tasks, the paper's 17 stay 17, and the same file twice is no
+        error.
+        """
         path = tasks_file(tmp_path)
         assert add_tasks_file(path) == add_tasks_file(path)
         assert all_task_names()[-2:] == ["kitchen/reverse", "kitchen/flags"]
@@ -147,35 +172,71 @@ class TestAddTasksFile:
     @pytest.mark.parametrize(
         ("old", "new", "said"),
         [
-            ("generator: reverse", "generator: revers", r"\bgenerator 'revers'; give one of copy, .*words_to_sentence"),
-            ("scorer: list_match", "scorer: list_mach", "scorer 'list_mach'; give one of latin_square, .*list_match"),
-            ("scorer: list_match", "scorer: list_shuffle", "needs a label with input.* choose another scorer"),
+            (
+                "generator: reverse",
+                "generator: revers",
+                r"\bgenerator 'revers'; give one of copy, .*words_to_sentence",
+            ),
+            (
+                "scorer: list_match",
+                "scorer: list_mach",
+                "scorer 'list_mach'; give one of latin_square, .*list_match",
+            ),
+            (
+                "scorer: list_match",
+                "scorer: list_shuffle",
+                "needs a label with input.* choose another scorer",
+            ),
             ('prompt: "Name', "prompt: 5 #", "prompt 5; give a text"),
             ('prompt: "Name', "prompt: '' #", "prompt ''; give a text"),
             ("samples: 40", "samples: 0", "samples 0; give an integer from 1 to"),
             ("samples: 40", "samples: null", "samples None; give an integer from 1 to"),
-            ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_any_layout"),
+            (
+                "samples: 40",
+                "headline: bleu",
+                "headline 'bleu'; give one of accuracy, accuracy_any_layout",
+            ),
             ("shots: 1", "shots: many", "shots 'many'; give an integer from 0 to 100"),
             ("shots: 1", "shot: 1", "unknown key '?shot'?; the keys are cot, generator, headline"),
             ("lengths: [3, 4]", "lengths: [1]", r"n = \[1\]; give an integer from 2 to 60"),
             ("  lengths: [3, 4]\n", "", "reverse needs lengths"),
-            ("lengths: [3, 4]", "lengths: [3, 9]", "n = 9 needs 9 different items, settings.items has 6"),
+            (
+                "lengths: [3, 4]",
+                "lengths: [3, 9]",
+                "n = 9 needs 9 different items, settings.items has 6",
+            ),
             (
                 "items: [salt, pepper,",
                 "itms: [salt, pepper,",
                 "the settings of reverse are: identity, infill, items, word",
             ),
-            ("salt, pepper, basil, thyme, cumin, clove", "salt, salt, salt", "a list of at least 3 different texts"),
+            (
+                "salt, pepper, basil, thyme, cumin, clove",
+                "salt, salt, salt",
+                "a list of at least 3 different texts",
+            ),
             ("[salt, pepper,", '["sa,lt", pepper,', "quote, comma or bracket"),
-            ("max_new_tokens: 32", "max_new_tokens: lots", "max_new_tokens 'lots'; give an integer"),
+            (
+                "max_new_tokens: 32",
+                "max_new_tokens: lots",
+                "max_new_tokens 'lots'; give an integer",
+            ),
             ("  max_new_tokens: 32\n", "", "missing max_new_tokens"),
             ("{context}", "{contxt}", "the prompt needs 'contxt', which reverse does not provide"),
             ("{context}", "{}", r"'\{\}' is not the name of a value; .* twice: \{\{ or \}\}"),
             ("{context}", "{context", "write a literal brace twice"),
             ("samples: flags.jsonl", "samples: none.jsonl", "no file .*none.jsonl"),
             ("samples: flags.jsonl", "shots: 1", "give either a generator or samples"),
-            ("samples: flags.jsonl", "samples: flags.jsonl\n  generator: copy", "give either a generator or samples"),
-            ("samples: flags.jsonl", "samples: flags.jsonl\n  official: flags", "give `folder/file`"),
+            (
+                "samples: flags.jsonl",
+                "samples: flags.jsonl\n  generator: copy",
+                "give either a generator or samples",
+            ),
+            (
+                "samples: flags.jsonl",
+                "samples: flags.jsonl\n  official: flags",
+                "give `folder/file`",
+            ),
             ("{country}", "{land}", "line 1: the prompt needs 'land', which the input lacks"),
             (
                 "kitchen/reverse",
@@ -191,7 +252,11 @@ class TestAddTasksFile:
             ),
             ("shots: 1", "shots: 1000000000", "shots 1000000000; give an integer from 0 to 100"),
             ("samples: 40", "samples: [40]", r"samples \[40\]; give an integer from 1"),
-            ("  shots: 1", "  shots: 1\n  shots: 2", "my.yaml, line 7: not valid YAML: 'shots' is given twice"),
+            (
+                "  shots: 1",
+                "  shots: 1\n  shots: 2",
+                "my.yaml, line 7: not valid YAML: 'shots' is given twice",
+            ),
             (
                 "kitchen/flags:",
                 "kitchen/reverse:",
@@ -200,8 +265,16 @@ class TestAddTasksFile:
             ("samples: 40", "samples: !!bool maybe", "not valid YAML: 'maybe'"),
             ("samples: 40", "samples: 2020-13-45", "not valid YAML: month must be in 1..12"),
             ("{context}", "{context!x}", "task kitchen/reverse: Unknown conversion specifier"),
-            (GOOD, "a/b: " + "[" * 10_000, "line 1: not valid YAML: more than 20 levels of nesting"),
-            (GOOD, "a: &a x\nb: [" + "*a, " * 1_000_000 + "]", "line 2: not valid YAML: over 1000 aliases"),
+            (
+                GOOD,
+                "a/b: " + "[" * 10_000,
+                "line 1: not valid YAML: more than 20 levels of nesting",
+            ),
+            (
+                GOOD,
+                "a: &a x\nb: [" + "*a, " * 1_000_000 + "]",
+                "line 2: not valid YAML: over 1000 aliases",
+            ),
             (GOOD, "a: &a [*a]", "line 1: not valid YAML: more than 100000 values"),
             (GOOD, _laughs(), "not valid YAML: more than 100000 values, counting every alias"),
             (GOOD, "a: b\x00", "not valid YAML: special characters are not allowed"),
@@ -221,7 +294,9 @@ class TestAddTasksFile:
         """The byte and its line are named."""
         path = tasks_file(tmp_path)
         path.write_bytes(GOOD.encode().replace(b"salt", b"s\xe4lt"))
-        with pytest.raises(ValueError, match=r"my.yaml, line 4: not UTF-8 \(byte 0xe4\); save the file as UTF-8"):
+        with pytest.raises(
+            ValueError, match=r"my.yaml, line 4: not UTF-8 \(byte 0xe4\); save the file as UTF-8"
+        ):
             add_tasks_file(path)
 
     @pytest.mark.parametrize(
@@ -244,16 +319,23 @@ class TestAddTasksFile:
 
     def test_aliases_within_limits_are_fine(self, tmp_path: Path) -> None:
         """Anchors, aliases and merge keys share entries between tasks."""
-        text = GOOD.replace("kitchen/reverse:", "kitchen/reverse: &base").split("\nkitchen/flags")[0]
+        text = GOOD.replace("kitchen/reverse:", "kitchen/reverse: &base").split("\nkitchen/flags")[
+            0
+        ]
         text += "\nkitchen/copy:\n  <<: *base\n  generator: copy\n  prompt: 'Copy: {context}'\n"
         assert add_tasks_file(tasks_file(tmp_path, text)) == ["kitchen/reverse", "kitchen/copy"]
 
     def test_a_task_of_two_files(self, tmp_path: Path) -> None:
-        """A name that another file has given is refused, even with the same entry; both files are named."""
+        """A name that another file has given is refused, even with the same entry; both files are
+        named.
+        """
         (tmp_path / "other").mkdir()
-        first, second = tasks_file(tmp_path), tasks_file(tmp_path / "other")
+        first = tasks_file(tmp_path)
+        second = tasks_file(tmp_path / "other")
         add_tasks_file(first)
-        with pytest.raises(ValueError, match=rf"{second}: a task named 'kitchen/reverse' exists already in {first}"):
+        with pytest.raises(
+            ValueError, match=rf"{second}: a task named 'kitchen/reverse' exists already in {first}"
+        ):
             add_tasks_file(second)
 
     def test_the_same_file_again(self, tmp_path: Path) -> None:
@@ -266,11 +348,17 @@ class TestAddTasksFile:
 
     def test_a_wrong_label_is_found(self, tmp_path: Path) -> None:
         """A label that its own scorer calls wrong is reported with its reason."""
-        text = GOOD.replace("scorer: list_match\n  max_new_tokens: 16", "scorer: list_shuffle\n  max_new_tokens: 16")
+        text = GOOD.replace(
+            "scorer: list_match\n  max_new_tokens: 16", "scorer: list_shuffle\n  max_new_tokens: 16"
+        )
         path = tasks_file(tmp_path, text)
         label = {"input": ["blue", "white"], "example": '["blue", "white"]'}
-        (tmp_path / "flags.jsonl").write_text(json.dumps({"input": {"country": "X"}, "answer": label}) + "\n")
-        with pytest.raises(ValueError, match=r"sample 0: its own label .* is wrong .*same as the original"):
+        (tmp_path / "flags.jsonl").write_text(
+            json.dumps({"input": {"country": "X"}, "answer": label}) + "\n"
+        )
+        with pytest.raises(
+            ValueError, match=r"sample 0: its own label .* is wrong .*same as the original"
+        ):
             add_tasks_file(path)
 
 
@@ -288,4 +376,8 @@ class TestDocs:
         """docs/tasks.md names every generator, scorer, setting and key there is."""
         docs = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
         settings = {name for generator in GENERATORS.values() for name in generator.settings}
-        assert [word for word in [*GENERATORS, *SCORERS.all(), *settings, *KEYS] if f"`{word}" not in docs] == []
+        assert [
+            word
+            for word in [*GENERATORS, *SCORERS.all(), *settings, *KEYS]
+            if f"`{word}" not in docs
+        ] == []

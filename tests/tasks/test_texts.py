@@ -41,8 +41,14 @@ class TestWordsToSentence:
     def test_one_word_has_a_prompt_of_its_own(self) -> None:
         """ "the word" for one, "the words" for more; lengths take turns."""
         one, three = load_task("text_writing/w2s_easy", n=[1, 3], limit=2).samples
-        assert one.prompt == f"Construct a single, coherent sentence using the word {one.input['words']}."
-        assert three.prompt == f"Construct a single, coherent sentence using the words {three.input['words']}."
+        assert (
+            one.prompt
+            == f"Construct a single, coherent sentence using the word {one.input['words']}."
+        )
+        assert (
+            three.prompt
+            == f"Construct a single, coherent sentence using the words {three.input['words']}."
+        )
 
 
 class TestDialoguesAndParaphrases:
@@ -65,7 +71,10 @@ class TestStream:
         """An endless stream begins with what a request for so many gives."""
         streamed = list(islice(generate("text_writing/paraphrasing"), 300))
         assert len({sample.prompt for sample in streamed}) == 300
-        assert tuple(streamed) == load_task("text_writing/paraphrasing", split="train", limit=300).samples
+        assert (
+            tuple(streamed)
+            == load_task("text_writing/paraphrasing", split="train", limit=300).samples
+        )
 
     def test_more_than_there_are(self) -> None:
         """The error says how many exist."""

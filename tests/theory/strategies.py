@@ -1,4 +1,6 @@
-"""Slow, obvious search over everything that a sampler can do: canvas by canvas, no state is shared by symmetry."""
+"""Slow, obvious search over everything that a sampler can do: canvas by canvas, no state is shared
+by symmetry.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ Marginal = dict[int, float]
 
 
 def marginals(answers: Sequence[Answer], canvas: Canvas, greedy: bool) -> list[Marginal]:
-    """Each position's tokens with their chance; greedily the likeliest, by lot where several are."""
+    """Each position's tokens with their chance; greedily the likeliest, by lot where several
+    are.
+    """
     alive = agreeing(answers, canvas)
     columns = [Counter(answer[i] for answer in alive) for i in range(len(canvas))]
     if greedy:
-        columns = [Counter(t for t, c in column.items() if c == max(column.values())) for column in columns]
+        columns = [
+            Counter(t for t, c in column.items() if c == max(column.values())) for column in columns
+        ]
     return [{t: c / column.total() for t, c in column.items()} for column in columns]
 
 
@@ -27,7 +33,9 @@ def hidden(canvas: Canvas) -> list[int]:
 
 
 def subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
-    return list(chain.from_iterable(combinations(places, size) for size in range(1, len(places) + 1)))
+    return list(
+        chain.from_iterable(combinations(places, size) for size in range(1, len(places) + 1))
+    )
 
 
 def filled(canvas: Canvas, places: Sequence[int], tokens: Sequence[int]) -> Canvas:
@@ -37,7 +45,9 @@ def filled(canvas: Canvas, places: Sequence[int], tokens: Sequence[int]) -> Canv
     return tuple(after)
 
 
-def drawn(columns: Sequence[Marginal], places: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
+def drawn(
+    columns: Sequence[Marginal], places: Sequence[int]
+) -> list[tuple[tuple[int, ...], float]]:
     """All tokens that these positions can take, with the chance of each combination."""
     return [
         (tokens, prod(columns[i][t] for i, t in zip(places, tokens, strict=True)))
@@ -45,8 +55,12 @@ def drawn(columns: Sequence[Marginal], places: Sequence[int]) -> list[tuple[tupl
     ]
 
 
-def best(answers: Sequence[Answer], greedy: bool, seen: bool, price: float, T: int | None = None) -> float:
-    """The most that a sampler can reach of accuracy less `price` per step, in at most T steps (None: any number)."""
+def best(
+    answers: Sequence[Answer], greedy: bool, seen: bool, price: float, T: int | None = None
+) -> float:
+    """The most that a sampler can reach of accuracy less `price` per step, in at most T steps
+    (None: any number).
+    """
 
     @cache
     def value(canvas: Canvas, left: int) -> float:
@@ -63,13 +77,17 @@ def best(answers: Sequence[Answer], greedy: bool, seen: bool, price: float, T: i
             return -price + sum(
                 chance
                 * max(
-                    value(filled(canvas, kept, [tokens[masked.index(i)] for i in kept]), left - 1) for kept in choices
+                    value(filled(canvas, kept, [tokens[masked.index(i)] for i in kept]), left - 1)
+                    for kept in choices
                 )
                 for tokens, chance in drawn(columns, masked)
                 for choices in [subsets(masked)]
             )
         return -price + max(
-            sum(chance * value(filled(canvas, places, tokens), left - 1) for tokens, chance in drawn(columns, places))
+            sum(
+                chance * value(filled(canvas, places, tokens), left - 1)
+                for tokens, chance in drawn(columns, places)
+            )
             for places in subsets(masked)
         )
 
@@ -80,20 +98,29 @@ Tree = dict[Answer, float]
 
 
 def trees(answers: Sequence[Answer], T: int) -> Iterator[Tree]:
-    """Every decision tree of at most T steps, one by one, as the probability with which it writes each answer."""
+    """Every decision tree of at most T steps, one by one, as the probability with which it writes
+    each answer.
+    """
 
     def below(canvas: Canvas, left: int) -> Iterator[Tree]:
-        masked, alive = hidden(canvas), agreeing(answers, canvas)
+        masked = hidden(canvas)
+        alive = agreeing(answers, canvas)
         if not masked:
             yield {alive[0]: 1.0}
             return
         columns = marginals(answers, canvas, greedy=False)
         for places in subsets(masked) if left > 1 else [tuple(masked)]:
             right = {tuple(answer[i] for i in places) for answer in alive}
-            outcomes = [(tokens, chance) for tokens, chance in drawn(columns, places) if tokens in right]
-            for parts in product(*(list(below(filled(canvas, places, tokens), left - 1)) for tokens, _ in outcomes)):
+            outcomes = [
+                (tokens, chance) for tokens, chance in drawn(columns, places) if tokens in right
+            ]
+            for parts in product(
+                *(list(below(filled(canvas, places, tokens), left - 1)) for tokens, _ in outcomes)
+            ):
                 yield {
-                    a: chance * q for (_, chance), part in zip(outcomes, parts, strict=True) for a, q in part.items()
+                    a: chance * q
+                    for (_, chance), part in zip(outcomes, parts, strict=True)
+                    for a, q in part.items()
                 }
 
     yield from below((None,) * len(answers[0]), T)

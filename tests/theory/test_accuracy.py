@@ -23,7 +23,9 @@ class TestShuffle:
         """For every n and k, whatever chooses the positions and whether greedy or sampled."""
         for n in range(1, 13):
             for k in range(1, n + 1):
-                assert accuracy("shuffle", n, f"{policy}-k{k}{heat}") == pytest.approx(equation_5(n, k))
+                assert accuracy("shuffle", n, f"{policy}-k{k}{heat}") == pytest.approx(
+                    equation_5(n, k)
+                )
 
     def test_the_values_of_the_paper(self) -> None:
         """n = 4: .09375, .375, 1; n = 10: .00036, .246, 1."""
@@ -52,23 +54,24 @@ class TestShuffle:
 
 
 class TestEqualities:
-    """Where a confidence just reaches the bound, noise decides: it lifts greedy tokens, and drawn ones half of the
-    time.
+    """Where a confidence just reaches the bound, noise decides: it lifts greedy tokens, and drawn
+    ones half of the time.
     """
 
     @pytest.mark.parametrize("op", ["shuffle", "replace_random"])
     def test_two_items_at_a_threshold_of_one_half(self, op: str) -> None:
-        """Greedy reveals both and is right half of the time; of drawn tokens both are lifted in a fourth of the
-        cases.
+        """Greedy reveals both and is right half of the time; of drawn tokens both are lifted in a
+        fourth of the cases.
         """
         assert accuracy(op, 2, "threshold-0.5") == 0.5
         assert accuracy(op, 2, "threshold-0.5+t1.0") == 1 - 1 / 4 / 2
 
     def test_a_factor_that_two_tokens_just_reach(self) -> None:
-        """Four items at ¼ and f = 2.25 = (2 + 1)(1 − ¼): greedy takes two, drawn tokens only where at least two of four
-        are lifted.
+        """Four items at ¼ and f = 2.25 = (2 + 1)(1 − ¼): greedy takes two, drawn tokens only where
+        at least two of four are lifted.
         """
-        two, one = Fraction(4 * 3, 4**2) / 2, Fraction(3 * 2, 3**2)
+        two = Fraction(4 * 3, 4**2) / 2
+        one = Fraction(3 * 2, 3**2)
         assert accuracy("shuffle", 4, "factor-2.25") == two
         assert accuracy("shuffle", 4, "factor-2.25+t1.0") == pytest.approx(
             float(Fraction(11, 16) * two + Fraction(5, 16) * one)
@@ -82,17 +85,23 @@ class TestReplaceRandom:
         for n in range(3, 13):
             for k in range(1, n + 1):
                 last = n % k or k
-                assert accuracy("replace_random", n, f"{policy}-k{k}") == {1: 1.0, 2: 0.5}.get(last, 0.0)
+                assert accuracy("replace_random", n, f"{policy}-k{k}") == {1: 1.0, 2: 0.5}.get(
+                    last, 0.0
+                )
 
     def test_one_sampled_step(self) -> None:
         """((n − 1)/n)^(n − 1), towards 1/e."""
         for n in (2, 5, 10, 200):
-            assert accuracy("replace_random", n, f"random-k{n}+t1.0") == pytest.approx(((n - 1) / n) ** (n - 1))
+            assert accuracy("replace_random", n, f"random-k{n}+t1.0") == pytest.approx(
+                ((n - 1) / n) ** (n - 1)
+            )
         assert accuracy("replace_random", 200, "random-k200+t1.0") == pytest.approx(1 / e, abs=1e-3)
 
     @pytest.mark.parametrize("n", [3, 4, 5, 8, 10])
     def test_greedy_threshold_switches_at_its_confidence(self, n: int) -> None:
-        """1 above (n − 1)/n and 0 below; on it the noise saves all but 2⁻ⁿ (off it only for decimals that equal it)."""
+        """1 above (n − 1)/n and 0 below; on it the noise saves all but 2⁻ⁿ (off it only for
+        decimals that equal it).
+        """
         edge = (n - 1) / n
         assert accuracy("replace_random", n, f"threshold-{edge + 1e-6:.8f}") == 1
         assert accuracy("replace_random", n, f"threshold-{edge - 1e-6:.8f}") == 0
@@ -110,7 +119,10 @@ def _take(policy: str, number: str) -> twins.Take:
         return sum(c >= Fraction(number) for c in conf)
 
     def factor(conf: Sequence[Fraction]) -> int:
-        return max((i for i in range(1, len(conf) + 1) if (i + 1) * (1 - conf[i - 1]) < Fraction(number)), default=1)
+        return max(
+            (i for i in range(1, len(conf) + 1) if (i + 1) * (1 - conf[i - 1]) < Fraction(number)),
+            default=1,
+        )
 
     return {"threshold": threshold, "factor": factor}.get(policy, lambda conf: int(number[1:]))
 

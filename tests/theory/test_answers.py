@@ -41,7 +41,8 @@ class TestAnswerTable:
         assert len({tuple(row) for row in table.tolist()}) == len(table)
 
     @pytest.mark.parametrize(
-        ("op", "n"), [("shufle", 3), ("shuffle", 0), ("shuffle", 2.0), ("remove_random", 1), ("sudoku", 9)]
+        ("op", "n"),
+        [("shufle", 3), ("shuffle", 0), ("shuffle", 2.0), ("remove_random", 1), ("sudoku", 9)],
     )
     def test_bad_operations_and_lengths_are_named(self, op: str, n: int) -> None:
         """The error repeats what was given."""
@@ -54,13 +55,22 @@ class TestLatinSquares:
     def test_all_squares_are_found(self, n: int, count: int) -> None:
         """As many as known, all different, every row and column a permutation."""
         squares = latin_squares(n)
-        assert len(squares) == len({s.tobytes() for s in squares}) == count == count_latin_squares(n)
+        assert (
+            len(squares) == len({s.tobytes() for s in squares}) == count == count_latin_squares(n)
+        )
         for axis in (1, 2):
-            assert (np.sort(squares, axis=axis) == np.arange(n).reshape((-1, 1) if axis == 1 else (1, -1))).all()
+            assert (
+                np.sort(squares, axis=axis)
+                == np.arange(n).reshape((-1, 1) if axis == 1 else (1, -1))
+            ).all()
 
     def test_known_counts(self) -> None:
         """OEIS A002860; side 5 is too many to list, side 10 not kept."""
-        assert [count_latin_squares(n) for n in (5, 6, 7)] == [161_280, 812_851_200, 61_479_419_904_000]
+        assert [count_latin_squares(n) for n in (5, 6, 7)] == [
+            161_280,
+            812_851_200,
+            61_479_419_904_000,
+        ]
         with pytest.raises(TooManyAnswers, match="161280"):
             latin_squares(5)
         with pytest.raises(ValueError, match="1 to 9, not 10"):

@@ -43,13 +43,17 @@ class TestTotalCorrelation:
     @pytest.mark.parametrize("n", [2, 3, 4, 10, 50, 1000])
     def test_replace_random_is_equation_3(self, n: int) -> None:
         """(n − 1)[log₂ n − log₂(n − 1)], below log₂ e."""
-        assert total_correlation("replace_random", n) == pytest.approx((n - 1) * (log2(n) - log2(n - 1)), abs=1e-9)
+        assert total_correlation("replace_random", n) == pytest.approx(
+            (n - 1) * (log2(n) - log2(n - 1)), abs=1e-9
+        )
         assert total_correlation("replace_random", n) < log2(np.e)
 
     @pytest.mark.parametrize("n", [1, 2, 4, 10, 50])
     def test_shuffle_is_equation_4(self, n: int) -> None:
         """n log₂ n − log₂ n!"""
-        assert total_correlation("shuffle", n) == pytest.approx(n * log2(n) - log2(factorial(n)), abs=1e-9)
+        assert total_correlation("shuffle", n) == pytest.approx(
+            n * log2(n) - log2(factorial(n)), abs=1e-9
+        )
 
     @pytest.mark.parametrize("op", DETERMINISTIC)
     def test_one_answer_has_none(self, op: str) -> None:
@@ -80,18 +84,31 @@ class TestStepBound:
     @pytest.mark.parametrize(("op", "n"), SMALL)
     @given(data=st.data())
     @settings(max_examples=8, deadline=None)
-    def test_is_the_definition_for_any_partition(self, op: str, n: int, data: st.DataObject) -> None:
-        """Expected conditional total correlations, and the KL divergence that the exact marginals reach (Theorem 1)."""
+    def test_is_the_definition_for_any_partition(
+        self, op: str, n: int, data: st.DataObject
+    ) -> None:
+        """Expected conditional total correlations, and the KL divergence that the exact marginals
+        reach (Theorem 1).
+        """
         count = positions(op, n)
         order = data.draw(st.permutations(range(count)))
-        cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=count - 1))) if count > 1 else []
+        cuts = (
+            sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=count - 1)))
+            if count > 1
+            else []
+        )
         steps = [order[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)]
-        bits, answers = step_bound(op, n, steps=steps), listed(op, n)
+        bits = step_bound(op, n, steps=steps)
+        answers = listed(op, n)
         assert bits == pytest.approx(twins.step_bound(answers, steps), abs=1e-9)
         drawn = twins.sampled(answers, steps)
-        assert bits == pytest.approx(-sum(log2(len(answers) * q) for q in drawn.values()) / len(answers), abs=1e-9)
+        assert bits == pytest.approx(
+            -sum(log2(len(answers) * q) for q in drawn.values()) / len(answers), abs=1e-9
+        )
         if op in EXCHANGEABLE:
-            assert bits == pytest.approx(step_bound(op, n, [len(step) for step in steps]), abs=1e-12)
+            assert bits == pytest.approx(
+                step_bound(op, n, [len(step) for step in steps]), abs=1e-12
+            )
 
     def test_the_ends(self) -> None:
         """One step loses the total correlation, one by one nothing (Remark 1)."""
@@ -105,10 +122,18 @@ class TestStepBound:
         assert near != pytest.approx(step_bound("insert_random", 4, steps=[[0, 4], [1, 2, 3]]))
 
     def test_a_random_order_does_no_worse(self) -> None:
-        """replace_random, n = 4, two a step: the mixture over partitions has .6077 bits, the bound of each is .6226."""
+        """replace_random, n = 4, two a step: the mixture over partitions has .6077 bits, the bound
+        of each is .6226.
+        """
         answers = listed("replace_random", 4)
-        orders = [[list(first), [i for i in range(4) if i not in first]] for first in combinations(range(4), 2)]
-        mixture = {a: sum(twins.sampled(answers, steps)[a] for steps in orders) / len(orders) for a in answers}
+        orders = [
+            [list(first), [i for i in range(4) if i not in first]]
+            for first in combinations(range(4), 2)
+        ]
+        mixture = {
+            a: sum(twins.sampled(answers, steps)[a] for steps in orders) / len(orders)
+            for a in answers
+        }
         assert -sum(log2(4 * q) for q in mixture.values()) / 4 == pytest.approx(0.6077, abs=5e-5)
         assert step_bound("replace_random", 4, [2, 2]) == pytest.approx(0.6226, abs=5e-5)
 
@@ -130,7 +155,9 @@ class TestStepBound:
             ("sort_of", [4], None, "unknown operation"),
         ],
     )
-    def test_bad_partitions_are_refused(self, op: str, sizes: object, steps: object, said: str) -> None:
+    def test_bad_partitions_are_refused(
+        self, op: str, sizes: object, steps: object, said: str
+    ) -> None:
         """The error says what is wrong with them."""
         with pytest.raises(ValueError, match=said):
             step_bound(op, 4, sizes, steps=steps)  # type: ignore[arg-type]
@@ -139,11 +166,18 @@ class TestStepBound:
 class TestOptimalBound:
     @pytest.mark.parametrize(
         ("op", "n"),
-        [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)],
+        [
+            ("shuffle", 4),
+            ("shuffle_changed", 4),
+            ("replace_random", 5),
+            ("insert_random", 4),
+            ("remove_random", 5),
+        ],
     )
     def test_is_the_least_over_all_partitions(self, op: str, n: int) -> None:
         """Compared with trying every ordered partition; it falls from C(Y|X) to 0 (Theorem 2)."""
-        count, answers = positions(op, n), listed(op, n)
+        count = positions(op, n)
+        answers = listed(op, n)
         entropy = answers_entropy(np.array(answers))
         bounds = [optimal_bound(op, n, T) for T in range(1, count + 1)]
         assert bounds == pytest.approx(

@@ -11,7 +11,8 @@ from pbcore.tasks.puzzles import graph, kernel
 from pbcore.theory.canvas import MASKED
 from pbcore.theory.chains import Chain, stationary
 
-NODES, STEPS = 4, 6
+NODES = 4
+STEPS = 6
 KERNEL = np.array(kernel(graph(NODES, 5, 1), NODES))
 CHAIN = Chain("0123", KERNEL.tolist(), 2, STEPS, STEPS + 2)
 
@@ -61,7 +62,8 @@ def test_bits_lost_by_enumeration() -> None:
     rng = np.random.default_rng(2)
     for _ in range(12):
         when = rng.integers(0, 3, STEPS)
-        known, total = [], 0.0
+        known = []
+        total = 0.0
         for step in np.unique(when):
             here = (when == step).nonzero()[0].tolist()
             before = entropy(rows[:, known], weights)
@@ -70,7 +72,9 @@ def test_bits_lost_by_enumeration() -> None:
             known += here
         assert CHAIN.bits_lost(when) == pytest.approx(total, abs=1e-9)
     assert CHAIN.bits_lost(rng.permutation(STEPS)) == pytest.approx(0, abs=1e-9)
-    assert CHAIN.bits_lost(np.array([9, 2, 1, 0, 1, 2])) > 0  # 1 and 5 hang together through 3 only: not by 2 and 4
+    assert (
+        CHAIN.bits_lost(np.array([9, 2, 1, 0, 1, 2])) > 0
+    )  # 1 and 5 hang together through 3 only: not by 2 and 4
     assert CHAIN.bits_lost(np.array([9, 1, 2, 0, 2, 1])) == pytest.approx(0, abs=1e-9)
 
 

@@ -16,13 +16,15 @@ from pbcore.theory.distributions import answer_distribution, supports
 from tests.reference import reference
 
 ANSWERED = [name for name in all_task_names() if not name.startswith("text_writing")]
-LISTED = [name for name in ANSWERED if not name.startswith(("questions/", "walk/"))]  # test_products, test_chains
+LISTED = [
+    name for name in ANSWERED if not name.startswith(("questions/", "walk/"))
+]  # test_products, test_chains
 SIZES = {"shuffle": 4, "latin_square": 3}
 
 
 def texts(sample: Sample) -> list[str]:
-    """Every text of a small sample that its task could accept: all orders, insertions, removals, replacements; all
-    squares.
+    """Every text of a small sample that its task could accept: all orders, insertions, removals,
+    replacements; all squares.
     """
     label = sample.label
     if isinstance(label, str):
@@ -31,7 +33,8 @@ def texts(sample: Sample) -> list[str]:
         rows = list(permutations(label["symbols"]))
         squares = [(a, b, c) for a in rows for b in rows for c in rows]
         return ["\n".join(map(",".join, square)) for square in squares]
-    items, word = label["input"], [label["word"]] if "word" in label else []
+    items = label["input"]
+    word = [label["word"]] if "word" in label else []
     lists = [list(order) for order in permutations(items)]
     lists += [items[:i] + word + items[i + d :] for i in range(len(items) + 1) for d in (0, 1)]
     return ["[" + ", ".join(f'"{item}"' for item in answer) + "]" for answer in lists]
@@ -40,21 +43,37 @@ def texts(sample: Sample) -> list[str]:
 @lru_cache(maxsize=64)
 def small(name: str) -> tuple[Task, Sample, tuple[tuple[str, ...], ...]]:
     """A task, a small sample, and its valid answers as tokens, found by asking the scorer."""
-    task = load_task(name, n=None if name.endswith("sudoku") else SIZES.get(name.split("/")[1], 4), limit=1)
+    task = load_task(
+        name, n=None if name.endswith("sudoku") else SIZES.get(name.split("/")[1], 4), limit=1
+    )
     sample = task.samples[0]
     length = answer_distribution(sample).length
-    valid = [text for text in dict.fromkeys(texts(sample)) if task.score(text, sample, ["accuracy"])["accuracy"] == 1]
-    return task, sample, tuple((*tokens(text), *[EOS] * (length - len(tokens(text)))) for text in valid)
+    valid = [
+        text
+        for text in dict.fromkeys(texts(sample))
+        if task.score(text, sample, ["accuracy"])["accuracy"] == 1
+    ]
+    return (
+        task,
+        sample,
+        tuple((*tokens(text), *[EOS] * (length - len(tokens(text)))) for text in valid),
+    )
 
 
-def slow_marginals(answers: tuple[tuple[str, ...], ...], revealed: list[str | None]) -> list[dict[str, float]]:
-    """The rule as documented: take the revealed tokens from left to right, skip each that leaves no answer, count."""
+def slow_marginals(
+    answers: tuple[tuple[str, ...], ...], revealed: list[str | None]
+) -> list[dict[str, float]]:
+    """The rule as documented: take the revealed tokens from left to right, skip each that leaves no
+    answer, count.
+    """
     alive = list(answers)
     for position, token in enumerate(revealed):
         if token is not None and any(a[position] == token for a in alive):
             alive = [a for a in alive if a[position] == token]
     columns = list(zip(*alive, strict=True))
-    return [{token: column.count(token) / len(alive) for token in set(column)} for column in columns]
+    return [
+        {token: column.count(token) / len(alive) for token in set(column)} for column in columns
+    ]
 
 
 class TestMarginals:
@@ -62,23 +81,31 @@ class TestMarginals:
     @given(data=st.data())
     @settings(max_examples=25, deadline=None)
     def test_equal_listing_and_filtering(self, name: str, data: st.DataObject) -> None:
-        """For any revealed tokens, those that fit no answer included, the marginals are those of the answers the scorer
-        accepts.
+        """For any revealed tokens, those that fit no answer included, the marginals are those of
+        the answers the scorer accepts.
         """
         _, sample, answers = small(name)
         distribution = answer_distribution(sample)
-        inner = range(sum(token != EOS for token in max(answers, key=lambda a: sum(t != EOS for t in a))) + 1)
+        inner = range(
+            sum(token != EOS for token in max(answers, key=lambda a: sum(t != EOS for t in a))) + 1
+        )
         places = data.draw(st.sets(st.sampled_from([p for p in inner if p < distribution.length])))
         start = data.draw(st.sampled_from(answers))
-        foreign = data.draw(st.sets(st.sampled_from(sorted(places)), max_size=3)) if places else set()
-        revealed: list[str | None] = [start[p] if p in places else None for p in range(distribution.length)]
+        foreign = (
+            data.draw(st.sets(st.sampled_from(sorted(places)), max_size=3)) if places else set()
+        )
+        revealed: list[str | None] = [
+            start[p] if p in places else None for p in range(distribution.length)
+        ]
         for place in foreign:
             revealed[place] = data.draw(st.sampled_from(distribution.vocabulary))
         ids = {token: i for i, token in enumerate(distribution.vocabulary)}
         canvas = np.array([MASKED if token is None else ids[token] for token in revealed])
         found = distribution.marginals(canvas)
         for row, expected in zip(found, slow_marginals(answers, revealed), strict=True):
-            assert {distribution.vocabulary[i]: p for i, p in enumerate(row) if p} == pytest.approx(expected)
+            assert {distribution.vocabulary[i]: p for i, p in enumerate(row) if p} == pytest.approx(
+                expected
+            )
 
     def test_unknown_tokens_are_skipped(self) -> None:
         """An id outside the vocabulary says nothing."""
@@ -86,11 +113,13 @@ class TestMarginals:
             distribution = answer_distribution(load_task(name, limit=1).samples[0])
             canvas = distribution.canvas.copy()
             canvas[[1, 3]] = len(distribution.vocabulary)
-            assert (distribution.marginals(canvas) == distribution.marginals(distribution.canvas)).all()
+            assert (
+                distribution.marginals(canvas) == distribution.marginals(distribution.canvas)
+            ).all()
 
     def test_fifteen_people_are_counted(self) -> None:
-        """Of 15! − 1 orders 14! − 1 begin with the first person; a first name fixes its last name and frees nobody
-        else's place.
+        """Of 15! − 1 orders 14! − 1 begin with the first person; a first name fixes its last name
+        and frees nobody else's place.
         """
         sample = load_task("waiting_line/shuffle", n=15, limit=1).samples[0]
         distribution = answer_distribution(sample)
@@ -106,7 +135,9 @@ class TestMarginals:
         assert after[4][ids[who[0][0]]] == pytest.approx(1 / 14)
 
     def test_the_last_two_cannot_stay_where_all_others_stay(self) -> None:
-        """With n − 2 people in their own places the last two must swap; a name that would leave them is skipped."""
+        """With n − 2 people in their own places the last two must swap; a name that would leave
+        them is skipped.
+        """
         sample = load_task("waiting_line/shuffle", n=4, limit=1).samples[0]
         distribution = answer_distribution(sample)
         who = [tokens(f'["{item}"]')[1:-1] for item in sample.label["input"]]
@@ -121,7 +152,8 @@ class TestMarginals:
 class TestAnswerDistribution:
     @pytest.mark.parametrize(
         ("name", "n"),
-        [(name, None) for name in LISTED] + [(name, 15) for name in LISTED if not name.startswith("puzzle")],
+        [(name, None) for name in LISTED]
+        + [(name, 15) for name in LISTED if not name.startswith("puzzle")],
     )
     def test_every_label_is_possible(self, name: str, n: int | None) -> None:
         """The chain rule over a label's own tokens never meets a probability of 0."""
@@ -171,7 +203,9 @@ class TestAnswerDistribution:
         found = distribution.marginals(canvas)
         assert found[2][ids[" Fox"]] == 1
         assert found[7][ids["Bob"]] == 1
-        many = replace(sample, label={"input": [f"Ann {chr(65 + i)}x" for i in range(9)]}, max_new_tokens=64)
+        many = replace(
+            sample, label={"input": [f"Ann {chr(65 + i)}x" for i in range(9)]}, max_new_tokens=64
+        )
         with pytest.raises(TooManyAnswers, match="at most 8"):
             answer_distribution(many)
 
@@ -190,13 +224,17 @@ class TestAnswerDistribution:
         with pytest.raises(NoDistribution, match="'Q'"):
             answer_distribution(replace(sample, canvas='["Q[MASK]"]'))
 
-    @pytest.mark.parametrize("symbols", [["A", "B", "C", "D"], ["New York", "A", "B", "C"], ["a b", "c d", "e", "f"]])
+    @pytest.mark.parametrize(
+        "symbols", [["A", "B", "C", "D"], ["New York", "A", "B", "C"], ["a b", "c d", "e", "f"]]
+    )
     def test_latin_squares_of_longer_symbols(self, symbols: list[str]) -> None:
-        """Symbols of two or three tokens: the first cell is uniform over the symbols' first tokens, and 576 squares are
-        listed.
+        """Symbols of two or three tokens: the first cell is uniform over the symbols' first tokens,
+        and 576 squares are listed.
         """
         sample = load_task("puzzle/latin_square", limit=1).samples[0]
-        found = answer_distribution(replace(sample, label={**dict(sample.label), "symbols": symbols}), 64)
+        found = answer_distribution(
+            replace(sample, label={**dict(sample.label), "symbols": symbols}), 64
+        )
         vocabulary = list(found.vocabulary)
         first = found.marginals(np.array(found.canvas))[0]
         expected = dict.fromkeys((tokens(symbol)[0] for symbol in symbols), 0.25)
@@ -204,7 +242,9 @@ class TestAnswerDistribution:
 
     def test_supports(self) -> None:
         """All lists and puzzles, no text."""
-        own = {name for name in all_task_names() if name.startswith("desk/")}  # tasks files that other tests have read
+        own = {
+            name for name in all_task_names() if name.startswith("desk/")
+        }  # tasks files that other tests have read
         assert {name for name in all_task_names() if supports(name)} - own == set(ANSWERED)
         with pytest.raises(ValueError, match="no task named"):
             supports("waiting_line/shufle")

@@ -62,7 +62,9 @@ class TestAgainstExhaustiveSearch:
     @pytest.mark.parametrize(("greedy", "seen"), KINDS)
     @given(price=st.floats(0.001, 0.9))
     @settings(max_examples=6, deadline=None)
-    def test_accuracy_over_mean_steps(self, op: str, n: int, greedy: bool, seen: bool, price: float) -> None:
+    def test_accuracy_over_mean_steps(
+        self, op: str, n: int, greedy: bool, seen: bool, price: float
+    ) -> None:
         """At any price per step the hull's best corner is worth what the search finds."""
         hull = accuracy_hull(op, n, greedy=greedy, seen=seen)
         worth = max(value - price * steps for steps, value in hull)
@@ -91,12 +93,18 @@ class TestAgainstExhaustiveSearch:
         for first in strategies.subsets(range(9)):
             rest = [place for place in range(9) if place not in first]
             found.append(twins.sampled(answers, [first, rest] if rest else [first]))
-        assert best_accuracy("latin_square", 3, 2) == pytest.approx(max(sum(tree.values()) for tree in found))
-        assert least_bits("latin_square", 3, 2) == pytest.approx(min(strategies.divergence(answers, t) for t in found))
+        assert best_accuracy("latin_square", 3, 2) == pytest.approx(
+            max(sum(tree.values()) for tree in found)
+        )
+        assert least_bits("latin_square", 3, 2) == pytest.approx(
+            min(strategies.divergence(answers, t) for t in found)
+        )
 
     @pytest.mark.parametrize(("op", "n", "T"), [("replace_random", 3, 2), ("shuffle", 3, 2)])
     def test_random_orders_reach_the_fewest_bits(self, op: str, n: int, T: int) -> None:
-        """The best tree, its positions exchanged at random: the mixture is uniform and loses −log₂ of its accuracy."""
+        """The best tree, its positions exchanged at random: the mixture is uniform and loses −log₂
+        of its accuracy.
+        """
         answers = listed(op, n)
         tree = max(strategies.trees(answers, T), key=lambda tree: sum(tree.values()))
         mixture = dict.fromkeys(answers, 0.0)
@@ -105,11 +113,15 @@ class TestAgainstExhaustiveSearch:
                 moved = _exchanged(op, answer, order)
                 mixture[answer] += tree[moved] / len(list(permutations(range(n))))
         assert sum(mixture.values()) == pytest.approx(best_accuracy(op, n, T))
-        assert strategies.divergence(answers, mixture) == pytest.approx(fewest_bits(op, n, T), abs=1e-9)
+        assert strategies.divergence(answers, mixture) == pytest.approx(
+            fewest_bits(op, n, T), abs=1e-9
+        )
 
 
 def _exchanged(op: str, answer: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
-    """An answer with its positions exchanged; replaced lists keep each item at its own position's name."""
+    """An answer with its positions exchanged; replaced lists keep each item at its own position's
+    name.
+    """
     if op == "shuffle":
         return tuple(answer[i] for i in order)
     new = order.index(answer.index(len(answer)))
@@ -149,7 +161,8 @@ class TestCountedStates:
 
 class TestShape:
     @pytest.mark.parametrize(
-        ("op", "n"), [("shuffle", 12), ("replace_random", 12), ("insert_random", 6), ("latin_square", 3)]
+        ("op", "n"),
+        [("shuffle", 12), ("replace_random", 12), ("insert_random", 6), ("latin_square", 3)],
     )
     def test_more_steps_never_hurt(self, op: str, n: int) -> None:
         """Accuracy rises to 1 and loss falls to 0 (Remark 2), from the total correlation."""
@@ -163,27 +176,45 @@ class TestShape:
         assert lost[0] == pytest.approx(total_correlation(op, n))
 
     @pytest.mark.parametrize(
-        ("op", "n"), [("shuffle", 9), ("replace_random", 9), ("insert_random", 4), ("remove_random", 6)]
+        ("op", "n"),
+        [("shuffle", 9), ("replace_random", 9), ("insert_random", 4), ("remove_random", 6)],
     )
     def test_the_bounds_are_in_order(self, op: str, n: int) -> None:
-        """Adapting the order can save bits over fixed partitions, drawing it at random more, seeing the tokens more."""
+        """Adapting the order can save bits over fixed partitions, drawing it at random more, seeing
+        the tokens more.
+        """
         for T in range(1, positions(op, n) + 1):
-            fixed, adapted = optimal_bound(op, n, T), least_bits(op, n, T)
+            fixed = optimal_bound(op, n, T)
+            adapted = least_bits(op, n, T)
             assert fixed >= adapted - 1e-9
             assert adapted >= fewest_bits(op, n, T) - 1e-9
             assert fewest_bits(op, n, T) >= fewest_bits(op, n, T, seen=True) - 1e-9
 
     @pytest.mark.parametrize("greedy", [False, True])
-    @given(n=st.integers(2, 16), k=st.integers(1, 16), op=st.sampled_from(["shuffle", "replace_random"]))
+    @given(
+        n=st.integers(2, 16),
+        k=st.integers(1, 16),
+        op=st.sampled_from(["shuffle", "replace_random"]),
+    )
     @settings(max_examples=30, deadline=None)
     def test_no_sampler_is_above(self, greedy: bool, n: int, k: int, op: str) -> None:
-        """Closed forms of random and confidence top-k stay below their frontiers at their number of steps."""
-        steps, heat = ceil(n / k), "" if greedy else "+t1.0"
-        assert accuracy(op, n, f"random-k{k}{heat}") <= best_accuracy(op, n, steps, greedy=greedy) + 1e-9
-        assert accuracy(op, n, f"confidence-k{k}{heat}") <= best_accuracy(op, n, steps, greedy=greedy, seen=True) + 1e-9
+        """Closed forms of random and confidence top-k stay below their frontiers at their number of
+        steps.
+        """
+        steps = ceil(n / k)
+        heat = "" if greedy else "+t1.0"
+        assert (
+            accuracy(op, n, f"random-k{k}{heat}")
+            <= best_accuracy(op, n, steps, greedy=greedy) + 1e-9
+        )
+        assert (
+            accuracy(op, n, f"confidence-k{k}{heat}")
+            <= best_accuracy(op, n, steps, greedy=greedy, seen=True) + 1e-9
+        )
 
     @pytest.mark.parametrize(
-        ("op", "n"), [("shuffle", 8), ("replace_random", 8), ("insert_random", 4), ("remove_random", 7)]
+        ("op", "n"),
+        [("shuffle", 8), ("replace_random", 8), ("insert_random", 4), ("remove_random", 7)],
     )
     def test_hulls_hold_every_number_of_steps(self, op: str, n: int) -> None:
         """A hull is concave and no lower than the best of T steps; its first corner is one step."""
@@ -194,20 +225,26 @@ class TestShape:
             assert all(slope > 0 for slope in slopes)
             assert all(a > b for a, b in pairwise(slopes))
             for steps in (1.0, 1.3, hull[-1][0]):
-                assert steps_for(hull, value_at(hull, steps)) == pytest.approx(min(steps, hull[-1][0]))
+                assert steps_for(hull, value_at(hull, steps)) == pytest.approx(
+                    min(steps, hull[-1][0])
+                )
             for T in range(1, positions(op, n) + 1):
                 assert value_at(hull, T) >= best_accuracy(op, n, T, greedy=greedy, seen=seen) - 1e-9
 
 
 class TestKnownValues:
     def test_shuffle_is_the_best_partition(self) -> None:
-        """What was revealed tells nothing about where to go on, so partitions by size are as good as anything."""
+        """What was revealed tells nothing about where to go on, so partitions by size are as good
+        as anything.
+        """
         for T in range(1, 11):
             assert least_bits("shuffle", 10, T) == pytest.approx(optimal_bound("shuffle", 10, T))
             assert fewest_bits("shuffle", 10, T) == pytest.approx(optimal_bound("shuffle", 10, T))
 
     def test_greedy_lists_need_two_steps(self) -> None:
-        """All but one token, then the last: greedy replace_random and insert_random are right; in one step never."""
+        """All but one token, then the last: greedy replace_random and insert_random are right; in
+        one step never.
+        """
         for op in ("replace_random", "insert_random"):
             assert best_accuracy(op, 10, 1, greedy=True) == 0
             assert best_accuracy(op, 10, 2, greedy=True) == 1
@@ -226,7 +263,9 @@ class TestKnownValues:
             assert least_bits(op, 4, 1) == 0
 
     def test_a_right_pair_of_words(self) -> None:
-        """The docs' cities: New York, New Orleans, Mexico City, Panama City; half right in one step, a bit is lost."""
+        """The docs' cities: New York, New Orleans, Mexico City, Panama City; half right in one
+        step, a bit is lost.
+        """
         cities = np.array([[0, 0], [0, 1], [1, 2], [2, 2]])
         one_step, two_steps = frontier_of(Enumerated(cities), 2)
         assert (one_step, two_steps) == pytest.approx((0.5, 1.0))
@@ -258,5 +297,7 @@ class TestRefusals:
             value_at(accuracy_hull("shuffle", 3), 0.5)
 
     def test_which_tasks_are_alike(self) -> None:
-        """Every answer of these has the same probability under the best random order; the docs name them."""
+        """Every answer of these has the same probability under the best random order; the docs name
+        them.
+        """
         assert ALIKE == ("shuffle", "replace_random", "latin_square")

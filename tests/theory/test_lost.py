@@ -1,4 +1,6 @@
-"""Bits lost by recorded steps, against the general bound and closed forms; mutual information against enumeration."""
+"""Bits lost by recorded steps, against the general bound and closed forms; mutual information
+against enumeration.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import MASKED
 from pbcore.theory.lost import bits_lost, mutual_information, rows_lost
 
-TASKS = ["waiting_line/shuffle", "waiting_line/insert_random", "list_ops/shuffle", "list_ops/replace_random"]
+TASKS = [
+    "waiting_line/shuffle",
+    "waiting_line/insert_random",
+    "list_ops/shuffle",
+    "list_ops/replace_random",
+]
 
 
 def grouped(when: list[int]) -> list[list[int]]:
@@ -25,16 +32,29 @@ def grouped(when: list[int]) -> list[list[int]]:
 
 
 def own(answers: list[str], length: int, canvas: str | None = None) -> Sample:
-    return Sample("own/task", 0, ({"role": "user", "content": "?"},), {}, {"answers": answers}, length, canvas=canvas)
+    return Sample(
+        "own/task",
+        0,
+        ({"role": "user", "content": "?"},),
+        {},
+        {"answers": answers},
+        length,
+        canvas=canvas,
+    )
 
 
 class TestRows:
     @given(
-        st.data(), st.sampled_from(["insert_random", "remove_random", "replace_random", "shuffle", "shuffle_changed"])
+        st.data(),
+        st.sampled_from(
+            ["insert_random", "remove_random", "replace_random", "shuffle", "shuffle_changed"]
+        ),
     )
     def test_equals_the_partition_bound(self, data: st.DataObject, op: str) -> None:
         rows = answer_table(op, 4)
-        when = data.draw(st.lists(st.integers(0, 4), min_size=rows.shape[1], max_size=rows.shape[1]))
+        when = data.draw(
+            st.lists(st.integers(0, 4), min_size=rows.shape[1], max_size=rows.shape[1])
+        )
         expected = partition_bound(answers_entropy(rows), grouped(when))
         assert rows_lost(rows, np.array(when)) == pytest.approx(expected, abs=1e-9)
 
@@ -48,7 +68,9 @@ class TestRows:
 class TestSteps:
     def test_two_words_in_one_step(self) -> None:
         """The cities: one bit together, none one after the other."""
-        distribution = answer_distribution(own(["New York", "New Orleans", "Mexico City", "Panama City"], 2))
+        distribution = answer_distribution(
+            own(["New York", "New Orleans", "Mexico City", "Panama City"], 2)
+        )
         assert bits_lost(distribution, [0, 0]) == pytest.approx(1)
         assert bits_lost(distribution, [0, 1]) == bits_lost(distribution, [1, 0]) == 0
 
@@ -64,7 +86,9 @@ class TestSteps:
         steps[slots[:, 1:]] = 50  # last names follow from first names
         sizes = [2] * (n // 2) + [1] * (n % 2)
         op = "shuffle" if width == 1 else "shuffle_changed"
-        assert bits_lost(distribution, steps.tolist()) == pytest.approx(step_bound(op, n, sizes), abs=1e-9)
+        assert bits_lost(distribution, steps.tolist()) == pytest.approx(
+            step_bound(op, n, sizes), abs=1e-9
+        )
 
     def test_counting_equals_listing(self) -> None:
         """First and last names at random steps, four people."""
@@ -72,14 +96,18 @@ class TestSteps:
         counted = answer_distribution(sample)
         people = [name.split() for name in sample.label["input"]]
         orders = answer_table("shuffle_changed", 4)
-        rows = np.array([[4 * part + person for person in order for part in (0, 1)] for order in orders])
+        rows = np.array(
+            [[4 * part + person for person in order for part in (0, 1)] for order in orders]
+        )
         assert len(people) == 4
         rng = np.random.default_rng(0)
         for _ in range(20):
             when = rng.integers(0, 4, 8)
             steps = np.full(counted.length, 7)
             steps[counted.slots.ravel()] = when  # type: ignore[attr-defined]
-            assert bits_lost(counted, steps.tolist()) == pytest.approx(rows_lost(rows, when), abs=1e-9)
+            assert bits_lost(counted, steps.tolist()) == pytest.approx(
+                rows_lost(rows, when), abs=1e-9
+            )
 
     def test_given_tokens_and_filled_ones_lose_nothing(self) -> None:
         """A given first word leaves one free position; EOS that no step revealed comes last."""
@@ -99,7 +127,9 @@ def entropy(columns: list[tuple[int, ...]]) -> float:
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)
-@given(name=st.sampled_from(TASKS), n=st.integers(2, 5), seed=st.integers(0, 50), share=st.floats(0, 1))
+@given(
+    name=st.sampled_from(TASKS), n=st.integers(2, 5), seed=st.integers(0, 50), share=st.floats(0, 1)
+)
 def test_equals_enumeration(name: str, n: int, seed: int, share: float) -> None:
     """H(a) + H(b) − H(a, b) over the answers that agree with what is revealed of one of them."""
     sample = load_task(name, n=n, limit=1, seed=seed).samples[0]
@@ -111,7 +141,8 @@ def test_equals_enumeration(name: str, n: int, seed: int, share: float) -> None:
     agree = rows[(rows[:, canvas != MASKED] == canvas[canvas != MASKED]).all(-1)]
     got = mutual_information(distribution, canvas)
     for i, j in product(range(distribution.length), repeat=2):
-        one, two = [(int(x),) for x in agree[:, i]], [(int(x),) for x in agree[:, j]]
+        one = [(int(x),) for x in agree[:, i]]
+        two = [(int(x),) for x in agree[:, j]]
         both = [(*x, *y) for x, y in zip(one, two, strict=True)]
         expected = entropy(one) + entropy(two) - entropy(both) if i != j else 0.0
         assert got[i, j] == pytest.approx(expected, abs=1e-12)

@@ -39,14 +39,17 @@ def blocks(count: int, size: int | None) -> np.ndarray:
 def top_k(k: int, groups: Sequence[Group], settled: int, step: int, size: int) -> list[Outcome]:
     """Confidence top-k: settled positions first, then groups by their best chance."""
     known = min(k, settled)
-    left, counts = k - known, []
+    left = k - known
+    counts = []
     for group in sorted(groups, reverse=True):
         counts.append(min(left, group.positions))
         left -= counts[-1]
     return [(1.0, tuple(counts), known)]
 
 
-def threshold(gamma: float, groups: Sequence[Group], settled: int, step: int, size: int) -> list[Outcome]:
+def threshold(
+    gamma: float, groups: Sequence[Group], settled: int, step: int, size: int
+) -> list[Outcome]:
     passing = tuple(group.positions if group.chances[0] >= gamma else 0 for group in groups)
     if not settled and not any(passing):
         passing = (1, *[0] * (len(groups) - 1))
@@ -62,13 +65,21 @@ CASES = [
     ("insert_random", 3),
     ("remove_random", 4),
 ]
-BLOCKED = [(*case, block) for case in CASES for block in (None, 2) if not listed(*case).length % (block or 1)]
+BLOCKED = [
+    (*case, block)
+    for case in CASES
+    for block in (None, 2)
+    if not listed(*case).length % (block or 1)
+]
 
 
 @pytest.mark.parametrize(
-    ("op", "n", "heat"), [("replace_random", 8, 1.0), ("insert_random", 7, 0.5), ("shuffle", 4, 1.0)]
+    ("op", "n", "heat"),
+    [("replace_random", 8, 1.0), ("insert_random", 7, 0.5), ("shuffle", 4, 1.0)],
 )
-def test_outcomes_that_are_alike(op: str, n: int, heat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcomes_that_are_alike(
+    op: str, n: int, heat: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Following them as one changes no value, whether it is done always or never."""
 
     def value(many: int) -> float:
@@ -100,7 +111,9 @@ class TestAgainstTryingEverything:
             heat,
         )
         answers = [tuple(row) for row in rows.rows.tolist()]
-        slow = twins.accuracy(answers, not heat, lambda place, conf, column: Fraction(0), lambda conf: k, block)
+        slow = twins.accuracy(
+            answers, not heat, lambda place, conf, column: Fraction(0), lambda conf: k, block
+        )
         assert exact == pytest.approx(slow, abs=1e-12)
 
     @pytest.mark.parametrize(("op", "n", "block"), BLOCKED)
@@ -120,9 +133,13 @@ class TestAgainstTryingEverything:
             assert exact(lambda *seen, k=k: top_k(k, *seen)) == pytest.approx(expected, abs=1e-12)
         for gamma in (0.3, 0.45, 0.7):
             expected = slow(lambda conf, gamma=gamma: sum(c >= gamma for c in conf))  # type: ignore[misc]
-            assert exact(lambda *seen, gamma=gamma: threshold(gamma, *seen)) == pytest.approx(expected, abs=1e-12)
+            assert exact(lambda *seen, gamma=gamma: threshold(gamma, *seen)) == pytest.approx(
+                expected, abs=1e-12
+            )
 
-    @pytest.mark.parametrize("steps", [[[0, 1, 2, 3]], [[0, 3], [1, 2]], [[2], [0, 1, 3]], [[0], [1], [2], [3]]])
+    @pytest.mark.parametrize(
+        "steps", [[[0, 1, 2, 3]], [[0, 3], [1, 2]], [[2], [0, 1, 3]], [[0], [1], [2], [3]]]
+    )
     @pytest.mark.parametrize("op", ["shuffle", "shuffle_changed", "replace_random"])
     def test_fixed_partitions_are_sums_over_answers(self, op: str, steps: list[list[int]]) -> None:
         rows = listed(op, 4)
@@ -159,7 +176,9 @@ class TestShuffles:
                     expected_accuracy(
                         problem(one, parts),
                         lambda groups, settled, step, size, k=k: at_random(  # type: ignore[misc]
-                            min(k, settled + sum(group.positions for group in groups)), groups, settled
+                            min(k, settled + sum(group.positions for group in groups)),
+                            groups,
+                            settled,
                         ),
                         heat,
                     )
@@ -187,7 +206,8 @@ class TestShuffles:
 class TestStructure:
     def test_names_do_not_matter(self) -> None:
         """Other tokens, same answers; another number of answers differs."""
-        one, two = listed("insert_random", 3), listed("insert_random", 3)
+        one = listed("insert_random", 3)
+        two = listed("insert_random", 3)
         other = Listed(
             (*reversed(two.vocabulary[:-1]), EOS),
             np.where(two.rows == 0, 1, np.where(two.rows == 1, 0, two.rows)),
@@ -201,11 +221,15 @@ class TestStructure:
 
 
 def test_settled_positions_slow_random_order_down() -> None:
-    """Two equal tokens and one settled: k = 2 takes both open ones with probability 1/3, and is then half right."""
+    """Two equal tokens and one settled: k = 2 takes both open ones with probability 1/3, and is
+    then half right.
+    """
     rows = Listed(("a", "b", "c", EOS), np.array([[0, 0, 2], [1, 1, 2]]))
     one: Problem = problem(rows, np.zeros(3, dtype=np.int64))
 
     def two(groups: Sequence[Group], settled: int, step: int, size: int) -> list[Outcome]:
-        return at_random(min(2, settled + sum(group.positions for group in groups)), groups, settled)
+        return at_random(
+            min(2, settled + sum(group.positions for group in groups)), groups, settled
+        )
 
     assert expected_accuracy(one, two, 1.0) == pytest.approx(2 / 3 + 1 / 3 / 2)

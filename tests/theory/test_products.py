@@ -1,4 +1,6 @@
-"""Independent questions on one canvas: the joint law is the product of the parts', found by enumeration."""
+"""Independent questions on one canvas: the joint law is the product of the parts', found by
+enumeration.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def pair(operation: str) -> tuple[Product, Listed]:
     ids = {token: i for i, token in enumerate(several.vocabulary)}
     joint = [[*one, "\n", *other] for one, other in product(*texts)]
     padded = [[*words, *[several.vocabulary[-1]] * (32 - len(words))] for words in joint]
-    return several, Listed(several.vocabulary, np.array([[ids[word] for word in words] for words in padded]))
+    return several, Listed(
+        several.vocabulary, np.array([[ids[word] for word in words] for words in padded])
+    )
 
 
 def _shuffles(part: object) -> np.ndarray:
@@ -37,7 +41,9 @@ def _shuffles(part: object) -> np.ndarray:
 
 @pytest.mark.parametrize("operation", ["shuffle", "replace_random"])
 def test_marginals_are_those_of_the_joint_answers(operation: str) -> None:
-    """At any canvas of an answer with some tokens hidden, and also where a revealed token is impossible."""
+    """At any canvas of an answer with some tokens hidden, and also where a revealed token is
+    impossible.
+    """
     several, joint = pair(operation)
     rng = np.random.default_rng(0)
     for trial in range(60):
@@ -45,7 +51,9 @@ def test_marginals_are_those_of_the_joint_answers(operation: str) -> None:
         canvas[rng.random(len(canvas)) < 0.7] = MASKED
         if trial % 5 == 0:
             canvas[rng.integers(len(canvas))] = rng.integers(len(several.vocabulary))
-            canvas[~((joint.rows == canvas) | (canvas == MASKED)).any(0)] = MASKED  # of no answer: unknown everywhere
+            canvas[~((joint.rows == canvas) | (canvas == MASKED)).any(0)] = (
+                MASKED  # of no answer: unknown everywhere
+            )
             if not ((joint.rows == canvas) | (canvas == MASKED)).all(-1).any():
                 continue
         assert np.allclose(several.marginals(canvas), joint.marginals(canvas), atol=1e-12)
@@ -71,6 +79,8 @@ def test_questions_tell_nothing_of_each_other() -> None:
 
 
 def test_no_ceiling_is_claimed() -> None:
-    """The share of right questions isn't a probability of one answer; ceilings are refused by an error, not a crash."""
+    """The share of right questions isn't a probability of one answer; ceilings are refused by an
+    error, not a crash.
+    """
     with pytest.raises(NotExact, match="product"):
         structure(pair("shuffle")[0])

@@ -12,10 +12,15 @@ class TestReport:
             assert number in text
         head = next(line for line in text.splitlines() if line.startswith("operation"))
         assert head.endswith("γ=0.97")
-        assert " ".join(head.split()[-10:]) == "greedy k=1 greedy k=2 greedy k=3 greedy k=4 γ=0.6 γ=0.97"
+        assert (
+            " ".join(head.split()[-10:])
+            == "greedy k=1 greedy k=2 greedy k=3 greedy k=4 γ=0.6 γ=0.97"
+        )
 
     def test_shows_both_readings_of_the_equality(self) -> None:
-        """Beside tables that keep off γ = (n − 1)/n it says what happens there; two items have no such γ."""
+        """Beside tables that keep off γ = (n − 1)/n it says what happens there; two items have no
+        such γ.
+        """
         text = report(4)
         assert "At γ = 3/4 the accuracy of replace_random is 1 if confidences must exceed γ" in text
         assert "0 if they may equal it (the reference code), 0.93750 in the limit" in text

@@ -1,4 +1,6 @@
-"""Slow, obvious versions of the theory: everything by listing answers and trying all that can happen."""
+"""Slow, obvious versions of the theory: everything by listing answers and trying all that can
+happen.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ def total_correlation(answers: Sequence[Answer], positions: Sequence[int]) -> fl
 
 def step_bound(answers: Sequence[Answer], steps: Sequence[Sequence[int]]) -> float:
     """Eq. 2, as it stands: the expected conditional total correlation of each step."""
-    total, known = 0.0, []
+    total = 0.0
+    known = []
     for step in steps:
         groups: dict[Answer, list[Answer]] = {}
         for answer in answers:
             groups.setdefault(tuple(answer[i] for i in known), []).append(answer)
-        total += sum(len(group) / len(answers) * total_correlation(group, list(step)) for group in groups.values())
+        total += sum(
+            len(group) / len(answers) * total_correlation(group, list(step))
+            for group in groups.values()
+        )
         known += list(step)
     return total
 
@@ -43,7 +49,8 @@ def sampled(answers: Sequence[Answer], steps: Sequence[Sequence[int]]) -> dict[A
     """P_θ of every valid answer when the steps are drawn from the exact marginals."""
     result = {}
     for answer in answers:
-        probability, canvas = 1.0, [None] * len(answer)
+        probability = 1.0
+        canvas = [None] * len(answer)
         for step in steps:
             alive = agreeing(answers, tuple(canvas))
             for i in step:
@@ -58,7 +65,9 @@ def ordered_partitions(count: int, parts: int) -> list[list[list[int]]]:
     """All ways to spread positions over steps, none empty."""
     spread = product(range(parts), repeat=count)
     return [
-        [[i for i in range(count) if w[i] == t] for t in range(parts)] for w in spread if set(w) == set(range(parts))
+        [[i for i in range(count) if w[i] == t] for t in range(parts)]
+        for w in spread
+        if set(w) == set(range(parts))
     ]
 
 
@@ -67,7 +76,9 @@ Score = Callable[[int, Fraction, Sequence[Fraction]], Fraction]
 Take = Callable[[Sequence[Fraction]], int]
 
 
-def accuracy(answers: Sequence[Answer], greedy: bool, score: Score, take: Take, block: int | None = None) -> float:
+def accuracy(
+    answers: Sequence[Answer], greedy: bool, score: Score, take: Take, block: int | None = None
+) -> float:
     """The ideal model's accuracy: all predictions, weighted, and all orders of tied positions."""
     length = len(answers[0])
     size = block or length
@@ -79,7 +90,10 @@ def accuracy(answers: Sequence[Answer], greedy: bool, score: Score, take: Take, 
         if not masked or not alive:
             return float(bool(alive))
         places = [i for i in masked if i // size == masked[0] // size]
-        columns = [{t: Fraction(c, len(alive)) for t, c in Counter(a[i] for a in alive).items()} for i in places]
+        columns = [
+            {t: Fraction(c, len(alive)) for t, c in Counter(a[i] for a in alive).items()}
+            for i in places
+        ]
         orders = list(permutations(range(len(places))))
         total = 0.0
         for tokens in product(*(_choices(column, greedy) for column in columns)):
@@ -87,7 +101,10 @@ def accuracy(answers: Sequence[Answer], greedy: bool, score: Score, take: Take, 
             for _, p in tokens:
                 chance *= float(p)
             conf = [columns[i][t] for i, (t, _) in enumerate(tokens)]
-            scores = [score(places[i], conf[i], sorted(columns[i].values(), reverse=True)) for i in range(len(places))]
+            scores = [
+                score(places[i], conf[i], sorted(columns[i].values(), reverse=True))
+                for i in range(len(places))
+            ]
             for order in orders:
                 ranked = sorted(range(len(places)), key=lambda i: (-scores[i], order[i]))
                 after = list(canvas)

@@ -25,5 +25,7 @@ def embedded_ar() -> Path:
 
 def _folder(name: str, objective: str) -> Path:
     if not (FOLDER / name / "model.safetensors").is_file():
-        pytest.skip(f"no embedded checkpoint in this copy: python -m pbcore.train --objective {objective}")
+        pytest.skip(
+            f"no embedded checkpoint in this copy: python -m pbcore.train --objective {objective}"
+        )
     return FOLDER / name

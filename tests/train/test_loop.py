@@ -28,7 +28,9 @@ def toy(steps: int = 2, objective: Objective = "diffusion") -> Recipe:
         Phase(steps, 0.003, 0.003, rows=2, full_canvas=0.0, weights=ONLY_SUDOKU),
         Phase(2, 0.003, 0.0, rows=3, full_canvas=1.0, masked_shots=0.0, weights=ONLY_SUDOKU),
     )
-    return Recipe(16, 2, 2, 16, seed=7, vocabulary_samples=1, warmup=2, phases=phases, objective=objective)
+    return Recipe(
+        16, 2, 2, 16, seed=7, vocabulary_samples=1, warmup=2, phases=phases, objective=objective
+    )
 
 
 def quiet(run: loop.Run) -> None:
@@ -40,8 +42,8 @@ class TestTrain:
     def test_an_interrupted_run_ends_bit_identically(
         self, objective: Objective, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
     ) -> None:
-        """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a run in one go, over
-        two phases.
+        """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a
+        run in one go, over two phases.
         """
         recipe = toy(objective=objective)
         whole = loop.start(recipe, tokenizer)
@@ -68,7 +70,9 @@ class TestTrain:
     def test_starts_from_an_embedded_models_weights(self, embedded: Path) -> None:
         """Before the first step they are those of the file, under causal attention too."""
         tokenizer = PreTrainedTokenizerFast.from_pretrained(embedded)
-        recipe = Recipe(128, 4, 4, 384, 7, 1, 2, (Phase(1, 0.1, 0.1),), objective="causal", start="tiny")
+        recipe = Recipe(
+            128, 4, 4, 384, 7, 1, 2, (Phase(1, 0.1, 0.1),), objective="causal", start="tiny"
+        )
         run = loop.start(recipe, tokenizer)
         weights = load_file(embedded / "model.safetensors")
         state = run.model.state_dict()
@@ -76,11 +80,15 @@ class TestTrain:
         assert torch.equal(state["lm_head.weight"], state["model.embed_tokens.weight"])
 
     @pytest.mark.parametrize("name", ["tinny", "ideal", "llada-8b"])
-    def test_starts_from_embedded_models_only(self, name: str, tokenizer: PreTrainedTokenizerFast) -> None:
+    def test_starts_from_embedded_models_only(
+        self, name: str, tokenizer: PreTrainedTokenizerFast
+    ) -> None:
         with pytest.raises(ValueError, match=f"start '{name}' is not an embedded model"):
             loop.start(replace(toy(), start=name), tokenizer)
 
-    def test_the_state_names_a_changed_vocabulary(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    def test_the_state_names_a_changed_vocabulary(
+        self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+    ) -> None:
         run = loop.start(toy(), tokenizer)
         loop.save(run, tmp_path)
         other = loop.start(toy(), build([*vocabulary(1, names=["puzzle/sudoku"]), "more"]))

@@ -23,7 +23,9 @@ class TestAnswerLoss:
     @pytest.mark.parametrize("objective", ["diffusion", "causal"])
     @pytest.mark.parametrize("padding", [0, 4])
     def test_equals_the_models_own_forward(self, objective: Objective, padding: int) -> None:
-        """The logits are those of `LlamaForCausalLM` at the asked positions, with the attention that decoding has."""
+        """The logits are those of `LlamaForCausalLM` at the asked positions, with the attention
+        that decoding has.
+        """
         loss = loss_of(objective)
         ids = torch.randint(5, 50, (3, 14), generator=torch.Generator().manual_seed(0))
         where = torch.zeros(3, 14, dtype=torch.bool)
@@ -33,11 +35,14 @@ class TestAnswerLoss:
         with torch.no_grad():
             positions = (attend.cumsum(1) - 1).clamp(min=0)
             model = loss.adapted
-            expected = model(input_ids=ids, attention_mask=attend.long(), position_ids=positions).logits[where]
+            expected = model(
+                input_ids=ids, attention_mask=attend.long(), position_ids=positions
+            ).logits[where]
             found = loss.logits(ids, attend, where)
             torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
             torch.testing.assert_close(
-                loss(ids, attend, where, ids[where]), cross_entropy(expected, ids[where], reduction="none")
+                loss(ids, attend, where, ids[where]),
+                cross_entropy(expected, ids[where], reduction="none"),
             )
 
     @pytest.mark.parametrize("objective", ["diffusion", "causal"])

@@ -12,15 +12,19 @@ WORDS = Words(0, 1, torch.zeros(300, dtype=torch.bool), torch.zeros(300, dtype=t
 
 
 def some_rows() -> list[Row]:
-    return [Row("t", (9, 8, 3, 7, 7, 4, 6, 3), (20, 21, 22, 1, 1, 1), 3, (3, 5)), Row("t", (9, 3), (30, 31, 1, 1), 2)]
+    return [
+        Row("t", (9, 8, 3, 7, 7, 4, 6, 3), (20, 21, 22, 1, 1, 1), 3, (3, 5)),
+        Row("t", (9, 3), (30, 31, 1, 1), 2),
+    ]
 
 
 class TestMaskedBatch:
     def test_only_canvas_is_masked_and_targets_are_what_was_there(self) -> None:
-        """Over many draws every canvas position is masked at some time, no prompt position ever; every row keeps a
-        masked answer token.
+        """Over many draws every canvas position is masked at some time, no prompt position ever;
+        every row keeps a masked answer token.
         """
-        rng, seen = torch.Generator().manual_seed(0), torch.zeros(2, 14, dtype=torch.bool)
+        rng = torch.Generator().manual_seed(0)
+        seen = torch.zeros(2, 14, dtype=torch.bool)
         for _ in range(200):
             batch = masked_batch(some_rows(), WORDS, rng)
             plain = batch.ids.clone()
@@ -44,17 +48,23 @@ class TestMaskedBatch:
             assert torch.equal(batch.weights, expected[batch.masked])
 
     def test_the_example_is_masked_in_its_share_of_rows(self) -> None:
-        """With a share of 1 the example's answer gets masks, and nothing else of the prompt does."""
-        rng, seen = torch.Generator().manual_seed(2), torch.zeros(2, 14, dtype=torch.bool)
+        """With a share of 1 the example's answer gets masks, and nothing else of the prompt
+        does.
+        """
+        rng = torch.Generator().manual_seed(2)
+        seen = torch.zeros(2, 14, dtype=torch.bool)
         for _ in range(100):
             seen |= masked_batch(some_rows(), WORDS, rng, masked_shots=1.0).masked
         assert seen[0].tolist() == [False] * 3 + [True] * 2 + [False] * 3 + [True] * 6
         assert not bool(seen[1, :10].any())
 
     def test_given_tokens_of_infilling_stay(self) -> None:
-        """Of a row with holes each is masked at some time and nothing else ever; other rows are masked as without."""
+        """Of a row with holes each is masked at some time and nothing else ever; other rows are
+        masked as without.
+        """
         holed = Row("t", (9, 3), (30, 31, 32), 3, holes=(False, True, True))
-        rng, seen = torch.Generator().manual_seed(5), torch.zeros(2, 14, dtype=torch.bool)
+        rng = torch.Generator().manual_seed(5)
+        seen = torch.zeros(2, 14, dtype=torch.bool)
         for _ in range(100):
             batch = masked_batch([some_rows()[0], holed], WORDS, rng)
             assert bool(batch.masked[1].any())
@@ -65,24 +75,46 @@ class TestMaskedBatch:
         """t ~ U(0, 1): of a long answer every share of masks is as likely as any other."""
         row = Row("t", (5,), tuple(range(10, 210)), 200)
         rng = torch.Generator().manual_seed(3)
-        shares = torch.cat([masked_batch([row] * 50, WORDS, rng).masked.float().sum(1) / 200 for _ in range(20)])
+        shares = torch.cat(
+            [masked_batch([row] * 50, WORDS, rng).masked.float().sum(1) / 200 for _ in range(20)]
+        )
         for level in (0.1, 0.5, 0.9):
             assert abs(float((shares < level).float().mean()) - level) < 0.05
 
 
 class TestPairs:
     def test_names_are_masked_whole_and_punctuation_is_mostly_shown(self) -> None:
-        """With every row masked by pairs, a first name is a mask exactly when its last name is; in most rows all
-        punctuation stays.
+        """With every row masked by pairs, a first name is a mask exactly when its last name is; in
+        most rows all punctuation stays.
         """
         tokenizer = build(
-            ["<|mask|>", "<|eos|>", "<|unknown|>", '["', '", "', '"]', "Ann", " Lee", "Bob", " Ray", "Cy", " Poe"]
+            [
+                "<|mask|>",
+                "<|eos|>",
+                "<|unknown|>",
+                '["',
+                '", "',
+                '"]',
+                "Ann",
+                " Lee",
+                "Bob",
+                " Ray",
+                "Cy",
+                " Poe",
+            ]
         )
         ids = tokenizer('["Ann Lee", "Bob Ray", "Cy Poe"]', add_special_tokens=False)["input_ids"]
         row = Row("t", (2, 2), (*ids, 1, 1), len(ids))
         rng = torch.Generator().manual_seed(5)
-        masked = torch.cat([masked_batch([row] * 20, Words.of(tokenizer), rng, pairs=1.0).masked for _ in range(20)])
-        firsts, lasts, points = [3, 6, 9], [4, 7, 10], [2, 5, 8, 11]
+        masked = torch.cat(
+            [
+                masked_batch([row] * 20, Words.of(tokenizer), rng, pairs=1.0).masked
+                for _ in range(20)
+            ]
+        )
+        firsts = [3, 6, 9]
+        lasts = [4, 7, 10]
+        points = [2, 5, 8, 11]
         assert torch.equal(masked[:, firsts], masked[:, lasts])
         assert bool(masked[:, firsts].any(0).all())
         assert 0.65 < float((~masked[:, points]).all(1).float().mean()) < 0.95
@@ -90,18 +122,27 @@ class TestPairs:
 
     def test_the_words_of_a_sentence_go_two_by_two(self) -> None:
         """A chain of words splits into pairs from its start."""
-        tokenizer = build(["<|mask|>", "<|eos|>", "<|unknown|>", "The", " dog", " ran", " home", "."])
+        tokenizer = build(
+            ["<|mask|>", "<|eos|>", "<|unknown|>", "The", " dog", " ran", " home", "."]
+        )
         ids = tokenizer("The dog ran home.", add_special_tokens=False)["input_ids"]
         rng = torch.Generator().manual_seed(6)
         row = Row("t", (2,), tuple(ids), len(ids))
-        masked = torch.cat([masked_batch([row] * 20, Words.of(tokenizer), rng, pairs=1.0).masked for _ in range(10)])
+        masked = torch.cat(
+            [
+                masked_batch([row] * 20, Words.of(tokenizer), rng, pairs=1.0).masked
+                for _ in range(10)
+            ]
+        )
         assert torch.equal(masked[:, 1], masked[:, 2])
         assert torch.equal(masked[:, 3], masked[:, 4])
         assert not torch.equal(masked[:, 2], masked[:, 3])
 
 
 class TestCausalBatch:
-    def test_every_token_of_the_answer_and_its_first_eos_is_predicted_one_position_earlier(self) -> None:
+    def test_every_token_of_the_answer_and_its_first_eos_is_predicted_one_position_earlier(
+        self,
+    ) -> None:
         rows = some_rows()
         batch = causal_batch(rows, WORDS, torch.Generator().manual_seed(0))
         expected = [token for row in rows for token in row.canvas[: row.answer + 1]]

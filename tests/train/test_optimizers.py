@@ -25,8 +25,12 @@ class TestMuon:
     def test_steps_as_torchs_does(self) -> None:
         """Five steps with momentum and decay stay within what bfloat16 iterations differ by."""
         draws = torch.Generator().manual_seed(1)
-        starts = [torch.randn(shape, generator=draws) for shape in ((16, 16), (16, 40), (40, 16), (16, 16))]
-        mine, theirs = [Parameter(start.clone()) for start in starts], [Parameter(start.clone()) for start in starts]
+        starts = [
+            torch.randn(shape, generator=draws)
+            for shape in ((16, 16), (16, 40), (40, 16), (16, 16))
+        ]
+        mine = [Parameter(start.clone()) for start in starts]
+        theirs = [Parameter(start.clone()) for start in starts]
         ours = Muon(mine, lr=0.01)
         reference = torch.optim.Muon(theirs, lr=0.01, adjust_lr_fn="match_rms_adamw")
         for _ in range(5):
@@ -49,9 +53,12 @@ class TestOptimizers:
         """Muon has the layers' matrices, AdamW the tied embeddings and the norms."""
         model = new_network(Recipe(16, 2, 2, 24, 0, 1, 0, ()), build(SPECIAL))
         muon, adam = (
-            [param for group in one.param_groups for param in group["params"]] for one in optimizers(model, 0.1)
+            [param for group in one.param_groups for param in group["params"]]
+            for one in optimizers(model, 0.1)
         )
         assert len(muon) == 14
-        assert {id(param) for param in [*muon, *adam]} == {id(param) for param in model.parameters()}
+        assert {id(param) for param in [*muon, *adam]} == {
+            id(param) for param in model.parameters()
+        }
         assert len(muon) + len(adam) == len(list(model.parameters()))
         assert any(param is model.model.embed_tokens.weight for param in adam)

@@ -13,7 +13,9 @@ from pbcore.train.recipe import Phase, Recipe, read_recipe
 
 class TestPhase:
     def test_tasks_not_named_have_share_one_and_zero_leaves_out(self) -> None:
-        shares = Phase(1, 0.1, 0.1, weights={"waiting_line/sort": 2.0, "puzzle/sudoku": 0.0}).tasks()
+        shares = Phase(
+            1, 0.1, 0.1, weights={"waiting_line/sort": 2.0, "puzzle/sudoku": 0.0}
+        ).tasks()
         assert shares["waiting_line/sort"] == 2.0
         assert shares["waiting_line/copy"] == 1.0
         assert "puzzle/sudoku" not in shares
@@ -40,7 +42,8 @@ class TestReadRecipe:
 
     def test_the_causal_recipe_has_the_network_and_tasks_of_the_other(self) -> None:
         folder = Path(pbcore.train.__file__).parent
-        causal, diffusion = read_recipe(folder / "recipe-causal.yaml"), read_recipe(folder / "recipe.yaml")
+        causal = read_recipe(folder / "recipe-causal.yaml")
+        diffusion = read_recipe(folder / "recipe.yaml")
         assert (causal.objective, diffusion.objective) == ("causal", "diffusion")
         shapes = [(one.width, one.layers, one.heads, one.inner) for one in (causal, diffusion)]
         assert shapes[0] == shapes[1]

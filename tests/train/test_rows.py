@@ -18,7 +18,9 @@ from pbcore.train.vocabulary import answers, build, vocabulary
 TASKS = ("waiting_line/copy", "puzzle/sudoku")
 
 
-def batches(tokenizer: PreTrainedTokenizerFast, seed: int, tasks: tuple[str, ...] = TASKS, **phase: Any) -> Batches:
+def batches(
+    tokenizer: PreTrainedTokenizerFast, seed: int, tasks: tuple[str, ...] = TASKS, **phase: Any
+) -> Batches:
     """Those of a recipe with one phase."""
     given = Phase(1, 0.1, 0.1, **{"rows": 2, "full_canvas": 0.0, "masked_shots": 0.0, **phase})
     return Batches(Recipe(8, 1, 1, 8, seed, 1, 0, (given,), tasks=tasks), 0, tokenizer)
@@ -30,7 +32,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 class TestEncoded:
-    def test_a_row_is_the_chat_and_the_answer_with_eos_to_the_canvas(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    def test_a_row_is_the_chat_and_the_answer_with_eos_to_the_canvas(
+        self, tokenizer: PreTrainedTokenizerFast
+    ) -> None:
         sample = load_task("waiting_line/copy", limit=1).samples[0]
         (row,) = encoded([sample], tokenizer, Random(0), full_canvas=1.0)
         assert tokenizer.decode(row.canvas[: row.answer]) == sample.answer
@@ -40,10 +44,14 @@ class TestEncoded:
         assert tokenizer.decode(row.prompt[slice(*row.shot)]) == sample.messages[1]["content"]
 
     def test_a_shortened_canvas_keeps_an_eos(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        for row in encoded(load_task("puzzle/sudoku", limit=8).samples, tokenizer, Random(0), full_canvas=0.0):
+        for row in encoded(
+            load_task("puzzle/sudoku", limit=8).samples, tokenizer, Random(0), full_canvas=0.0
+        ):
             assert 1 <= len(row.canvas) - row.answer <= SLACK
 
-    def test_an_answer_that_does_not_fit_is_an_error(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    def test_an_answer_that_does_not_fit_is_an_error(
+        self, tokenizer: PreTrainedTokenizerFast
+    ) -> None:
         sample = Sample("x/y", 0, ({"role": "user", "content": "A"},), {}, "A B C D", 3)
         with pytest.raises(ValueError, match="does not fit the canvas of 3"):
             encoded([sample], tokenizer, Random(0), 1.0)
@@ -54,7 +62,10 @@ class TestAnswers:
         """Commas and quotes inside a sentence are no borders."""
         examples = ["It's, well, red.", 'A "b".']
         chat = ({"role": "user", "content": "A"},)
-        assert answers(Sample("x/y", 0, chat, {}, {"text": "t", "examples": str(examples)}, 64)) == examples
+        assert (
+            answers(Sample("x/y", 0, chat, {}, {"text": "t", "examples": str(examples)}, 64))
+            == examples
+        )
 
     def test_a_label_without_answer_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="no answer to learn"):
@@ -62,8 +73,12 @@ class TestAnswers:
 
 
 class TestBatches:
-    def test_a_batch_depends_on_seed_and_number_alone(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Asked for in another order, by another object, batch 70 is the same; another seed gives another."""
+    def test_a_batch_depends_on_seed_and_number_alone(
+        self, tokenizer: PreTrainedTokenizerFast
+    ) -> None:
+        """Asked for in another order, by another object, batch 70 is the same; another seed gives
+        another.
+        """
         shares = {"full_canvas": 0.5, "masked_shots": 0.5}
         first, again = (batches(tokenizer, 4, **shares) for _ in range(2))
         _ = again[0], again[3]

@@ -41,7 +41,9 @@ def test_rows_of_infilling_hold_the_answer_and_its_holes() -> None:
     [row] = encoded([sample], tokenizer, Random(0), 0.5)
     assert row.holes is not None
     assert tokenizer.decode(row.canvas) == sample.answer
-    symbols = [tokenizer.decode([token]) for token, hole in zip(row.canvas, row.holes, strict=True) if hole]
+    symbols = [
+        tokenizer.decode([token]) for token, hole in zip(row.canvas, row.holes, strict=True) if hole
+    ]
     assert all(len(symbol) == 1 and symbol.isupper() for symbol in symbols)
     assert len(symbols) == str(sample.canvas).count("[MASK]")
 
@@ -49,7 +51,9 @@ def test_rows_of_infilling_hold_the_answer_and_its_holes() -> None:
 class TestCommand:
     @pytest.mark.parametrize("graph", ["absorb", pytest.param("uniform", marks=pytest.mark.slow)])
     def test_a_run_interrupted_is_the_run_itself(self, tmp_path: Path, graph: str) -> None:
-        """Two steps, then the rest: the same checkpoint bit for bit; it loads and its card has the scores."""
+        """Two steps, then the rest: the same checkpoint bit for bit; it loads and its card has the
+        scores.
+        """
         recipe = tmp_path / "recipe.yaml"
         recipe.write_text(SMALL.format(graph=graph))
         options = ["--recipe", str(recipe), "--samples", "1", "--threads", "1"]
@@ -57,9 +61,13 @@ class TestCommand:
         assert main([*options, "--out", str(tmp_path / "parts"), "--steps", "2"]) == 0
         assert main([*options, "--out", str(tmp_path / "parts")]) == 0
         whole, parts = (tmp_path / name / "checkpoint" for name in ("whole", "parts"))
-        assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+        assert (whole / "model.safetensors").read_bytes() == (
+            parts / "model.safetensors"
+        ).read_bytes()
         assert load_model(str(whole)).info["graph"] == graph
-        assert "| list_ops/shuffle | accuracy |" in (whole / "README.md").read_text(encoding="utf-8")
+        assert "| list_ops/shuffle | accuracy |" in (whole / "README.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_a_graph_goes_with_scores(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
@@ -75,10 +83,13 @@ class TestCommand:
             Recipe(**{**known, "phases": (), **change})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["tiny-sedd", pytest.param("tiny-sedd-uniform", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["tiny-sedd", pytest.param("tiny-sedd-uniform", marks=pytest.mark.slow)]
+)
 def test_fewer_steps_break_what_depends(name: str) -> None:
     """The paper's F.4: with absorbing and with uniform noise shuffles fall with fewer steps."""
-    model, task = load_model(name), load_task(TASK, limit=40)
+    model = load_model(name)
+    task = load_task(TASK, limit=40)
     scores = []
     for sampler in ("analytic-s16", "analytic-s1"):
         texts = [answer.text for answer in decode(model, task.samples, sampler, batch_size=40)]

@@ -32,15 +32,27 @@ class TestBuild:
         ],
     )
     def test_splits_as_words_do(self, tokenizer: PreTrainedTokenizerFast, text: str) -> None:
-        """The file's pre-tokenizer and `words.tokens` cut at the same places, lookaheads included."""
+        """The file's pre-tokenizer and `words.tokens` cut at the same places, lookaheads
+        included.
+        """
         split = tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text)
         assert [piece for piece, _ in split] == tokens(text)
 
     @pytest.mark.parametrize(
-        "name", ["waiting_line/insert_index", "puzzle/sudoku", "puzzle/latin_square", "text_writing/w2s_easy"]
+        "name",
+        [
+            "waiting_line/insert_index",
+            "puzzle/sudoku",
+            "puzzle/latin_square",
+            "text_writing/w2s_easy",
+        ],
     )
-    def test_reads_and_writes_a_task_losslessly(self, tokenizer: PreTrainedTokenizerFast, name: str) -> None:
-        """Prompt and answer become the tokens of `words.tokens`, one id each, and decode to the same text."""
+    def test_reads_and_writes_a_task_losslessly(
+        self, tokenizer: PreTrainedTokenizerFast, name: str
+    ) -> None:
+        """Prompt and answer become the tokens of `words.tokens`, one id each, and decode to the
+        same text.
+        """
         for sample in islice(generate(name, "train"), 20):
             for text in (sample.prompt, *answers(sample)):
                 ids = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -70,8 +82,8 @@ class TestBuild:
         assert tokenizer.convert_ids_to_tokens(tokenizer(" zyzzyva")["input_ids"]) == [UNKNOWN]
 
     def test_survives_its_file(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-        """Saved and read again it gives the same ids, special tokens and template; the template stands in
-        tokenizer_config.json.
+        """Saved and read again it gives the same ids, special tokens and template; the template
+        stands in tokenizer_config.json.
         """
         tokenizer.save_pretrained(tmp_path, save_jinja_files=False)
         again = PreTrainedTokenizerFast.from_pretrained(tmp_path)
@@ -93,7 +105,9 @@ class TestVocabulary:
 class TestEmbedded:
     @pytest.mark.parametrize("name", task_names())
     def test_the_shipped_tokenizer_knows_every_test_sample(self, name: str, embedded: Path) -> None:
-        """No test prompt or answer has a word outside the vocabulary; all decode to what they were."""
+        """No test prompt or answer has a word outside the vocabulary; all decode to what they
+        were.
+        """
         tokenizer = PreTrainedTokenizerFast.from_pretrained(embedded)
         for sample in load_task(name).samples:
             for text in (*(message["content"] for message in sample.messages), *answers(sample)):

@@ -1,6 +1,8 @@
-"""Shows pbcore and its tests a Windows, as far as Linux can: what only POSIX has is absent, other packages keep it.
+"""Shows pbcore and its tests a Windows, as far as Linux can: what only POSIX has is absent, other
+packages keep it.
 
-Python imports this module when it starts with this folder on PYTHONPATH; workers and servers inherit that.
+Python imports this module when it starts with this folder on PYTHONPATH; workers and servers
+inherit that.
 """
 
 from __future__ import annotations
@@ -17,17 +19,32 @@ from typing import Any
 
 MODULES = "fcntl grp pwd resource termios tty pty syslog posix readline crypt spwd nis curses"
 ABSENT = {
-    "os": "fork forkpty getuid geteuid getgid getegid getpgid getpgrp getsid setsid setpgid setuid killpg uname "
-    "sysconf getloadavg sched_getaffinity sched_setaffinity nice getpriority mkfifo mknod chown chroot wait wait3 "
-    "wait4 statvfs posix_spawn pipe2 pread pwrite sendfile memfd_create openpty ttyname register_at_fork O_CLOEXEC "
-    "O_NONBLOCK O_DIRECTORY O_NOFOLLOW WNOHANG",
-    "signal": "SIGKILL SIGHUP SIGALRM SIGUSR1 SIGUSR2 SIGQUIT SIGCHLD SIGPIPE SIGSTOP SIGCONT alarm setitimer pause "
-    "pthread_kill pthread_sigmask sigwait siginterrupt",
+    "os": (
+        "fork forkpty getuid geteuid getgid getegid getpgid getpgrp getsid setsid setpgid setuid"
+        " killpg uname sysconf getloadavg sched_getaffinity sched_setaffinity nice getpriority"
+        " mkfifo mknod chown chroot wait wait3 wait4 statvfs posix_spawn pipe2 pread pwrite"
+        " sendfile memfd_create openpty ttyname register_at_fork O_CLOEXEC O_NONBLOCK O_DIRECTORY"
+        " O_NOFOLLOW WNOHANG"
+    ),
+    "signal": (
+        "SIGKILL SIGHUP SIGALRM SIGUSR1 SIGUSR2 SIGQUIT SIGCHLD SIGPIPE SIGSTOP SIGCONT alarm"
+        " setitimer pause pthread_kill pthread_sigmask sigwait siginterrupt"
+    ),
     "sys": "abiflags",
 }
 OTHER = {"os": {"name": "nt"}, "sys": {"platform": "win32"}}
 FILES = ("/proc/", "/dev/shm")
-BETWEEN = {__name__, "pathlib", "pathlib._local", "pathlib._os", "os", "io", "shutil", "genericpath", "contextlib"}
+BETWEEN = {
+    __name__,
+    "pathlib",
+    "pathlib._local",
+    "pathlib._os",
+    "os",
+    "io",
+    "shutil",
+    "genericpath",
+    "contextlib",
+}
 TICK = 1 / 64  # seconds between two times of Windows' coarse clock
 
 
@@ -61,7 +78,9 @@ def asked_by_pbcore() -> bool:
     return of_pbcore(frame.f_globals.get("__name__"))
 
 
-def imported(name: str, globals: Any = None, *rest: Any, original: Any = builtins.__import__, **more: Any) -> Any:
+def imported(
+    name: str, globals: Any = None, *rest: Any, original: Any = builtins.__import__, **more: Any
+) -> Any:
     ours = of_pbcore((globals or {}).get("__name__"))
     if ours and name in MODULES.split():
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -75,13 +94,19 @@ def audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in ("os.remove", "os.rename", "os.rmdir") and asked_by_pbcore():
         for path in arguments[: 2 if event == "os.rename" else 1]:
             if os.path.realpath(path) in opened():
-                raise PermissionError(13, "The process cannot access the file: it is being used", str(path))
+                raise PermissionError(
+                    13, "The process cannot access the file: it is being used", str(path)
+                )
 
 
 def opened() -> set[str]:
     """The files that this process has open."""
     folder = "/proc/self/fd"
-    return {os.readlink(link) for name in os.listdir(folder) if os.path.islink(link := f"{folder}/{name}")}
+    return {
+        os.readlink(link)
+        for name in os.listdir(folder)
+        if os.path.islink(link := f"{folder}/{name}")
+    }
 
 
 def stat(path: Any, *rest: Any, original: Any = os.stat, **more: Any) -> os.stat_result:

@@ -1,4 +1,6 @@
-"""Writes the rows of the operation in tasks.yaml, from the people of waiting_line/copy: `python rows.py`."""
+"""Writes the rows of the operation in tasks.yaml, from the people of waiting_line/copy: `python
+rows.py`.
+"""
 
 import json
 from pathlib import Path

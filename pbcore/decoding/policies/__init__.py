@@ -1,4 +1,6 @@
-"""Policies: a family of samplers per file, behind one protocol. Users register their own in the same way."""
+"""Policies: a family of samplers per file, behind one protocol. Users register their own in the
+same way.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -17,12 +17,15 @@ def symmetric(step: Step) -> Tensor:
     weights = step.attention.weights.to(step.confidence.dtype)
     both = (weights + weights.transpose(1, 2)) / 2
     pairs = step.masked[:, :, None] & step.masked[:, None, :]
-    return both.masked_fill(~pairs, 0.0) * ~torch.eye(both.shape[-1], dtype=torch.bool, device=both.device)
+    return both.masked_fill(~pairs, 0.0) * ~torch.eye(
+        both.shape[-1], dtype=torch.bool, device=both.device
+    )
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
-    """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot indices: none that has
-    an edge (R, C, C) to one already taken."""
+    """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot
+    indices: none that has an edge (R, C, C) to one already taken.
+    """
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
         own = edges.take_along_dim(slot[:, :, None], 1).squeeze(1)  # (R, C)
@@ -32,9 +35,13 @@ def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
 
 
 def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
-    """DAPD's independent set (R, C) of the slots `among` (R, C), and the revealed share of the canvas (R,)."""
+    """DAPD's independent set (R, C) of the slots `among` (R, C), and the revealed share of the
+    canvas (R,).
+    """
     raw = symmetric(step)
-    norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
+    norm = raw / raw.amax(-1, keepdim=True).clamp(
+        min=1e-8
+    )  # each row by its own maximum, so not symmetric
     progress = 1 - step.left / step.targets  # of the whole canvas
     edges = norm > (low + (high - low) * progress)[:, None, None]
     return independent(edges, among, step.order(raw.sum(-1) * step.confidence, among)), progress
@@ -42,12 +49,14 @@ def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor
 
 @register_policy("dapd_staged")
 class DapdStaged:
-    """Reveals an independent set of the attention graph, from the middle of the answer on all with confidence ≥ `sure`,
-    too (DAPD, arXiv 2603.12996).
+    """Reveals an independent set of the attention graph, from the middle of the answer on all with
+    confidence ≥ `sure`, too (DAPD, arXiv 2603.12996).
 
-    Edges: attention, symmetric, mean of the last `share` of layers, divided by the slot's strongest one, above τ, which
-    grows from `low` to `high` with the share of the canvas that is revealed. Slots are tried by falling sum of
-    attention times confidence. The authors' code; the mask token, which it may choose, is excluded here."""
+    Edges: attention, symmetric, mean of the last `share` of layers, divided by the slot's strongest
+    one, above τ, which grows from `low` to `high` with the share of the canvas that is revealed.
+    Slots are tried by falling sum of attention times confidence. The authors' code; the mask token,
+    which it may choose, is excluded here.
+    """
 
     low: float = 0.01
     high: float = 0.15
@@ -58,7 +67,9 @@ class DapdStaged:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high or not 0 < self.share <= 1:
-            raise ValueError(f"DAPD takes 0 ≤ low ≤ high and a share of layers in (0, 1], not {self}")
+            raise ValueError(
+                f"DAPD takes 0 ≤ low ≤ high and a share of layers in (0, 1], not {self}"
+            )
 
     @property
     def attends(self) -> Attending:
@@ -73,11 +84,12 @@ class DapdStaged:
 @register_policy("dapd_direct")
 @dataclass(frozen=True, slots=True)
 class DapdDirect(DapdStaged):
-    """Reveals all with confidence ≥ `sure`, and of the others an independent set of the attention graph (DAPD, arXiv
-    2603.12996).
+    """Reveals all with confidence ≥ `sure`, and of the others an independent set of the attention
+    graph (DAPD, arXiv 2603.12996).
 
-    The graph is that of `dapd_staged`; sure slots don't block others. In the authors' bfloat16 a confidence of 1 means
-    more than .998 (`sure0.998`)."""
+    The graph is that of `dapd_staged`; sure slots don't block others. In the authors' bfloat16 a
+    confidence of 1 means more than .998 (`sure0.998`).
+    """
 
     sure: float = 1.0
 
@@ -89,11 +101,12 @@ class DapdDirect(DapdStaged):
 
 @register_policy("dapd_clad")
 class DapdClad:
-    """The DAPD of CLAD's repository (arXiv 2605.29607): edges where attention itself exceeds τ; in the second half of a
-    block all with confidence > `sure` instead.
+    """The DAPD of CLAD's repository (arXiv 2605.29607): edges where attention itself exceeds τ; in
+    the second half of a block all with confidence > `sure` instead.
 
-    τ grows from `low` to `high` with the share of the block that is revealed; attention is that of the last four
-    layers. Slots are tried by falling sum of attention times confidence."""
+    τ grows from `low` to `high` with the share of the block that is revealed; attention is that of
+    the last four layers. Slots are tried by falling sum of attention times confidence.
+    """
 
     low: float = 0.01
     high: float = 0.05
@@ -106,21 +119,27 @@ class DapdClad:
         raw = symmetric(step)
         progress = 1 - step.masked.sum(-1) / step.slots
         edges = raw > (self.low + (self.high - self.low) * progress)[:, None, None]
-        chosen = independent(edges, step.masked, step.order(raw.sum(-1) * step.confidence, step.masked))
+        chosen = independent(
+            edges, step.masked, step.order(raw.sum(-1) * step.confidence, step.masked)
+        )
         late = (progress > 0.5)[:, None]
-        return step.at_least_best((late & (step.confidence > self.sure)) | (~late & chosen), step.confidence)
+        return step.at_least_best(
+            (late & (step.confidence > self.sure)) | (~late & chosen), step.confidence
+        )
 
 
 @register_policy("clad")
 class Clad(Ranged):
-    """Threshold γ; of two runs of neighbouring chosen slots that attend to each other most, the shorter waits (CLAD,
-    arXiv 2605.29607).
+    """Threshold γ; of two runs of neighbouring chosen slots that attend to each other most, the
+    shorter waits (CLAD, arXiv 2605.29607).
 
-    Attention is the larger of both directions, mean of the last four layers. How much run a reads run b is the largest
-    of its slots' means over b; a pair takes the larger direction. Two runs that are each other's strongest stay apart
-    if that is at least the mean over the other runs of both; of only two runs, if it is at least 1.2 / L for L slots in
-    the block. The authors' code; of two equally long runs the left one is revealed. Runs without any attention
-    between them are no pair here."""
+    Attention is the larger of both directions, mean of the last four layers. How much run a reads
+    run b is the largest of its slots' means over b; a pair takes the larger direction. Two runs
+    that are each other's strongest stay apart if that is at least the mean over the other runs of
+    both; of only two runs, if it is at least 1.2 / L for L slots in the block. The authors' code;
+    of two equally long runs the left one is revealed. Runs without any attention between them are
+    no pair here.
+    """
 
     gamma: Chance = 0.7
     needs = NEEDS
@@ -129,11 +148,15 @@ class Clad(Ranged):
 
     def select(self, step: Step) -> Tensor:
         reveal = step.at_least_best(step.confidence >= self.gamma, step.confidence)
-        weights = step.attention.weights.maximum(step.attention.weights.transpose(1, 2))  # (R, C, C)
+        weights = step.attention.weights.maximum(
+            step.attention.weights.transpose(1, 2)
+        )  # (R, C, C)
         for row, slots in enumerate(step.slots.tolist()):
             chosen = reveal[row].nonzero().squeeze(-1)
             gaps = (step.column[row, chosen].diff() != 1).nonzero().squeeze(-1) + 1
-            runs = [part.tolist() for part in chosen.tensor_split(gaps.tolist())]  # of neighbouring columns
+            runs = [
+                part.tolist() for part in chosen.tensor_split(gaps.tolist())
+            ]  # of neighbouring columns
             if len(runs) > 1:
                 for run in _waiting(runs, weights[row], slots):
                     reveal[row, run] = False
@@ -159,15 +182,17 @@ def _waiting(runs: list[list[int]], weights: Tensor, slots: int) -> list[list[in
 
 @register_policy("dawn")
 class Dawn:
-    """Reveals sure slots, slots that attend to sure visible tokens, and an independent set of the rest (DAWN, arXiv
-    2602.06953).
+    """Reveals sure slots, slots that attend to sure visible tokens, and an independent set of the
+    rest (DAWN, arXiv 2602.06953).
 
-    An edge j → i stands where slot i attends to column j with at least `edge`, mean of the last four layers; columns
-    that receive more than `sink` on average have none. Revealed: all with confidence ≥ γ; those ≥ `induce` with an edge
-    from an anchor, a visible token predicted again with ≥ γ; and of the others ≥ `least` those that attend to no
-    slot that is both, taken greedily by falling confidence without an edge, either way, to one taken. The authors'
-    code, but for its dependence on the batch; tokens that were given, the prompt among them, count as anchors, since
-    nothing is predicted there."""
+    An edge j → i stands where slot i attends to column j with at least `edge`, mean of the last
+    four layers; columns that receive more than `sink` on average have none. Revealed: all with
+    confidence ≥ γ; those ≥ `induce` with an edge from an anchor, a visible token predicted again
+    with ≥ γ; and of the others ≥ `least` those that attend to no slot that is both, taken greedily
+    by falling confidence without an edge, either way, to one taken. The authors' code, but for its
+    dependence on the batch; tokens that were given, the prompt among them, count as anchors, since
+    nothing is predicted there.
+    """
 
     gamma: float = 0.9
     edge: float = 0.07
@@ -184,34 +209,43 @@ class Dawn:
         assert step.attention.sinks is not None
         weights, visible = step.attention.weights, step.attention.visible  # (R, C, T), (R, T)
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
-        edges = (weights >= self.edge) & (step.attention.sinks <= self.sink)[:, None, :]  # (R, C, T)
+        edges = (weights >= self.edge) & (step.attention.sinks <= self.sink)[
+            :, None, :
+        ]  # (R, C, T)
         edges &= torch.arange(visible.shape[1], device=own.device) != own[:, :, None]
         anchors = visible.clone()
         unsure = step.inside & (step.masked | (step.review.confidence < self.gamma))
         anchors[unsure.nonzero()[:, 0], own[unsure]] = False
         sure = step.masked & (step.confidence >= self.gamma)
-        induced = (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
+        induced = (
+            (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
+        )
         attends = edges.take_along_dim(own[:, None], -1)  # (R, C, C): i to j
         tied = (attends & (sure & induced)[:, None, :]).any(-1)
         rest = step.masked & (step.confidence >= self.least) & ~sure & ~induced & ~tied
-        chosen = independent(attends | attends.transpose(1, 2), rest, step.order(step.confidence, rest))
+        chosen = independent(
+            attends | attends.transpose(1, 2), rest, step.order(step.confidence, rest)
+        )
         return step.at_least_best(sure | induced | chosen, step.confidence)
 
 
 @register_policy("axon")
 class Axon(Ranged):
-    """`dawn`, but where the slots that it leaves attend little to those that it reveals, an anchor that unsure slots
-    attend to is revealed instead (AXON, arXiv 2606.04236).
+    """`dawn`, but where the slots that it leaves attend little to those that it reveals, an anchor
+    that unsure slots attend to is revealed instead (AXON, arXiv 2606.04236).
 
-    Of the block's masks `dawn` would reveal a share r; the others have mean confidence c, and a mean share g of their
-    attention within the block goes to those revealed. Where g < max(r, 1 − c), at most `times` times a block, the
-    anchor is the one of the 32 surest masks with the largest sum over masks of A[i, j](1 − cᵢ)cⱼ, A without sinks. With
-    `cover` further anchors follow, each adding most to the sum over i of the largest over anchors, until that sum is
-    that of dawn's choice over the slots it leaves, or ⌈log₂(m + 1)⌉ are chosen for m masks. The authors' code (gate
-    `coverage_gap`, `fixed1` and `cover`); for LLaDA it asks at a block's first step alone, for SDAR, as here, until
-    `times` is reached. The parameters without a name here are those of `dawn`.
+    Of the block's masks `dawn` would reveal a share r; the others have mean confidence c, and a
+    mean share g of their attention within the block goes to those revealed. Where g < max(r, 1 −
+    c), at most `times` times a block, the anchor is the one of the 32 surest masks with the largest
+    sum over masks of A[i, j](1 − cᵢ)cⱼ, A without sinks. With `cover` further anchors follow, each
+    adding most to the sum over i of the largest over anchors, until that sum is that of dawn's
+    choice over the slots it leaves, or ⌈log₂(m + 1)⌉ are chosen for m masks. The authors' code
+    (gate `coverage_gap`, `fixed1` and `cover`); for LLaDA it asks at a block's first step alone,
+    for SDAR, as here, until `times` is reached. The parameters without a name here are those of
+    `dawn`.
 
-    State: how often the block has had anchors."""
+    State: how often the block has had anchors.
+    """
 
     times: Whole = 1
     gamma: float = 0.9
@@ -231,17 +265,24 @@ class Axon(Ranged):
         used = step.state("axon times", per="row")  # (R,)
         assert step.attention.sinks is not None
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
-        weights, sinks = step.attention.weights.take_along_dim(own[:, None], -1), step.attention.sinks.gather(-1, own)
-        rest, confidence = step.masked & ~base, step.confidence.double()
-        unsure = (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights  # (R, C, C)
+        weights = step.attention.weights.take_along_dim(own[:, None], -1)
+        sinks = step.attention.sinks.gather(-1, own)
+        rest = step.masked & ~base
+        confidence = step.confidence.double()
+        unsure = (
+            (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights
+        )  # (R, C, C)
         itself = torch.eye(step.masked.shape[1], dtype=torch.bool, device=used.device)
         fires = (used < self.times) & _badly_covered(step, weights, base, rest)
         target = (unsure * rest[:, :, None] * base[:, None, :]).amax(-1).sum(-1)  # (R,)
         anchors = _anchors(
-            unsure.masked_fill((sinks > self.sink)[:, None, :] | itself, 0.0) * step.masked[:, :, None],
+            unsure.masked_fill((sinks > self.sink)[:, None, :] | itself, 0.0)
+            * step.masked[:, :, None],
             step.masked & (step.rank(step.confidence) < MOST),
             confidence,
-            step.masked.sum(-1).add(1).double().log2().ceil() if self.cover else torch.ones_like(used),
+            step.masked.sum(-1).add(1).double().log2().ceil()
+            if self.cover
+            else torch.ones_like(used),
             target,
         )
         used += fires
@@ -249,11 +290,15 @@ class Axon(Ranged):
 
 
 def _badly_covered(step: Step, weights: Tensor, base: Tensor, rest: Tensor) -> Tensor:
-    """The gate (R,): the slots `rest` (R, C) attend less to `base` (R, C) than its share, or than they are unsure."""
+    """The gate (R,): the slots `rest` (R, C) attend less to `base` (R, C) than its share, or than
+    they are unsure.
+    """
     last = step.inside.sum(-1)  # (R,)
     place = torch.arange(base.shape[1], device=base.device)
     block = (place >= (last - step.slots)[:, None]) & (place < last[:, None])  # (R, C)
-    given = (weights * base[:, None, :]).sum(-1) / ((weights * block[:, None, :]).sum(-1) + 1e-8)  # (R, C)
+    given = (weights * base[:, None, :]).sum(-1) / (
+        (weights * block[:, None, :]).sum(-1) + 1e-8
+    )  # (R, C)
     left = rest.sum(-1).clamp(min=1)
     share = (given.clamp(max=1) * rest).sum(-1) / left
     doubt = 1 - (step.confidence.double() * rest).sum(-1) / left
@@ -261,19 +306,29 @@ def _badly_covered(step: Step, weights: Tensor, base: Tensor, rest: Tensor) -> T
     return rest.any(-1) & (share < doubt.maximum(revealed.double()))
 
 
-def _anchors(weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, target: Tensor) -> Tensor:
-    """Greedy anchors (R, C) of the slots `among` (R, C), at most `most` (R,), until they cover `target` (R,): the sum
-    over i of the largest `weights[r, i, j]`, which slot j gives slot i."""
-    taken, going = torch.zeros_like(among), among.any(-1)
+def _anchors(
+    weights: Tensor, among: Tensor, confidence: Tensor, most: Tensor, target: Tensor
+) -> Tensor:
+    """Greedy anchors (R, C) of the slots `among` (R, C), at most `most` (R,), until they cover
+    `target` (R,): the sum over i of the largest `weights[r, i, j]`, which slot j gives slot i.
+    """
+    taken = torch.zeros_like(among)
+    going = among.any(-1)
     covered = torch.zeros_like(confidence)  # (R, C)
     for count in range(int(most.max())):
         gain = (weights - covered[:, :, None]).clamp(min=0).sum(1)  # (R, C)
-        pick = (gain + 1e-6 * confidence).masked_fill(~among | taken, -torch.inf).argmax(-1, keepdim=True)  # (R, 1)
+        pick = (
+            (gain + 1e-6 * confidence)
+            .masked_fill(~among | taken, -torch.inf)
+            .argmax(-1, keepdim=True)
+        )  # (R, 1)
         going = going & (count < most) & (among & ~taken).any(-1)
         if count:
             going = going & (gain.gather(-1, pick)[:, 0] > 0) & (covered.sum(-1) < target)
         taken = taken | torch.zeros_like(taken).scatter(-1, pick, going[:, None])
         covered = torch.where(
-            going[:, None], covered.maximum(weights.take_along_dim(pick[:, None], -1)[..., 0]), covered
+            going[:, None],
+            covered.maximum(weights.take_along_dim(pick[:, None], -1)[..., 0]),
+            covered,
         )
     return taken

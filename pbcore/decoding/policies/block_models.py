@@ -1,4 +1,6 @@
-"""The decoders of block models' authors. Their confidences are over the whole vocabulary, mask token included."""
+"""The decoders of block models' authors. Their confidences are over the whole vocabulary, mask
+token included.
+"""
 
 from collections.abc import Callable
 
@@ -13,10 +15,11 @@ STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 
 
 def chosen(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
-    """The candidates (R, C) to reveal where the mask token is a prediction like any other. `choose` takes confidences
-    (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays masked. In a row where all chosen ones
-    are so, the authors' code would repeat the step for ever or run out of steps; here such a row chooses by its
-    likeliest other tokens."""
+    """The candidates (R, C) to reveal where the mask token is a prediction like any other. `choose`
+    takes confidences (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays
+    masked. In a row where all chosen ones are so, the authors' code would repeat the step for ever
+    or run out of steps; here such a row chooses by its likeliest other tokens.
+    """
     assert step.mask is not None, "declare needs = {'mask'}"
     own = step.confidence * (1 - step.mask)  # (R, C)
     blank = step.masked & (step.mask > own)
@@ -25,22 +28,31 @@ def chosen(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def spread(step: Step, steps: int | Tensor) -> Tensor:
-    """How many tokens (R,) SDAR's schedule of `steps` reveals now: its part of the whole block length."""
+    """How many tokens (R,) SDAR's schedule of `steps` reveals now: its part of the whole block
+    length.
+    """
     return share(step.size, steps, step.index)
 
 
 def surer_or_first(step: Step, confidence: Tensor, gamma: float, count: Tensor) -> Tensor:
-    """The candidates (R, C) of confidence > γ in rows with at least `count` (R,) of them, else the `count` best."""
+    """The candidates (R, C) of confidence > γ in rows with at least `count` (R,) of them, else the
+    `count` best.
+    """
     sure = step.masked & (confidence > gamma)
-    return torch.where((sure.sum(-1) >= count.clamp(min=1))[:, None], sure, step.first(confidence, count))
+    return torch.where(
+        (sure.sum(-1) >= count.clamp(min=1))[:, None], sure, step.first(confidence, count)
+    )
 
 
 @register_policy("sdar_static")
 class SdarStatic(Ranged):
-    """Reveals the surest tokens, a block's length spread over `steps`, earlier steps more (SDAR, arXiv 2510.06303).
+    """Reveals the surest tokens, a block's length spread over `steps`, earlier steps more (SDAR,
+    arXiv 2510.06303).
 
-    The schedule comes from the block length, so a block that it shares with the prompt takes fewer steps. The authors'
-    code lets a count larger than the masks left overwrite given and revealed tokens; here it takes what is left."""
+    The schedule comes from the block length, so a block that it shares with the prompt takes fewer
+    steps. The authors' code lets a count larger than the masks left overwrite given and revealed
+    tokens; here it takes what is left.
+    """
 
     steps: Count = 4
     course = SDAR
@@ -54,10 +66,11 @@ class SdarStatic(Ranged):
 
 @register_policy("sdar_dynamic")
 class SdarDynamic(Ranged):
-    """Reveals all with confidence > γ if these are at least as many as SDAR's schedule says, else its count (arXiv
-    2510.06303).
+    """Reveals all with confidence > γ if these are at least as many as SDAR's schedule says, else
+    its count (arXiv 2510.06303).
 
-    The schedule and what is left out of the authors' code are as in `sdar_static`."""
+    The schedule and what is left out of the authors' code are as in `sdar_static`.
+    """
 
     gamma: Chance = 0.9
     steps: Count = 4
@@ -72,7 +85,9 @@ class SdarDynamic(Ranged):
 
 @register_policy("sdar_sequential")
 class SdarSequential(SdarStatic):
-    """Reveals the leftmost tokens of a block, as many as SDAR's schedule over `steps` says (SDAR, arXiv 2510.06303)."""
+    """Reveals the leftmost tokens of a block, as many as SDAR's schedule over `steps` says (SDAR,
+    arXiv 2510.06303).
+    """
 
     def select(self, step: Step) -> Tensor:
         leftmost = step.first(-step.position.double(), spread(step, self.steps))
@@ -81,11 +96,14 @@ class SdarSequential(SdarStatic):
 
 @register_policy("llada2")
 class Llada2(Ranged):
-    """Reveals all with confidence > γ if these are at least as many as the schedule says, else its count (LLaDA2.0).
+    """Reveals all with confidence > γ if these are at least as many as the schedule says, else its
+    count (LLaDA2.0).
 
-    The schedule spreads the block length over min(`steps`, tokens asked for), earlier steps more. The answer ends with
-    its first EOS; with `early` a row stops in the step that reveals an EOS with no mask before it. The authors' code
-    looks for that EOS in the prompt, too, and then answers nothing; here the prompt doesn't count."""
+    The schedule spreads the block length over min(`steps`, tokens asked for), earlier steps more.
+    The answer ends with its first EOS; with `early` a row stops in the step that reveals an EOS
+    with no mask before it. The authors' code looks for that EOS in the prompt, too, and then
+    answers nothing; here the prompt doesn't count.
+    """
 
     gamma: Chance = 0.95
     steps: Count = 32
@@ -104,13 +122,14 @@ class Llada2(Ranged):
 
 @register_policy("fast_dllm_v2")
 class FastDllmV2(Ranged):
-    """Goes through a block in parts, left to right; reveals all of a part with confidence > γ, and always the best
-    (arXiv 2509.26328).
+    """Goes through a block in parts, left to right; reveals all of a part with confidence > γ, and
+    always the best (arXiv 2509.26328).
 
-    `part` is the authors' sub-block; `+dual` adds their cache within a block. It decodes length // block blocks from
-    the one that holds the prompt's end, and one token more, and stops at the first stop token without a mask before it.
-    The authors' code never sees a prompt of exactly one block, and loops for ever where the mask token is predicted;
-    this one does neither."""
+    `part` is the authors' sub-block; `+dual` adds their cache within a block. It decodes length //
+    block blocks from the one that holds the prompt's end, and one token more, and stops at the
+    first stop token without a mask before it. The authors' code never sees a prompt of exactly one
+    block, and loops for ever where the mask token is predicted; this one does neither.
+    """
 
     gamma: Chance = 1.0
     part: Count = 8
@@ -119,16 +138,20 @@ class FastDllmV2(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        return chosen(step, lambda confidence: step.at_least_best(confidence > self.gamma, confidence))
+        return chosen(
+            step, lambda confidence: step.at_least_best(confidence > self.gamma, confidence)
+        )
 
 
 @register_policy("stable_diffcoder")
 class StableDiffcoder:
-    """Reveals the surest tokens, a block's masks spread over its share of `steps`, earlier steps more
-    (Stable-DiffCoder).
+    """Reveals the surest tokens, a block's masks spread over its share of `steps`, earlier steps
+    more (Stable-DiffCoder).
 
-    `steps` are those of the whole answer (0: one per token asked for), shared equally by length // block blocks: a
-    first block that the prompt begins isn't counted. The answer has exactly the length asked for."""
+    `steps` are those of the whole answer (0: one per token asked for), shared equally by length //
+    block blocks: a first block that the prompt begins isn't counted. The answer has exactly the
+    length asked for.
+    """
 
     steps: int = 0
     course = STABLE_DIFFCODER
@@ -144,10 +167,13 @@ class StableDiffcoder:
 
 @register_policy("stable_diffcoder_threshold")
 class StableDiffcoderThreshold(Ranged):
-    """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's authors do.
+    """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's
+    authors do.
 
-    Beside `threshold` it stops and stores as their code does, with confidences over the whole vocabulary. Their code
-    leaves masks in a block where it has too few steps; this one goes on until none is left."""
+    Beside `threshold` it stops and stores as their code does, with confidences over the whole
+    vocabulary. Their code leaves masks in a block where it has too few steps; this one goes on
+    until none is left.
+    """
 
     gamma: Chance = 0.95
     course = STABLE_DIFFCODER
@@ -155,4 +181,6 @@ class StableDiffcoderThreshold(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        return chosen(step, lambda confidence: step.at_least_best(confidence >= self.gamma, confidence))
+        return chosen(
+            step, lambda confidence: step.at_least_best(confidence >= self.gamma, confidence)
+        )

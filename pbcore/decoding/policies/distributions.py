@@ -2,7 +2,15 @@
 
 import math
 
-from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Positive, Ranged, Several, register_policy
+from pbcore.decoding.policies.registry import (
+    Chance,
+    Count,
+    NotNegative,
+    Positive,
+    Ranged,
+    Several,
+    register_policy,
+)
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.step import Move, Step
 from pbcore.lazy_torch import Tensor, torch
@@ -12,12 +20,14 @@ MOST_TOKENS = 64  # of each distribution that meanfield compares
 
 @register_policy("klass")
 class Klass(Ranged):
-    """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps, else the best one.
+    """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps,
+    else the best one.
 
-    KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its prediction `history` + 1
-    in the block on.
+    KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its
+    prediction `history` + 1 in the block on.
 
-    State: each slot's last distribution and last divergences."""
+    State: each slot's last distribution and last divergences.
+    """
 
     gamma: Chance = 0.9
     kl: Positive = 0.01
@@ -27,10 +37,16 @@ class Klass(Ranged):
     def select(self, step: Step) -> Tensor:
         log_probs = step.log_probs()  # (M, V)
         probs = log_probs.exp()
-        before = step.state("klass before", -torch.inf, shape=log_probs.shape[-1:], dtype=log_probs.dtype)  # (R, C, V)
-        drifts = step.state("klass drifts", torch.inf, shape=(self.history,), dtype=log_probs.dtype)  # (R, C, history)
+        before = step.state(
+            "klass before", -torch.inf, shape=log_probs.shape[-1:], dtype=log_probs.dtype
+        )  # (R, C, V)
+        drifts = step.state(
+            "klass drifts", torch.inf, shape=(self.history,), dtype=log_probs.dtype
+        )  # (R, C, history)
         terms = probs * (log_probs - before[step.masked]).masked_fill(probs == 0, 0.0)
-        drift = step.scatter(terms.sum(-1), torch.inf)  # (R, C); inf without a prediction at the last step
+        drift = step.scatter(
+            terms.sum(-1), torch.inf
+        )  # (R, C); inf without a prediction at the last step
         drifts.copy_(torch.cat([drifts[..., 1:], drift[..., None]], dim=-1))
         before.fill_(-torch.inf)
         before[step.masked] = log_probs
@@ -40,14 +56,18 @@ class Klass(Ranged):
 
 @register_policy("less")
 class Less(Ranged):
-    """Reveals slots of confidence at least γ whose likeliest token was the same over the last `history` steps and whose
-    distribution moved by a Jensen-Shannon divergence of at most `jsd` since the last, else the best one.
+    """Reveals slots of confidence at least γ whose likeliest token was the same over the last
+    `history` steps and whose distribution moved by a Jensen-Shannon divergence of at most `jsd`
+    since the last, else the best one.
 
-    LESS, arXiv 2606.16908; a sibling of `klass`. From descriptions of the paper alone, without its code: γ .75, `jsd`
-    .04 nats and 2 steps are its settings as reported. Our choice: distributions are compared by the `top` likeliest
-    tokens of now and all others as one, all qualifying slots are revealed, and the surest where none qualifies.
+    LESS, arXiv 2606.16908; a sibling of `klass`. From descriptions of the paper alone, without its
+    code: γ .75, `jsd` .04 nats and 2 steps are its settings as reported. Our choice: distributions
+    are compared by the `top` likeliest tokens of now and all others as one, all qualifying slots
+    are revealed, and the surest where none qualifies.
 
-    State: each slot's last distribution, its likeliest token, and for how many steps it has been that."""
+    State: each slot's last distribution, its likeliest token, and for how many steps it has been
+    that.
+    """
 
     gamma: Chance = 0.75
     jsd: NotNegative = 0.04
@@ -64,7 +84,9 @@ class Less(Ranged):
         same[step.masked] = torch.where(token[step.masked] == likeliest, same[step.masked] + 1, 1.0)
         token[step.masked] = likeliest
         top = probs.topk(min(self.top, probs.shape[-1]), dim=-1).indices  # (M, K)
-        drift = step.scatter(_divergence(_lumped(probs, top), _lumped(before[step.masked], top)))  # (R, C)
+        drift = step.scatter(
+            _divergence(_lumped(probs, top), _lumped(before[step.masked], top))
+        )  # (R, C)
         before[step.masked] = probs
         stable = (same >= self.history) & (drift <= self.jsd)
         return step.at_least_best(stable & (step.confidence >= self.gamma), step.confidence)
@@ -84,14 +106,15 @@ def _divergence(p: Tensor, q: Tensor) -> Tensor:
 
 @register_policy("credit")
 class Credit(Ranged):
-    """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps (CreditDecoding,
-    arXiv 2510.06133).
+    """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps
+    (CreditDecoding, arXiv 2510.06133).
 
-    At each step of a block credits decay, M ← βM, the top token gains p^`power`, and the logits become l + α ln(M + 1),
-    from which token and confidence are taken. Reveals all slots with confidence ≥ γ, at least the best. α .7, power .2,
-    β .8.
+    At each step of a block credits decay, M ← βM, the top token gains p^`power`, and the logits
+    become l + α ln(M + 1), from which token and confidence are taken. Reveals all slots with
+    confidence ≥ γ, at least the best. α .7, power .2, β .8.
 
-    State: each slot's top tokens and their gains."""
+    State: each slot's top tokens and their gains.
+    """
 
     gamma: Chance = 0.9
     alpha: float = 0.7
@@ -102,7 +125,9 @@ class Credit(Ranged):
     def select(self, step: Step) -> Move:
         rows, slots = step.masked.shape
         top, probability = predict(step.logits, 0.0, None)  # (M,) each
-        tokens = step.state("credit tokens", 0, shape=(slots,), dtype=torch.int64)  # (R, C, C): one per step
+        tokens = step.state(
+            "credit tokens", 0, shape=(slots,), dtype=torch.int64
+        )  # (R, C, C): one per step
         gains = step.state("credit gains", 0.0, shape=(slots,), dtype=torch.float32)
         gains *= self.beta
         now = step.index.clamp(max=slots - 1)[:, None].expand(rows, slots)[..., None]  # (R, C, 1)
@@ -112,17 +137,22 @@ class Credit(Ranged):
         credit = torch.zeros_like(step.logits, dtype=torch.float32)  # (M, V)
         credit.scatter_add_(-1, tokens[step.masked], gains[step.masked])
         token, confidence = step.predict(step.logits + self.alpha * credit.log1p_())
-        return Move(step.at_least_best(confidence >= self.gamma, confidence), token=token, confidence=confidence)
+        return Move(
+            step.at_least_best(confidence >= self.gamma, confidence),
+            token=token,
+            confidence=confidence,
+        )
 
 
 @register_policy("meanfield")
 class MeanField(Ranged):
     """Reveals the positions of mean-field probability at least γ, else the best (arXiv 2606.15805).
 
-    A position speaks for itself by its log-odds c = ln p₁ − ln p₂, and against those that it resembles: conflicts are
-    Dᵢⱼ = 1 − JSD(pᵢ, pⱼ) / ln 2, divided by the largest. From q = σ(c), `rounds` updates qᵢ = σ(cᵢ − Σⱼ Dᵢⱼ qⱼ).
-    Distributions are compared by their 64 likeliest tokens, renormalised. Positions that are sure of the same token
-    count as conflicting, too. From the paper alone; revealing the best where none qualifies is a reproduction's choice.
+    A position speaks for itself by its log-odds c = ln p₁ − ln p₂, and against those that it
+    resembles: conflicts are Dᵢⱼ = 1 − JSD(pᵢ, pⱼ) / ln 2, divided by the largest. From q = σ(c),
+    `rounds` updates qᵢ = σ(cᵢ − Σⱼ Dᵢⱼ qⱼ). Distributions are compared by their 64 likeliest
+    tokens, renormalised. Positions that are sure of the same token count as conflicting, too. From
+    the paper alone; revealing the best where none qualifies is a reproduction's choice.
     """
 
     gamma: Chance = 0.9
@@ -133,7 +163,8 @@ class MeanField(Ranged):
         best = step.logits.topk(2, dim=-1).values.double()  # (M, 2)
         odds = step.scatter(best[:, 0] - best[:, 1])  # (R, C)
         share = torch.zeros_like(odds)
-        log_probs, start = step.log_probs(), 0
+        log_probs = step.log_probs()
+        start = 0
         for row, count in enumerate(step.masked.sum(-1).tolist()):
             own = odds[row, step.masked[row]]  # (m,)
             conflict = _conflicts(log_probs[start : start + count])  # (m, m)
@@ -146,7 +177,9 @@ class MeanField(Ranged):
 
 
 def _conflicts(log_probs: Tensor) -> Tensor:
-    """Similarity (m, m) of a row's distributions (m, V), 1 for the most similar pair, 0 on the diagonal."""
+    """Similarity (m, m) of a row's distributions (m, V), 1 for the most similar pair, 0 on the
+    diagonal.
+    """
     top = log_probs.topk(min(MOST_TOKENS, log_probs.shape[-1]), dim=-1)
     tokens, where = torch.unique(top.indices, return_inverse=True)  # the union of the kept tokens
     kept = torch.zeros(len(log_probs), len(tokens), dtype=torch.double, device=log_probs.device)

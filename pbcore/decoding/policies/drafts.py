@@ -2,7 +2,14 @@
 
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import joined
-from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Ranged, Whole, register_policy
+from pbcore.decoding.policies.registry import (
+    Chance,
+    Count,
+    NotNegative,
+    Ranged,
+    Whole,
+    register_policy,
+)
 from pbcore.decoding.prediction import distribution, numbered, pieces_of, scattered
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
@@ -15,12 +22,14 @@ CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in 
 
 @register_policy("lopa")
 class Lopa(Ranged):
-    """Tries all above γ (at least the best) alone and with one further token each, and goes on with the branch whose
-    masks are surest in the mean (LoPA, arXiv 2512.16229).
+    """Tries all above γ (at least the best) alone and with one further token each, and goes on with
+    the branch whose masks are surest in the mean (LoPA, arXiv 2512.16229).
 
-    The further tokens are the next surest, one for each of the other `branches`. All branches are one forward of
-    what-if rows, and the chosen one's answer is the next step's forward. A branch that another token would complete
-    isn't tried, since nothing would judge it. Ties go to the fewest and surest tokens."""
+    The further tokens are the next surest, one for each of the other `branches`. All branches are
+    one forward of what-if rows, and the chosen one's answer is the next step's forward. A branch
+    that another token would complete isn't tried, since nothing would judge it. Ties go to the
+    fewest and surest tokens.
+    """
 
     branches: Count = 3
     gamma: Chance = 0.9
@@ -30,8 +39,12 @@ class Lopa(Ranged):
         base = step.at_least_best(step.confidence > self.gamma, step.confidence)  # (R, C)
         rest = step.masked & ~base
         rank = step.rank(step.confidence, rest)
-        extra = torch.arange(-1, self.branches - 1, device=rank.device)  # (B,): −1 is the base alone
-        tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & (rest.sum(-1, keepdim=True) > 1)  # (R, B)
+        extra = torch.arange(
+            -1, self.branches - 1, device=rank.device
+        )  # (B,): −1 is the base alone
+        tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & (
+            rest.sum(-1, keepdim=True) > 1
+        )  # (R, B)
         row, branch = tried.nonzero(as_tuple=True)  # (W,) each
         write = base[row] | (rest[row] & (rank[row] == extra[branch][:, None]))  # (W, C)
         if step.answers is None:
@@ -46,13 +59,15 @@ class Lopa(Ranged):
 
 @register_policy("freedave")
 class FreeDave(Ranged):
-    """The answers of `confidence-k1` in fewer forwards: drafts its next `drafts` steps and keeps those that it would
-    take (FreeDave, arXiv 2510.00294).
+    """The answers of `confidence-k1` in fewer forwards: drafts its next `drafts` steps and keeps
+    those that it would take (FreeDave, arXiv 2510.00294).
 
-    Draft j has the j + 1 surest tokens. The first is what one token a step would write; the next follows while the
-    answer to the one before names its last token as the surest. The longest draft reached is taken, with its answer as
-    the next step's forward. Drafts without a mask aren't forwarded; the authors forward them, too. At a temperature
-    drafts and answers draw by the same random numbers."""
+    Draft j has the j + 1 surest tokens. The first is what one token a step would write; the next
+    follows while the answer to the one before names its last token as the surest. The longest draft
+    reached is taken, with its answer as the next step's forward. Drafts without a mask aren't
+    forwarded; the authors forward them, too. At a temperature drafts and answers draw by the same
+    random numbers.
+    """
 
     drafts: Count = 4
     needs = frozenset({"probe"})
@@ -63,10 +78,16 @@ class FreeDave(Ranged):
         asked = counts <= step.masked.sum(-1, keepdim=True)  # (R, K)
         row, draft = asked.nonzero(as_tuple=True)  # (W,) each
         if step.answers is None:
-            return Probe(row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row])
-        follows = step.masked[row] & (rank[row] == counts[draft][:, None])  # (W, C): the next draft's last token
+            return Probe(
+                row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row]
+            )
+        follows = step.masked[row] & (
+            rank[row] == counts[draft][:, None]
+        )  # (W, C): the next draft's last token
         token, confidence = step.answers.predict(step.answers.masked)  # (W, C) each
-        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(-1, keepdim=True)  # ties: lowest position
+        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(
+            -1, keepdim=True
+        )  # ties: lowest position
         hit = (follows & (token == step.token[row])).gather(1, surest).squeeze(1)  # (W,)
         goes_on = torch.zeros_like(asked).masked_scatter(asked, hit)
         streak = goes_on.long().cumprod(-1).sum(-1).clamp(max=self.drafts - 1)  # (R,)
@@ -76,13 +97,14 @@ class FreeDave(Ranged):
 
 @register_policy("punt")
 class Punt(Ranged):
-    """Reveals tokens that leave each other's distributions as they are, up to KL ε, found by halving (PUNT, arXiv
-    2510.21961).
+    """Reveals tokens that leave each other's distributions as they are, up to KL ε, found by
+    halving (PUNT, arXiv 2510.21961).
 
-    Candidates are ranked by falling confidence. For each bit of the ranks, highest first, one what-if row has the
-    tokens of those whose bit is 0; of the others those leave whose distribution moved by more than ε. What is left is
-    revealed. A bit that doesn't tell the remaining ones apart takes no forward. So a step takes at most 1 + ⌈log₂ m⌉
-    forwards for m masks."""
+    Candidates are ranked by falling confidence. For each bit of the ranks, highest first, one
+    what-if row has the tokens of those whose bit is 0; of the others those leave whose distribution
+    moved by more than ε. What is left is revealed. A bit that doesn't tell the remaining ones apart
+    takes no forward. So a step takes at most 1 + ⌈log₂ m⌉ forwards for m masks.
+    """
 
     epsilon: NotNegative = 0.05
     needs = frozenset({"probe"})
@@ -90,7 +112,11 @@ class Punt(Ranged):
     def select(self, step: Step) -> Tensor | Probe:
         notes = step.notes
         if step.answers is None:
-            notes.update(left=step.masked, bit=(step.masked.shape[1] - 1).bit_length(), rank=step.rank(step.confidence))
+            notes.update(
+                left=step.masked,
+                bit=(step.masked.shape[1] - 1).bit_length(),
+                rank=step.rank(step.confidence),
+            )
         else:
             notes["left"] = notes["left"] & ~_moved(step, step.answers, notes["ones"], self.epsilon)
         while notes["bit"]:
@@ -105,35 +131,41 @@ class Punt(Ranged):
 
 
 def _moved(step: Step, answers: Answers, slots: Tensor, bound: float) -> Tensor:
-    """The marked slots (R, C) of the asked rows whose distribution moved by KL(before ‖ now) > `bound`, in nats."""
+    """The marked slots (R, C) of the asked rows whose distribution moved by KL(before ‖ now) >
+    `bound`, in nats.
+    """
     asked = torch.zeros_like(slots)
     asked[answers.row] = slots[answers.row]
     before, now = step.logits[asked[step.masked]], answers.logits(slots[answers.row])  # (N, V) each
     parts = []
     for old, new in zip(pieces_of(before), pieces_of(now), strict=True):
-        p, q = torch.log_softmax(old, -1), torch.log_softmax(new, -1)
+        p = torch.log_softmax(old, -1)
+        q = torch.log_softmax(new, -1)
         parts.append((p.exp() * (p - q)).masked_fill(p == -torch.inf, 0.0).sum(-1) > bound)
     return torch.zeros_like(slots).masked_scatter(asked, torch.cat(parts))
 
 
 @register_policy("spec")
 class Spec(Ranged):
-    """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once those before it are
-    written.
+    """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once
+    those before it are written.
 
-    One forward of at most `rows` nested what-if rows a step: the canvas with its sure tokens, then with one drafted
-    token more each. Sure are those whose error probabilities 1 − p add up to at most 1 − `sure` (above 1: none), at
-    least the best one, and a last mask beside them; errors that add up to less than 1 leave an answer possible however
-    tokens depend on each other (Fréchet). A draft that becomes less probable once others are known conflicts with them;
-    it and what follows it wait. So does a draft with less than `near` of the probability of another mask by then: a
-    position that has become surer goes first. The what-if row with all revealed tokens serves as the next step's
-    forward, so an answer takes one forward more than steps.
+    One forward of at most `rows` nested what-if rows a step: the canvas with its sure tokens, then
+    with one drafted token more each. Sure are those whose error probabilities 1 − p add up to at
+    most 1 − `sure` (above 1: none), at least the best one, and a last mask beside them; errors that
+    add up to less than 1 leave an answer possible however tokens depend on each other (Fréchet). A
+    draft that becomes less probable once others are known conflicts with them; it and what follows
+    it wait. So does a draft with less than `near` of the probability of another mask by then: a
+    position that has become surer goes first. The what-if row with all revealed tokens serves as
+    the next step's forward, so an answer takes one forward more than steps.
 
-    `lossless` is speculative sampling (arXiv 2302.01318): a draft from p is accepted with probability min(1, q/p),
-    where q is its distribution once those before it are written, and the first that isn't is replaced by a draw from
-    the normalised (q − p)₊. Only tokens of probability 1 are sure. Positions are ordered by their largest
-    probability, whatever was drawn, so answers have the law of one token at a time in that order. At temperature 0 a
-    distribution is its likeliest token."""
+    `lossless` is speculative sampling (arXiv 2302.01318): a draft from p is accepted with
+    probability min(1, q/p), where q is its distribution once those before it are written, and the
+    first that isn't is replaced by a draw from the normalised (q − p)₊. Only tokens of probability
+    1 are sure. Positions are ordered by their largest probability, whatever was drawn, so answers
+    have the law of one token at a time in that order. At temperature 0 a distribution is its
+    likeliest token.
+    """
 
     rows: Count = 8
     beta: NotNegative = 0.9
@@ -148,28 +180,43 @@ class Spec(Ranged):
 
     def select(self, step: Step) -> Move | Probe:
         free, rank = self._drafted(step)  # (R,), (R, C)
-        counts = free[:, None] + torch.arange(self.rows, device=free.device)  # (R, B) tokens in each what-if row
+        counts = free[:, None] + torch.arange(
+            self.rows, device=free.device
+        )  # (R, B) tokens in each what-if row
         asked = counts <= step.masked.sum(-1, keepdim=True)
         row, count = asked.nonzero()[:, 0], counts[asked]  # (W,) each
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < count[:, None]), step.token[row])
         end = free + self.rows - (~step.stale).long()  # (R,) rank after the last one to check
-        checks = step.masked[row] & (rank[row] == count[:, None]) & (count < end[row])[:, None]  # (W, C)
-        passed = torch.zeros_like(asked).masked_scatter(asked, self._passes(step, step.answers, checks))
+        checks = (
+            step.masked[row] & (rank[row] == count[:, None]) & (count < end[row])[:, None]
+        )  # (W, C)
+        passed = torch.zeros_like(asked).masked_scatter(
+            asked, self._passes(step, step.answers, checks)
+        )
         streak = passed.long().cumprod(-1).sum(-1)  # (R,)
         take = numbered(asked).gather(1, streak.clamp(max=self.rows - 1)[:, None]).squeeze(1)
         reveal = step.masked & (rank < (free + streak)[:, None])
         if not self.lossless:
             return Move(reveal, take=take)
         failed = checks[take] & (count[take] == free + streak)[:, None]  # (R, C)
-        return Move(reveal | failed, token=self._redrawn(step, step.answers, failed, take), take=take)
+        return Move(
+            reveal | failed, token=self._redrawn(step, step.answers, failed, take), take=take
+        )
 
     def _drafted(self, step: Step) -> tuple[Tensor, Tensor]:
         """How many drafts of each row need no check (R,), and the rank of each draft (R, C)."""
         if "spec" not in step.notes:
-            best = step.rowwise(lambda log_probs: log_probs.max(-1).values.exp()) if self.lossless else step.confidence
-            errors = step.ordered(best, (1 - best).masked_fill(~step.masked, torch.inf)).cumsum(-1)  # (R, C)
-            sure, left = (errors <= (0 if self.lossless else 1 - self.sure)).sum(-1), step.masked.sum(-1)
+            best = (
+                step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
+                if self.lossless
+                else step.confidence
+            )
+            errors = step.ordered(best, (1 - best).masked_fill(~step.masked, torch.inf)).cumsum(
+                -1
+            )  # (R, C)
+            sure = (errors <= (0 if self.lossless else 1 - self.sure)).sum(-1)
+            left = step.masked.sum(-1)
             free = torch.where(sure == left - 1, left, sure.clamp(min=1))
             step.notes["spec"] = torch.where(step.stale, sure, free), step.rank(best)
         drafted: tuple[Tensor, Tensor] = step.notes["spec"]
@@ -177,7 +224,8 @@ class Spec(Ranged):
 
     def _passes(self, step: Step, answers: Answers, checks: Tensor) -> Tensor:
         """Whether each what-if row (W,) has a draft to check, and the draft passes."""
-        row, token = answers.row, step.token[answers.row]
+        row = answers.row
+        token = step.token[answers.row]
         if not self.lossless:
             now = answers.probability(checks, token)  # (W, C)
             least = self.beta * step.confidence[row]
@@ -186,7 +234,9 @@ class Spec(Ranged):
                 surest = others.masked_fill(others >= CERTAIN, 0.0).max(-1, keepdim=True).values
                 least = least.maximum(self.near * surest)
             return checks.any(-1) & ((now >= least) | ~checks).all(-1)
-        place = step.scatter(torch.arange(len(step.logits), device=row.device))  # (R, C) of a slot in step.logits
+        place = step.scatter(
+            torch.arange(len(step.logits), device=row.device)
+        )  # (R, C) of a slot in step.logits
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
         q = distribution(answers.logits(checks), step.temperature)
         passes = torch.zeros_like(row, dtype=torch.bool)
@@ -194,7 +244,9 @@ class Spec(Ranged):
         return passes
 
     def _redrawn(self, step: Step, answers: Answers, failed: Tensor, take: Tensor) -> Tensor:
-        """The drafts (R, C), in the slots `failed` (R, C) replaced by draws from the normalised (q − p)₊."""
+        """The drafts (R, C), in the slots `failed` (R, C) replaced by draws from the normalised (q
+        − p)₊.
+        """
         p = distribution(step.logits[failed[step.masked]], step.temperature)  # (K, V)
         slots = torch.zeros_like(answers.masked)
         slots[take] = failed  # what-if rows are in the order of their rows
@@ -216,18 +268,20 @@ def _redrawn(p: Tensor, q: Tensor, draws: Tensor) -> Tensor:
 
 @register_policy("s2d2")
 class S2d2(Ranged):
-    """Drafts a block's masks in one forward, checks the first run of them in a second that reads the block token by
-    token, and keeps those that pass (S2D2, arXiv 2603.25702).
+    """Drafts a block's masks in one forward, checks the first run of them in a second that reads
+    the block token by token, and keeps those that pass (S2D2, arXiv 2603.25702).
 
-    For block models. The second forward predicts each slot of the run from the drafts before it and no slot after it.
-    From left to right a draft is kept with probability min(1, q/p), p its probability when drafted and q when checked,
-    and the first that isn't is replaced by a draw from the normalised (q − p)₊. So at a temperature the run's tokens
-    have the law of the model read token by token; at temperature 0 the likeliest tokens are drafted and checked with
-    the probabilities of temperature 1, as in the authors' code. A run shorter than `span` isn't checked. Where fewer
-    tokens are written than SDAR's schedule over `steps` says (0: one a step), all others with confidence > γ are
-    revealed, or, if these are fewer, the surest up to its count. The authors' code with its rule `mask_span_length`;
-    left out are its other rules for when to check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM
-    v2's parts."""
+    For block models. The second forward predicts each slot of the run from the drafts before it and
+    no slot after it. From left to right a draft is kept with probability min(1, q/p), p its
+    probability when drafted and q when checked, and the first that isn't is replaced by a draw from
+    the normalised (q − p)₊. So at a temperature the run's tokens have the law of the model read
+    token by token; at temperature 0 the likeliest tokens are drafted and checked with the
+    probabilities of temperature 1, as in the authors' code. A run shorter than `span` isn't
+    checked. Where fewer tokens are written than SDAR's schedule over `steps` says (0: one a step),
+    all others with confidence > γ are revealed, or, if these are fewer, the surest up to its count.
+    The authors' code with its rule `mask_span_length`; left out are its other rules for when to
+    check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM v2's parts.
+    """
 
     gamma: Chance = 0.85
     steps: Whole = 0
@@ -242,7 +296,8 @@ class S2d2(Ranged):
         if step.answers is None and bool(checked.any()):
             row = checked.nonzero().squeeze(-1)
             return Probe(row, run[row], step.token[row], causal=True)
-        written, token = torch.zeros_like(run), step.token
+        written = torch.zeros_like(run)
+        token = step.token
         if step.answers is not None:
             written, token = self._kept(step, step.answers, run & checked[:, None])
         count = spread(step, self.steps or step.size).clamp(min=1)  # (R,)
@@ -251,13 +306,19 @@ class S2d2(Ranged):
         return Move(written | (rest & (left > 0)[:, None]), token=token)
 
     def _kept(self, step: Step, answers: Answers, run: Tensor) -> tuple[Tensor, Tensor]:
-        """The slots (R, C) that are written of each row's `run`, and all drafts (R, C) with the redrawn token."""
+        """The slots (R, C) that are written of each row's `run`, and all drafts (R, C) with the
+        redrawn token.
+        """
         hot = step.temperature or 1.0
         p = distribution(step.logits[run[step.masked]], hot)  # (K, V)
-        q = distribution(answers.logits(run[answers.row]), hot)  # what-if rows are in the order of their rows
+        q = distribution(
+            answers.logits(run[answers.row]), hot
+        )  # what-if rows are in the order of their rows
         passes = torch.ones_like(run)
         passes[run] = _accepted(p, q, step.token[run], step.uniform(ACCEPT)[run])
         kept = run & passes.long().cumprod(-1).bool()
-        failed = run & ~passes & (kept.sum(-1, keepdim=True) == (run.long().cumsum(-1) - 1))  # the first that fails
+        failed = (
+            run & ~passes & (kept.sum(-1, keepdim=True) == (run.long().cumsum(-1) - 1))
+        )  # the first that fails
         drawn = _redrawn(p[failed[run]], q[failed[run]], step.uniform(RESIDUAL)[failed])
         return kept | failed, step.token.masked_scatter(failed, drawn)

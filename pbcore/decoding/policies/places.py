@@ -13,11 +13,12 @@ def joined(step: Step) -> Tensor:
 
 @register_policy("dus")
 class Dilated(Ranged):
-    """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv
-    2506.19037).
+    """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1
+    (DUS, arXiv 2506.19037).
 
-    L is the number of slots in the block. The order is fixed and ignores the model's confidence; a block takes O(log L)
-    steps."""
+    L is the number of slots in the block. The order is fixed and ignores the model's confidence; a
+    block takes O(log L) steps.
+    """
 
     base: Several = 2
     reads = "numbers"
@@ -34,9 +35,10 @@ class Dilated(Ranged):
 class Bisection:
     """Reveals the middle of each run of masks, the left one of two (arXiv 2606.22976).
 
-    A block of L slots takes ⌈log₂(L + 1)⌉ steps. The gaps are read from the canvas, so given tokens divide them; `dus`
-    has fixed strides. Exact for a Markov chain with exact marginals: given the tokens around it, a gap is independent
-    of all others."""
+    A block of L slots takes ⌈log₂(L + 1)⌉ steps. The gaps are read from the canvas, so given tokens
+    divide them; `dus` has fixed strides. Exact for a Markov chain with exact marginals: given the
+    tokens around it, a gap is independent of all others.
+    """
 
     reads = "numbers"
     chooses = "positions"
@@ -52,10 +54,11 @@ class Bisection:
 
 @register_policy("origin")
 class Origin(Ranged):
-    """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to 0.001 (Dream 7B, arXiv
-    2508.15487).
+    """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to
+    0.001 (Dream 7B, arXiv 2508.15487).
 
-    Time falls linearly, tᵢ = 1 − i·(1 − 0.001)/steps; the last step reveals all masks left. A step may reveal nothing.
+    Time falls linearly, tᵢ = 1 − i·(1 − 0.001)/steps; the last step reveals all masks left. A step
+    may reveal nothing.
     """
 
     steps: Count = 32
@@ -73,11 +76,12 @@ class Origin(Ranged):
 
 @register_policy("hierarchy")
 class Hierarchy:
-    """Reveals the best position of each run of masks if it exceeds `low`, every position that exceeds γ, and always the
-    best one.
+    """Reveals the best position of each run of masks if it exceeds `low`, every position that
+    exceeds γ, and always the best one.
 
-    dInfer, arXiv 2510.08666. A run of masks ends at a token or at the block's edge. Each step splits the runs, so
-    tokens revealed together are apart. γ = 1 switches the second condition off, as the authors' code does by default.
+    dInfer, arXiv 2510.08666. A run of masks ends at a token or at the block's edge. Each step
+    splits the runs, so tokens revealed together are apart. γ = 1 switches the second condition off,
+    as the authors' code does by default.
     """
 
     gamma: float = 0.9
@@ -95,14 +99,18 @@ class Hierarchy:
         same = (run[:, :, None] == run[:, None, :]) & step.masked[:, None, :]  # (R, C, C)
         rank = step.rank(confidence)
         best = rank == torch.where(same, rank[:, None, :], rank.shape[-1]).amin(-1)
-        return step.at_least_best((best & (confidence > self.low)) | (confidence > self.gamma), confidence)
+        return step.at_least_best(
+            (best & (confidence > self.low)) | (confidence > self.gamma), confidence
+        )
 
 
 @register_policy("localleap")
 class LocalLeap:
-    """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at least the best one.
+    """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at
+    least the best one.
 
-    LocalLeap, arXiv 2510.07081."""
+    LocalLeap, arXiv 2510.07081.
+    """
 
     gamma: float = 0.9
     relaxed: float = 0.75
@@ -118,4 +126,6 @@ class LocalLeap:
         anchor = step.masked & (step.confidence >= self.gamma)  # (R, C)
         near = (step.column[:, :, None] - step.column[:, None, :]).abs() <= self.radius  # (R, C, C)
         beside = (near & anchor[:, None, :]).any(-1)
-        return step.at_least_best(anchor | (beside & (step.confidence >= self.relaxed)), step.confidence)
+        return step.at_least_best(
+            anchor | (beside & (step.confidence >= self.relaxed)), step.confidence
+        )

@@ -9,13 +9,15 @@ from pbcore.lazy_torch import Tensor, torch
 
 @register_policy("recheck")
 class Recheck(Ranged):
-    """Drafts sure tokens and at most `most` others, chosen together, and reveals those that keep `beta` of their
-    probability given all the others.
+    """Drafts sure tokens and at most `most` others, chosen together, and reveals those that keep
+    `beta` of their probability given all the others.
 
-    Sure ones (`sure` or more) stay unchecked. The others keep `gap` columns apart and get tokens by `+counts`. One
-    forward a step: of the canvas with all drafts, and for each unsure draft of the same without it, which tells its
-    probability given the rest exactly. Drafts that fail wait; if all fail, the best stays. If none or one failed, what
-    was asked about serves as the next step's forward."""
+    Sure ones (`sure` or more) stay unchecked. The others keep `gap` columns apart and get tokens by
+    `+counts`. One forward a step: of the canvas with all drafts, and for each unsure draft of the
+    same without it, which tells its probability given the rest exactly. Drafts that fail wait; if
+    all fail, the best stays. If none or one failed, what was asked about serves as the next step's
+    forward.
+    """
 
     most: Count = 4
     beta: NotNegative = 0.9
@@ -28,7 +30,9 @@ class Recheck(Ranged):
         if step.answers is None:
             step.notes["recheck"] = self.drafted(step)
         reveal, open_, token, confidence = step.notes["recheck"]  # (R, C) each
-        owner, slot = (open_ & (open_.sum(-1, keepdim=True) > 1)).nonzero(as_tuple=True)  # (K,) each: what is checked
+        owner, slot = (open_ & (open_.sum(-1, keepdim=True) > 1)).nonzero(
+            as_tuple=True
+        )  # (K,) each: what is checked
         rows = torch.arange(len(reveal), device=reveal.device)
         if step.answers is None:
             without = torch.nn.functional.one_hot(slot, reveal.shape[1]).bool()
@@ -36,7 +40,9 @@ class Recheck(Ranged):
             return Probe(every, torch.cat([reveal, reveal[owner] & ~without]), token[every])
         marks = torch.zeros_like(step.answers.masked)
         marks[len(rows) + torch.arange(len(owner), device=rows.device), slot] = True
-        now = step.answers.probability(marks, token[step.answers.row])[marks]  # (K,) given all the others
+        now = step.answers.probability(marks, token[step.answers.row])[
+            marks
+        ]  # (K,) given all the others
         lifts = torch.full_like(confidence, torch.inf)
         lifts[owner, slot] = now / confidence[owner, slot]
         failed = _failing(lifts, self.beta)
@@ -55,24 +61,28 @@ class Recheck(Ranged):
 
 
 def _failing(lifts: Tensor, beta: float) -> Tensor:
-    """The drafts (R, C) whose lift is below `beta`, without the best one where all checked ones fail; the lift of
-    unchecked ones is infinite."""
+    """The drafts (R, C) whose lift is below `beta`, without the best one where all checked ones
+    fail; the lift of unchecked ones is infinite.
+    """
     failed = lifts < beta
     none_left = (failed == lifts.isfinite()).all(-1) & failed.any(-1)
-    best = lifts.masked_fill(~failed, -1).argmax(-1, keepdim=True) == torch.arange(lifts.shape[1], device=lifts.device)
+    best = lifts.masked_fill(~failed, -1).argmax(-1, keepdim=True) == torch.arange(
+        lifts.shape[1], device=lifts.device
+    )
     return failed & ~(none_left[:, None] & best)
 
 
 @register_policy("recheck_shadow")
 class RecheckShadow(Recheck):
-    """`recheck` without what-if rows: writes its drafts, and masks those again whose support in the next forward is
-    below `beta` of their probability when drafted.
+    """`recheck` without what-if rows: writes its drafts, and masks those again whose support in the
+    next forward is below `beta` of their probability when drafted.
 
-    Support is the probability of a token while hidden from the model, as in `wino` from a shadow block in the same
-    forward. Trained models see the token there through the other columns, so some errors pass. A step that checks
-    reveals nothing. If all drafts fail, the best stays.
+    Support is the probability of a token while hidden from the model, as in `wino` from a shadow
+    block in the same forward. Trained models see the token there through the other columns, so some
+    errors pass. A step that checks reveals nothing. If all drafts fail, the best stays.
 
-    State: the probability of each draft that waits for its check."""
+    State: the probability of each draft that waits for its check.
+    """
 
     needs = frozenset[str]()
     review = "hidden"

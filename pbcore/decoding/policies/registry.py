@@ -1,6 +1,8 @@
 """Policies by name, and the ranges of their parameters.
 
-A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults."""
+A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and
+defaults.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -14,26 +16,39 @@ P = TypeVar("P", bound=type)
 
 
 def _check(name: str, cls: Any) -> None:
-    if not isinstance(cls, type) or not is_dataclass(cls) or not callable(getattr(cls, "select", None)):
+    if (
+        not isinstance(cls, type)
+        or not is_dataclass(cls)
+        or not callable(getattr(cls, "select", None))
+    ):
         given = getattr(cls, "__name__", repr(cls))
         raise TypeError(f"policy {name!r}: {given} must be a dataclass with a method select(step)")
     if not isinstance(name, str) or not POLICY.fullmatch(name):
         raise InputError(f"policy {name!r}: use lower-case letters, digits and _")
 
 
-POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check)
+POLICIES: Registry[type] = Registry(
+    "policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check
+)
 
 
 @dataclass_transform(frozen_default=True)
 def register_policy(name: str) -> Callable[[P], P]:
-    """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass unless it is one.
-    Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
-    for a class without `select`, or with an `__init__` of its own, ValueError for a name that is taken or can't be
-    parsed."""
+    """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass
+    unless it is one. Packages register policies by entry points of the group `pbcore.policies`,
+    named like the policy. Raises TypeError for a class without `select`, or with an `__init__` of
+    its own, ValueError for a name that is taken or can't be parsed.
+    """
 
     def register(cls: P) -> P:
-        plain = isinstance(cls, type) and callable(getattr(cls, "select", None)) and not is_dataclass(cls)
-        plain = plain and vars(cls).get("__init__") is None  # one of its own sets the fields in its own way
+        plain = (
+            isinstance(cls, type)
+            and callable(getattr(cls, "select", None))
+            and not is_dataclass(cls)
+        )
+        plain = (
+            plain and vars(cls).get("__init__") is None
+        )  # one of its own sets the fields in its own way
         policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
         POLICIES.register(name, policy)
         return cast(P, policy)

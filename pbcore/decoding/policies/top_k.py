@@ -31,8 +31,9 @@ class LeftToRight:
 
 @register_policy("confidence")
 class Confidence:
-    """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv
-    2502.09992)."""
+    """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence
+    remasking, arXiv 2502.09992).
+    """
 
     k: int | None = None
     reads = "numbers"
@@ -44,8 +45,9 @@ class Confidence:
 
 @register_policy("margin")
 class Margin:
-    """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et al., arXiv
-    2502.06768)."""
+    """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et
+    al., arXiv 2502.06768).
+    """
 
     k: int | None = None
     reads = "numbers"
@@ -57,7 +59,9 @@ class Margin:
 
 @register_policy("entropy")
 class Entropy:
-    """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv 2508.15487)."""
+    """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv
+    2508.15487).
+    """
 
     k: int | None = None
     reads = "numbers"
@@ -69,11 +73,13 @@ class Entropy:
 
 @register_policy("pc")
 class PositionCalibrated(Ranged):
-    """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv 2508.13021).
+    """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv
+    2508.13021).
 
-    p is the confidence, f(x) the background frequency of the predicted token, so frequent words are revealed later; pos
-    counts from the block's start. λ .25, α 10. The frequencies belong to the model; `pbcore samplers --frequencies`
-    counts them in a corpus."""
+    p is the confidence, f(x) the background frequency of the predicted token, so frequent words are
+    revealed later; pos counts from the block's start. λ .25, α 10. The frequencies belong to the
+    model; `pbcore samplers --frequencies` counts them in a corpus.
+    """
 
     k: int | None = None
     lam: NotNegative = 0.25

@@ -1,5 +1,7 @@
-"""--gate-time: seconds judged against a run of the same machine, or, with --against, interleaved with the base's code.
-Fails a slow-down only between comparable measurements, and otherwise says why it did not judge."""
+"""--gate-time: seconds judged against a run of the same machine, or, with --against, interleaved
+with the base's code. Fails a slow-down only between comparable measurements, and otherwise says why
+it did not judge.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +24,9 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TimingVerdict:
-    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head / median base seconds."""
+    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head /
+    median base seconds.
+    """
 
     judged: bool
     ok: bool
@@ -60,25 +64,38 @@ class Timings:
         else:
             yield f"timing against {self.base}:"
         yield from listed([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
-        unjudged = [(name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.judged]
+        unjudged = [
+            (name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.judged
+        ]
         for reason in dict.fromkeys(reason for _, reason in unjudged):
             cells = [name for name, why in unjudged if why == reason]
-            yield f"  {counted(len(cells), 'cell')} ({cells[0]}{' …' if len(cells) > 1 else ''}): {reason}"
+            yield (
+                f"  {counted(len(cells), 'cell')} ({cells[0]}{' …' if len(cells) > 1 else ''}):"
+                f" {reason}"
+            )
 
     def markdown(self) -> str:
         """The same as a section of gate.md."""
         title, *rest = self.lines()
-        return "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
+        return (
+            "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
+        )
 
 
 def judge_timing(
-    head: Sequence[float], base: Sequence[float], margin: float, machines: Sequence[Facts], shared: bool = False
+    head: Sequence[float],
+    base: Sequence[float],
+    margin: float,
+    machines: Sequence[Facts],
+    shared: bool = False,
 ) -> TimingVerdict:
-    """Judges the seconds of head's rounds against base's (interleaved where possible). `machines`: head's and base's.
+    """Judges the seconds of head's rounds against base's (interleaved where possible). `machines`:
+    head's and base's.
 
-    Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10
-    %). Not judged: different machines, a device shared between workers, fewer than three rounds on a side. Raises
-    InputError for a negative margin."""
+    Slower means that the fastest head round took longer than the slowest base round by more than
+    `margin` (0.1 for 10 %). Not judged: different machines, a device shared between workers, fewer
+    than three rounds on a side. Raises InputError for a negative margin.
+    """
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
     if not all(machines):
@@ -90,7 +107,9 @@ def judge_timing(
     if shared:
         return _unjudged("workers shared a device; run without -n")
     if not head or not base:
-        return _unjudged("a cell has no time of its own (its forwards were shared, or its answers kept)")
+        return _unjudged(
+            "a cell has no time of its own (its forwards were shared, or its answers kept)"
+        )
     if min(len(head), len(base)) < LEAST_ROUNDS:
         needed = f"at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"
         return _unjudged(f"{len(head)} and {len(base)} rounds; {needed}")
@@ -107,17 +126,25 @@ def judge_timing(
 
 
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
-    """The run's rounds against those of an earlier run; a baseline file has none, for they hold on one machine."""
+    """The run's rounds against those of an earlier run; a baseline file has none, for they hold on
+    one machine.
+    """
     assert settings.gate_time is not None
     if not path.is_dir():
-        return Timings(str(path), silent="it holds no timings; give a run directory of this machine, or --against REV")
-    earlier, timings = open_run(path), Timings(str(path))
+        return Timings(
+            str(path),
+            silent="it holds no timings; give a run directory of this machine, or --against REV",
+        )
+    earlier = open_run(path)
+    timings = Timings(str(path))
     cells, base = ({cell.id: cell for cell in _finished(one)} for one in (run, earlier))
     machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
     for name, cell in cells.items():
         if other := base.get(name):
             shared = cell.conditions.shared_device or other.conditions.shared_device
-            timings.verdicts[name] = judge_timing(cell.rounds, other.rounds, settings.gate_time, machines, bool(shared))
+            timings.verdicts[name] = judge_timing(
+                cell.rounds, other.rounds, settings.gate_time, machines, bool(shared)
+            )
     return timings
 
 
@@ -125,10 +152,15 @@ def _finished(run: RunDir) -> list[CellRecord]:
     return [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
 
 
-def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
-    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with
-    nothing else running. The rounds of the run itself don't count: they were not interleaved."""
-    settings, timings = plan.settings, Timings(f"{plan.settings.against}, interleaved")
+def against_code(
+    plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]
+) -> Timings:
+    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's,
+    interleaved, with nothing else running. The rounds of the run itself don't count: they were not
+    interleaved.
+    """
+    settings = plan.settings
+    timings = Timings(f"{plan.settings.against}, interleaved")
     cells = [cell for cell in _finished(run) if gated is None or cell.id in gated]
     machine = run.read_run().get("machine", {})
     assert settings.against is not None
@@ -137,12 +169,21 @@ def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Ca
         with checkout(settings.against) as folder, sides(folder) as (head, base):
             for number, cell in enumerate(sorted(cells, key=lambda cell: cell.model), 1):
                 if cell.served is not None:
-                    timings.verdicts[cell.id] = _unjudged("a server would be asked, and paid, again")
+                    timings.verdicts[cell.id] = _unjudged(
+                        "a server would be asked, and paid, again"
+                    )
                     continue
-                say(f"timing interleaved with {settings.against}: cell {number} of {len(cells)}, {cell.id}")
+                say(
+                    f"timing interleaved with {settings.against}: cell {number} of {len(cells)},"
+                    f" {cell.id}"
+                )
                 try:
-                    seconds = interleaved(head, base, job(plan, cell), max(settings.rounds, LEAST_ROUNDS))
-                    timings.verdicts[cell.id] = judge_timing(*seconds, settings.gate_time, (machine, machine))
+                    seconds = interleaved(
+                        head, base, job(plan, cell), max(settings.rounds, LEAST_ROUNDS)
+                    )
+                    timings.verdicts[cell.id] = judge_timing(
+                        *seconds, settings.gate_time, (machine, machine)
+                    )
                 except NotTimed as error:
                     timings.verdicts[cell.id] = _unjudged(str(error))
     except BaseError as error:
@@ -153,10 +194,17 @@ def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Ca
 
 
 def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
-    """A cell as a job for a timing process: options of pbcore's public functions, the same for both sides."""
+    """A cell as a job for a timing process: options of pbcore's public functions, the same for both
+    sides.
+    """
     settings = plan.settings
     return {
-        "model": {"name": cell.model, "device": settings.place, "dtype": settings.dtype, **settings.load_options},
+        "model": {
+            "name": cell.model,
+            "device": settings.place,
+            "dtype": settings.dtype,
+            **settings.load_options,
+        },
         "task": {
             "files": [str(file.absolute()) for file in settings.tasks],
             "name": cell.task,
@@ -173,7 +221,11 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
 
 
 def judge_time(
-    plan: Plan, run: RunDir, complete: bool, gated: Collection[str] | None, say: Callable[[str], None]
+    plan: Plan,
+    run: RunDir,
+    complete: bool,
+    gated: Collection[str] | None,
+    say: Callable[[str], None],
 ) -> Sequence[Timings]:
     """The timings against each base that was given: the code of --against, else each --gate."""
     settings = plan.settings

@@ -1,4 +1,6 @@
-"""Head and base timed interleaved: two processes with the same interpreter and options, each with its own pbcore."""
+"""Head and base timed interleaved: two processes with the same interpreter and options, each with
+its own pbcore.
+"""
 
 import json
 import os
@@ -27,7 +29,9 @@ class NotTimed(PbcoreError, RuntimeError):
 
 @dataclass(slots=True)
 class Side:
-    """One checkout's timing process; started with its first job, and again after a job that ended it."""
+    """One checkout's timing process; started with its first job, and again after a job that ended
+    it.
+    """
 
     label: str
     folder: Path
@@ -72,7 +76,9 @@ class Side:
         try:
             imported = Path(str(self._ask("").get("pbcore"))).resolve()
             if not imported.is_relative_to(self.folder.resolve()):
-                raise NotTimed(f"the {self.label} of {self.folder} imports another pbcore, {imported}")
+                raise NotTimed(
+                    f"the {self.label} of {self.folder} imports another pbcore, {imported}"
+                )
         except NotTimed as error:
             self.close()
             self._unusable = str(error)
@@ -80,7 +86,8 @@ class Side:
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        process, said = self._process, self._said
+        process = self._process
+        said = self._said
         assert process is not None
         assert said is not None
         assert process.stdin is not None
@@ -102,21 +109,27 @@ class Side:
 
 @contextmanager
 def sides(base: Path) -> Iterator[tuple[Side, Side]]:
-    """The code under test and the code in the folder `base`; their processes end with the context."""
+    """The code under test and the code in the folder `base`; their processes end with the
+    context.
+    """
     with closing(Side("head", HEAD)) as head, closing(Side("base", base)) as other:
         yield head, other
 
 
-def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets
-    both. Raises NotTimed where one of them can't run the job."""
+def interleaved(
+    head: Side, base: Side, job: Mapping[str, Any], rounds: int
+) -> tuple[list[float], list[float]]:
+    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the
+    machine down meets both. Raises NotTimed where one of them can't run the job.
+    """
     times = [(base.seconds(job), head.seconds(job)) for _ in range(rounds)]
     return [own for _, own in times], [other for other, _ in times]
 
 
 def check_base(against: str, head: Path = HEAD) -> None:
-    """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision of the code in
-    `head`."""
+    """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision
+    of the code in `head`.
+    """
     if Path(against).is_dir():
         _holds_pbcore(Path(against))
     else:
@@ -125,7 +138,9 @@ def check_base(against: str, head: Path = HEAD) -> None:
 
 @contextmanager
 def checkout(against: str, head: Path = HEAD) -> Iterator[Path]:
-    """A folder with the base's pbcore: `against` itself, or a worktree of that revision, gone when the context ends."""
+    """A folder with the base's pbcore: `against` itself, or a worktree of that revision, gone when
+    the context ends.
+    """
     if Path(against).is_dir():
         yield _holds_pbcore(Path(against)).resolve()
         return
@@ -142,26 +157,35 @@ def checkout(against: str, head: Path = HEAD) -> Iterator[Path]:
 
 def _holds_pbcore(folder: Path) -> Path:
     if not (folder / "pbcore" / "__init__.py").is_file():
-        raise BaseError(f"{folder} holds no pbcore/; give the top folder of a checkout, or a revision such as main")
+        raise BaseError(
+            f"{folder} holds no pbcore/; give the top folder of a checkout, or a revision such as"
+            " main"
+        )
     return folder
 
 
 def _commit(revision: str, head: Path) -> str:
     try:
-        return _git(head, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        return _git(
+            head, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        )
     except BaseError as error:
         raise BaseError(
-            f"{revision!r} is neither a folder nor a revision of the code in {head}; give e.g. main, HEAD~1 or another "
-            "checkout"
+            f"{revision!r} is neither a folder nor a revision of the code in {head}; give e.g."
+            " main, HEAD~1 or another checkout"
         ) from error
 
 
 def _git(folder: Path, *arguments: str) -> str:
     """Git's output. Raises BaseError with its error message."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+        )
     except FileNotFoundError as error:
-        raise BaseError("git is not installed; give --against the folder of another checkout") from error
+        raise BaseError(
+            "git is not installed; give --against the folder of another checkout"
+        ) from error
     except subprocess.CalledProcessError as error:
         raise BaseError(f"git {arguments[0]}: {error.stderr.strip() or 'failed'}") from error
     return done.stdout.strip()

@@ -1,6 +1,7 @@
-"""Times the decoding of one checkout: a script that calls nothing but pbcore's public functions, so that any revision
-runs it. It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which
-pbcore it has imported."""
+"""Times the decoding of one checkout: a script that calls nothing but pbcore's public functions, so
+that any revision runs it. It reads a job a line on stdin and answers a line on stdout, both JSON;
+the first line it writes says which pbcore it has imported.
+"""
 
 import json
 import os
@@ -22,14 +23,21 @@ class Bench:
     warm: str = ""
 
     def seconds(self, job: dict[str, Any]) -> float:
-        """Decodes a cell's samples once and says how long it took. A cell's first round comes after one that is not
-        timed."""
+        """Decodes a cell's samples once and says how long it took. A cell's first round comes after
+        one that is not timed.
+        """
         model = self._held("model", job["model"], pbcore.load_model)
         task = self._held("task", job["task"], _load_task)
         size = job["batch_size"]
         cell = json.dumps(job, sort_keys=True)
         if self.warm != cell:
-            pbcore.decode(model, task.samples[: size or WARM], job["sampler"], seed=job["seed"], batch_size=size)
+            pbcore.decode(
+                model,
+                task.samples[: size or WARM],
+                job["sampler"],
+                seed=job["seed"],
+                batch_size=size,
+            )
             self.warm = cell
         _wait(model)
         start = time.perf_counter()
@@ -38,7 +46,9 @@ class Bench:
         return time.perf_counter() - start
 
     def _held(self, kind: str, options: dict[str, Any], load: Any) -> Any:
-        """The model or task of these options; the one before it is let go first, so that two never share the memory."""
+        """The model or task of these options; the one before it is let go first, so that two never
+        share the memory.
+        """
         key = json.dumps(options, sort_keys=True)
         if kind not in self.held or self.held[kind][0] != key:
             self.held.pop(kind, None)

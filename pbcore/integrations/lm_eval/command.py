@@ -1,5 +1,6 @@
-"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory
-of its results."""
+"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it,
+and a run directory of its results.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0, or the harness's. Raises InputError without the harness and for unusable arguments."""
+    """Exit status 0, or the harness's. Raises InputError without the harness and for unusable
+    arguments.
+    """
     given: list[str] = args.arguments
     if not given or given[0] in ("-h", "--help"):
         print(USAGE)
@@ -57,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
 def _evaluate(given: Sequence[str]) -> int:
     """Runs the harness, then makes a run directory of the results that it wrote."""
     usage = USAGE.removeprefix("usage: ")
-    parser = argparse.ArgumentParser("pbcore lm-eval", usage=usage, add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "pbcore lm-eval", usage=usage, add_help=False, allow_abbrev=False
+    )
     parser.add_argument("--model", "-M")
     parser.add_argument("--batch_size", "-b")
     parser.add_argument("--output_path", "-o", type=Path)
@@ -75,7 +80,11 @@ def _evaluate(given: Sequence[str]) -> int:
     status = _harness(["run", *added, *given])
     written = [file for file in results_files(output) if file not in before]
     if status == 0 and written:
-        _show(write_run(written, target if target.exists() else create(target.parent, target.name).path))
+        _show(
+            write_run(
+                written, target if target.exists() else create(target.parent, target.name).path
+            )
+        )
     return status
 
 
@@ -85,7 +94,10 @@ def _import(given: Sequence[str]) -> int:
     folder = Path(given[0])
     files = results_files(folder)
     if not files:
-        raise InputError(f"{folder} has no results_*.json; run the harness with --output_path {folder} --log_samples")
+        raise InputError(
+            f"{folder} has no results_*.json; run the harness with --output_path {folder}"
+            " --log_samples"
+        )
     target = Path(given[1]) if len(given) == 2 else Path("reports") / new_name()
     _show(write_run(files, create(target.parent, target.name).path))
     return 0
@@ -98,7 +110,15 @@ def _show(folder: Path) -> None:
         score = cell.scores.get(cell.headline)
         mean = None if score is None else 100 * score.mean
         rows.append(
-            [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
+            [
+                cell.id,
+                cell.n_samples,
+                cell.headline,
+                mean,
+                cell.nfe_mean,
+                cell.tokens_per_forward,
+                cell.seconds,
+            ]
         )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
     print(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
@@ -106,7 +126,9 @@ def _show(folder: Path) -> None:
 
 
 def _harness(arguments: Sequence[str]) -> int:
-    """The harness's command line; its exit status. Raises InputError for tasks that it doesn't know."""
+    """The harness's command line; its exit status. Raises InputError for tasks that it doesn't
+    know.
+    """
     from lm_eval.__main__ import cli_evaluate
 
     from pbcore.integrations.lm_eval.model import register

@@ -1,9 +1,11 @@
-"""The likelihood of a continuation under a masked diffusion model: a Monte Carlo estimate of its lower bound.
+"""The likelihood of a continuation under a masked diffusion model: a Monte Carlo estimate of its
+lower bound.
 
-With L tokens, l drawn from 1 … L and l of the tokens masked at random, the expected value of L / l times the sum of the
-masked tokens' log-probabilities bounds the log-likelihood from below (LLaDA, arXiv 2502.09992, Section 2.4). It is the
-expected log-likelihood over all orders of decoding one token at a time. The mask token itself, which no answer holds,
-has probability 0, as in decoding."""
+With L tokens, l drawn from 1 … L and l of the tokens masked at random, the expected value of L / l
+times the sum of the masked tokens' log-probabilities bounds the log-likelihood from below (LLaDA,
+arXiv 2502.09992, Section 2.4). It is the expected log-likelihood over all orders of decoding one
+token at a time. The mask token itself, which no answer holds, has probability 0, as in decoding.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +21,10 @@ from pbcore.models.base import Denoiser, Query, Request
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took. The error is 0
-    where all mask patterns were computed. Otherwise it is that of independent draws, which is at least the true one:
-    the numbers of masked tokens are spread evenly over 1 … L."""
+    """A lower bound of a log-likelihood in nats, its standard error, and the forwards that it took.
+    The error is 0 where all mask patterns were computed. Otherwise it is that of independent draws,
+    which is at least the true one: the numbers of masked tokens are spread evenly over 1 … L.
+    """
 
     value: float
     error: float
@@ -30,24 +33,45 @@ class Bound:
 
 @torch.inference_mode()
 def bounds(
-    model: Denoiser, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], draws: int, seeds: Sequence[int], size: int
+    model: Denoiser,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    draws: int,
+    seeds: Sequence[int],
+    size: int,
 ) -> list[Bound]:
-    """The bound of each continuation, given as (prompt ids, continuation ids), from `draws` mask patterns each, in
-    forwards of `size` rows.
+    """The bound of each continuation, given as (prompt ids, continuation ids), from `draws` mask
+    patterns each, in forwards of `size` rows.
 
-    Where there are no more than `draws` patterns, all are computed and the bound is exact. Pairs with equal seeds and
-    lengths share their patterns. Raises InputError for an empty continuation and fewer than two draws."""
+    Where there are no more than `draws` patterns, all are computed and the bound is exact. Pairs
+    with equal seeds and lengths share their patterns. Raises InputError for an empty continuation
+    and fewer than two draws.
+    """
     if type(draws) is not int or draws < 2:
-        raise InputError(f"mc {draws!r}: give the number of draws per likelihood, a whole number of at least 2")
+        raise InputError(
+            f"mc {draws!r}: give the number of draws per likelihood, a whole number of at least 2"
+        )
     if any(not answer for _, answer in pairs):
         raise InputError("a continuation has no tokens, so it has no likelihood; give a text")
-    patterns = [_patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)]
-    rows = [(pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked]
-    batches = [_log_probabilities(model, rows[start : start + size]).cpu() for start in range(0, len(rows), size)]
-    values = torch.split(torch.cat(batches), [len(masked) for masked, _, _ in patterns]) if batches else ()
+    patterns = [
+        _patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)
+    ]
+    rows = [
+        (pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked
+    ]
+    batches = [
+        _log_probabilities(model, rows[start : start + size]).cpu()
+        for start in range(0, len(rows), size)
+    ]
+    values = (
+        torch.split(torch.cat(batches), [len(masked) for masked, _, _ in patterns])
+        if batches
+        else ()
+    )
     found = []
     for own, (masked, weight, exact) in zip(values, patterns, strict=True):
-        length = torch.tensor(masked.shape[1], dtype=torch.float64)  # L / l of a plain number is rounded twice
+        length = torch.tensor(
+            masked.shape[1], dtype=torch.float64
+        )  # L / l of a plain number is rounded twice
         terms = length / masked.sum(-1) * own  # (D,)
         error = 0.0 if exact else float(terms.std()) / len(terms) ** 0.5
         found.append(Bound(float((terms * weight).sum()), error, len(terms)))
@@ -55,8 +79,10 @@ def bounds(
 
 
 def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]:
-    """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1), and whether these
-    are all patterns with at least one mask: if there are no more than `draws`; else that many random ones."""
+    """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1),
+    and whether these are all patterns with at least one mask: if there are no more than `draws`;
+    else that many random ones.
+    """
     if length < 60 and 2**length - 1 <= draws:
         numbers = torch.arange(1, 2**length)  # (D,)
         masked = (numbers[:, None] >> torch.arange(length)) & 1 == 1  # (D, L)
@@ -64,16 +90,26 @@ def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]
         return masked, torch.tensor([1 / (length * comb(length, n)) for n in counts]).double(), True
     generator = torch.Generator().manual_seed(seed)
     start = torch.rand((), generator=generator, dtype=torch.float64)
-    counted = 1 + ((torch.arange(draws) + start) / draws * length).long().clamp(max=length - 1)  # (D,)
+    counted = 1 + ((torch.arange(draws) + start) / draws * length).long().clamp(
+        max=length - 1
+    )  # (D,)
     rank = torch.rand(draws, length, generator=generator).argsort(-1).argsort(-1)  # (D, L)
     return rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False
 
 
-def _log_probabilities(model: Denoiser, rows: Sequence[tuple[tuple[Sequence[int], Sequence[int]], Tensor]]) -> Tensor:
-    """The sum (R,) of the masked tokens' log-probabilities, given the prompt and the other tokens."""
-    requests = [Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for (prompt, answer), _ in rows]
+def _log_probabilities(
+    model: Denoiser, rows: Sequence[tuple[tuple[Sequence[int], Sequence[int]], Tensor]]
+) -> Tensor:
+    """The sum (R,) of the masked tokens' log-probabilities, given the prompt and the other
+    tokens.
+    """
+    requests = [
+        Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for (prompt, answer), _ in rows
+    ]
     answers = [torch.tensor(answer) for (_, answer), _ in rows]
-    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id).to(model.device)  # (R, L)
+    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id).to(
+        model.device
+    )  # (R, L)
     want = pad_sequence([masked for _, masked in rows], batch_first=True).to(model.device)  # (R, L)
     context = model.prepare(requests, cache=None, seed=0)
     canvas = tokens.masked_fill(want, model.mask_id)

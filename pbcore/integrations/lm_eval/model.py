@@ -1,6 +1,8 @@
 """`lm_eval --model pbcore`: any model and sampler of this package in the harness.
 
-The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches."""
+The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with
+its caches.
+"""
 
 from __future__ import annotations
 
@@ -40,28 +42,37 @@ GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is t
 
 @dataclass(slots=True)
 class TaskTold:
-    """What the harness's results say of a task: its requests, and the seconds that they took together."""
+    """What the harness's results say of a task: its requests, and the seconds that they took
+    together.
+    """
 
     requests: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, request: Instance, turn: int, **facts: float | None) -> None:
-        """Keeps what is known of a request: document, number of the request within it, and the turn of a repeated one.
+        """Keeps what is known of a request: document, number of the request within it, and the turn
+        of a repeated one.
 
-        `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a likelihood has none, and its
-        `nfe` counts a forward per draw and those of decoding the continuation."""
+        `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a
+        likelihood has none, and its `nfe` counts a forward per draw and those of decoding the
+        continuation.
+        """
         known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
         self.requests.append({name: value for name, value in known.items() if value is not None})
 
     def to_json(self) -> dict[str, Any]:
-        """With the mean NFE, and tokens per forward summed over requests first, of those that tell them."""
+        """With the mean NFE, and tokens per forward summed over requests first, of those that tell
+        them.
+        """
         forwards = [one["nfe"] for one in self.requests if "nfe" in one]
         decoded = [one for one in self.requests if "nfe" in one and "answer_tokens" in one]
         nfe = sum(one["nfe"] for one in decoded)
         return {
             "seconds": self.seconds,
             "nfe_mean": sum(forwards) / len(forwards) if forwards else None,
-            "tokens_per_forward": sum(one["answer_tokens"] for one in decoded) / nfe if nfe else None,
+            "tokens_per_forward": (
+                sum(one["answer_tokens"] for one in decoded) / nfe if nfe else None
+            ),
             "requests": self.requests,
         }
 
@@ -69,10 +80,12 @@ class TaskTold:
 class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
     """A model of this package for the harness.
 
-    `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the number of draws per
-    likelihood, `max_gen_toks` the length of answers for tasks that don't give one, `seed` the seed of sampling and of
-    the draws; other arguments are options of `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on
-    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used."""
+    `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the
+    number of draws per likelihood, `max_gen_toks` the length of answers for tasks that don't give
+    one, `seed` the seed of sampling and of the draws; other arguments are options of
+    `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on GPU). Raises InputError
+    (or a ModelError) for names, options and requests that can't be used.
+    """
 
     def __init__(
         self,
@@ -106,41 +119,65 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         self._model: Any = load_model(str(pretrained), place, dtype, **options)
         if self._model.info.get("family") == "server":
             raise InputError(
-                f"{pretrained} answers behind a server: measure it as cells, with pytest benches --task lm_eval/…"
+                f"{pretrained} answers behind a server: measure it as cells, with pytest benches"
+                " --task lm_eval/…"
             )
         size = "auto" if batch_size is None else str(batch_size)
         if not size.startswith("auto") and not (size.isdecimal() and int(size)):
-            raise InputError(f"batch_size {shown(batch_size)}: give a whole number of at least 1, or auto")
+            raise InputError(
+                f"batch_size {shown(batch_size)}: give a whole number of at least 1, or auto"
+            )
         self._size = None if size.startswith("auto") else int(size)
-        self._seed, self._draws, self._length = seed, mc, max_gen_toks
+        self._seed = seed
+        self._draws = mc
+        self._length = max_gen_toks
         self._device = torch.device(place)
         self._told: dict[str, TaskTold] = {}
 
     @property
     def tokenizer_name(self) -> str:
-        """The model's name with a digest of its chat template: what the harness's cache of prompts depends on."""
+        """The model's name with a digest of its chat template: what the harness's cache of prompts
+        depends on.
+        """
         template = self.chat_template(True) or ""
-        return f"{self._model.name}-{hashlib.sha256(template.encode()).hexdigest()[:12]}".replace("/", "__")
+        return f"{self._model.name}-{hashlib.sha256(template.encode()).hexdigest()[:12]}".replace(
+            "/", "__"
+        )
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """The tokenizer's chat template. Raises InputError for a template by name: checkpoints have one."""
+        """The tokenizer's chat template. Raises InputError for a template by name: checkpoints have
+        one.
+        """
         if isinstance(chat_template, str):
-            raise InputError(f"--apply_chat_template {chat_template}: give no name; the tokenizer's own is used")
+            raise InputError(
+                f"--apply_chat_template {chat_template}: give no name; the tokenizer's own is used"
+            )
         return _templates(self._model).template if chat_template else None
 
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """A chat as text; without `add_generation_prompt` its last turn is the start of the answer."""
+    def apply_chat_template(
+        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+    ) -> str:
+        """A chat as text; without `add_generation_prompt` its last turn is the start of the
+        answer.
+        """
         return _templates(self._model).templated(chat_history, unfinished=not add_generation_prompt)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Decodes each request; the text up to its first stop string."""
         texts = [""] * len(requests)
         wanted = [asked(request.args[1], self._sampler, self._length) for request in requests]
-        for (task, length, turn), places in _groups(requests, [one.length for one in wanted]).items():
+        for (task, length, turn), places in _groups(
+            requests, [one.length for one in wanted]
+        ).items():
             prompts = [requests[i].args[0] for i in places]
             with self._timed(task) as told:
                 answers = decode(
-                    self._model, prompts, self._sampler, length, seed=self._seed + turn, batch_size=self._size
+                    self._model,
+                    prompts,
+                    self._sampler,
+                    length,
+                    seed=self._seed + turn,
+                    batch_size=self._size,
                 )
             for i, answer in zip(places, answers, strict=True):
                 texts[i] = cut(answer.text, wanted[i].until)
@@ -148,9 +185,13 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 told.add(requests[i], turn, **{name: getattr(record, name) for name in COUNTS})
         return texts
 
-    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """The Monte Carlo bound of each continuation, and whether the model would decode it by itself (one token at a
-        time, by confidence). Raises InputError for models without that bound."""
+    def loglikelihood(
+        self, requests: list[Instance], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """The Monte Carlo bound of each continuation, and whether the model would decode it by
+        itself (one token at a time, by confidence). Raises InputError for models without that
+        bound.
+        """
         model = _with_likelihood(self._model)
         results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
         for (task, _, turn), places in _groups(requests, [0] * len(requests)).items():
@@ -158,22 +199,33 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
             seeds = [1_000_003 * (self._seed + turn) + (requests[i].doc_id or 0) for i in places]
             with self._timed(task) as told:
                 found = bounds(model, pairs, self._draws, seeds, self._rows)
-                decoded = self._own(model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs])
-            for i, (_, answer), bound, (tokens, nfe) in zip(places, pairs, found, decoded, strict=True):
+                decoded = self._own(
+                    model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs]
+                )
+            for i, (_, answer), bound, (tokens, nfe) in zip(
+                places, pairs, found, decoded, strict=True
+            ):
                 results[i] = bound.value, tokens == answer
                 likelihood = {"log_likelihood": bound.value, "standard_error": bound.error}
                 told.add(requests[i], turn, nfe=bound.forwards + nfe, **likelihood)
         return results
 
-    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Raises InputError: perplexities of whole documents are of models that predict the next token."""
+    def loglikelihood_rolling(
+        self, requests: list[Instance], disable_tqdm: bool = False
+    ) -> list[float]:
+        """Raises InputError: perplexities of whole documents are of models that predict the next
+        token.
+        """
         raise InputError(
-            "perplexity over a whole document (loglikelihood_rolling) is the chain rule over windows of next tokens, "
-            "which a masked diffusion model doesn't have; choose tasks of generate_until or multiple_choice"
+            "perplexity over a whole document (loglikelihood_rolling) is the chain rule over"
+            " windows of next tokens, which a masked diffusion model doesn't have; choose tasks of"
+            " generate_until or multiple_choice"
         )
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness adds to its results: model, sampler, and the forwards and tokens of every request."""
+        """What the harness adds to its results: model, sampler, and the forwards and tokens of
+        every request.
+        """
         info = self._model.info
         return {
             "pbcore": {
@@ -183,7 +235,9 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 "mc": self._draws,
                 "batch_size": self._rows,
                 "device": str(self._device),
-                "model_info": {name: value for name, value in info.items() if isinstance(value, PLAIN)},
+                "model_info": {
+                    name: value for name, value in info.items() if isinstance(value, PLAIN)
+                },
                 "tasks": {name: told.to_json() for name, told in self._told.items()},
             }
         }
@@ -200,19 +254,27 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         yield told
         told.seconds += time.perf_counter() - start
 
-    def _own(self, model: Any, prompts: Sequence[list[int]], lengths: Sequence[int]) -> list[tuple[list[int], int]]:
-        """For each prompt the tokens that the model decodes, as many as asked for, and its forwards."""
+    def _own(
+        self, model: Any, prompts: Sequence[list[int]], lengths: Sequence[int]
+    ) -> list[tuple[list[int], int]]:
+        """For each prompt the tokens that the model decodes, as many as asked for, and its
+        forwards.
+        """
         found: list[tuple[list[int], int]] = [([], 0)] * len(prompts)
         for length in sorted(set(lengths)):
             places = [i for i, one in enumerate(lengths) if one == length]
             asked_of = [prompts[i] for i in places]
-            for i, answer in zip(places, decode(model, asked_of, GREEDY, length, batch_size=self._rows), strict=True):
+            for i, answer in zip(
+                places, decode(model, asked_of, GREEDY, length, batch_size=self._rows), strict=True
+            ):
                 found[i] = list(answer.token_ids), answer.nfe or 0
         return found
 
 
 def register() -> None:
-    """Makes `pbcore` known to the harness, for versions that don't read the entry points of `lm_eval.models`."""
+    """Makes `pbcore` known to the harness, for versions that don't read the entry points of
+    `lm_eval.models`.
+    """
     import lm_eval.models  # noqa: F401  the harness fills an empty registry only
     from lm_eval.api.registry import model_registry
 
@@ -229,7 +291,9 @@ def _templates(model: Any) -> FileTokenizer:
 
 
 def _with_likelihood(model: Any) -> Any:
-    """The model without a filter of candidates. Raises InputError for one without the bound, with the reason."""
+    """The model without a filter of candidates. Raises InputError for one without the bound, with
+    the reason.
+    """
     if isinstance(model, MaskedModel) and model.block is None:
         return replace(model, top_k=None)
     why = (
@@ -241,8 +305,10 @@ def _with_likelihood(model: Any) -> Any:
 
 
 def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
-    """Ids of a context and its continuation, split where the context's own ids end. Spaces at the context's end belong
-    to the continuation's first word. An empty context is the EOS token, as for the harness's own models."""
+    """Ids of a context and its continuation, split where the context's own ids end. Spaces at the
+    context's end belong to the continuation's first word. An empty context is the EOS token, as for
+    the harness's own models.
+    """
     kept = context.rstrip()
     continuation = context[len(kept) :] + continuation
     if not kept:
@@ -251,8 +317,12 @@ def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[
     return prompt, model.tokenizer.text(kept + continuation)[len(prompt) :]
 
 
-def _groups(requests: Sequence[Any], lengths: Sequence[int]) -> dict[tuple[str, int, int], list[int]]:
-    """Places of requests by task, length and turn: a request that is repeated has a turn for each time."""
+def _groups(
+    requests: Sequence[Any], lengths: Sequence[int]
+) -> dict[tuple[str, int, int], list[int]]:
+    """Places of requests by task, length and turn: a request that is repeated has a turn for each
+    time.
+    """
     seen: Counter[int] = Counter()
     groups: dict[tuple[str, int, int], list[int]] = {}
     for place, (request, length) in enumerate(zip(requests, lengths, strict=True)):

@@ -19,29 +19,37 @@ class HarnessOptions(OptionGroup):
 
     lm_eval_path: Path | None = option(
         Role.ANSWERS,
-        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME; more: "
-        f"{docs('lm-eval.md')}",
+        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME;"
+        f" more: {docs('lm-eval.md')}",
         Path,
         metavar="DIR",
     )
     confirm_run_unsafe_code: bool = option(
         Role.ANSWERS,
-        "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
+        "run code that models write where a task of lm-evaluation-harness asks for it; needs"
+        " HF_ALLOW_CODE_EVAL=1 too",
         None,
     )
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> tuple[str, ...]:
-        """The requested tasks; those of the harness, also where only a node id names them, are added by their names.
+        """The requested tasks; those of the harness, also where only a node id names them, are
+        added by their names.
 
-        Raises the errors of `add_harness_tasks`."""
+        Raises the errors of `add_harness_tasks`.
+        """
         from pbcore.integrations.lm_eval.tasks import add_harness_tasks
 
-        folder, unsafe = self.lm_eval_path, self.confirm_run_unsafe_code
+        folder = self.lm_eval_path
+        unsafe = self.confirm_run_unsafe_code
         wanted: list[str] = []
         for pattern in patterns:
             ours = pattern.startswith(PREFIX)
             wanted += add_harness_tasks([pattern], folder, unsafe) if ours else [pattern]
-        ids = [text.partition(f"/{PREFIX}")[2] for text in map(bracketed, arguments) if text is not None]
+        ids = [
+            text.partition(f"/{PREFIX}")[2]
+            for text in map(bracketed, arguments)
+            if text is not None
+        ]
         named = dict.fromkeys(PREFIX + rest.split("/")[0] for rest in ids if rest)
         add_harness_tasks([name for name in named if name not in wanted], folder, unsafe)
         return tuple(wanted)

@@ -1,7 +1,8 @@
 """Results of the harness as a run: a record per task and sampler, from the files that it wrote.
 
-`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
-a row per document and filter with its scores."""
+`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told;
+`samples_<task>_<date>.jsonl` has a row per document and filter with its scores.
+"""
 
 import hashlib
 import json
@@ -35,9 +36,10 @@ def results_files(folder: Path) -> list[Path]:
 
 
 def write_run(files: Iterable[Path], folder: Path) -> Path:
-    """Writes the records of results files into a new run directory, with report and page; returns the directory. Raises
-    InputError for results of another model than pbcore's, for missing samples, and for two results of one task, model
-    and sampler; LoadError for damaged files."""
+    """Writes the records of results files into a new run directory, with report and page; returns
+    the directory. Raises InputError for results of another model than pbcore's, for missing
+    samples, and for two results of one task, model and sampler; LoadError for damaged files.
+    """
     files = list(files)
     run = RunDir(folder)
     run.cells_dir.mkdir(parents=True, exist_ok=True)
@@ -46,7 +48,10 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
     for file in files:
         for stored, questions in _cells(file):
             if stored.cell.id in seen:
-                raise InputError(f"{stored.cell.id} is in {seen[stored.cell.id]} and {file}; import one of the two")
+                raise InputError(
+                    f"{stored.cell.id} is in {seen[stored.cell.id]} and {file}; import one of"
+                    " the two"
+                )
             seen[stored.cell.id] = file
             seeds.update(stored.cell.conditions.seeds)
             keep_questions(run, questions)
@@ -65,7 +70,9 @@ def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
     config = results.get("config") if isinstance(results, dict) else None
     told = config.get("pbcore") if isinstance(config, dict) else None
     if not isinstance(told, dict):
-        raise InputError(f"{file} has no forwards and tokens of requests; it was not written with --model pbcore")
+        raise InputError(
+            f"{file} has no forwards and tokens of requests; it was not written with --model pbcore"
+        )
     date = file.stem.removeprefix("results_")
     cells = []
     try:
@@ -78,12 +85,17 @@ def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
     except UnreadableFile as error:
         raise LoadError(str(error)) from None
     except (KeyError, TypeError, AttributeError) as error:
-        raise LoadError(f"{file} is not a results file of the harness: {type(error).__name__}: {error}") from error
+        raise LoadError(
+            f"{file} is not a results file of the harness: {type(error).__name__}: {error}"
+        ) from error
     return cells
 
 
 def _cell(
-    task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
+    task: str,
+    rows: Sequence[Mapping[str, Any]],
+    told: Mapping[str, Any],
+    results: Mapping[str, Any],
 ) -> tuple[StoredCell, Task]:
     name = f"{PREFIX}{task}"
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
@@ -96,7 +108,8 @@ def _cell(
         requests[one["doc"]].append(one)
     answers = [_answer(row, requests[place]) for place, row in enumerate(documents)]
     scores = [
-        _scored({one: by_filter[one][place] for one in by_filter}, requests[place]) for place in range(len(documents))
+        _scored({one: by_filter[one][place] for one in by_filter}, requests[place])
+        for place in range(len(documents))
     ]
     absent = absent_metrics(scores)
     if any(answer.nfe is None for answer in answers):
@@ -106,7 +119,10 @@ def _cell(
     if not whole:
         absent["seconds"] = CACHED
     headline = next((score for one in scores for score in one.scores), "")
-    digested = [[row[name] for name in ("doc_id", "doc_hash", "prompt_hash", "target_hash")] for row in documents]
+    digested = [
+        [row[name] for name in ("doc_id", "doc_hash", "prompt_hash", "target_hash")]
+        for row in documents
+    ]
     data_hash = hashlib.sha256("".join(map(json.dumps, digested)).encode()).hexdigest()
     facts = CellRecord(
         f"{told['model']}/{name}/{told['sampler']}",
@@ -132,7 +148,9 @@ def _cell(
 
 
 def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Generation:
-    """The generated text, or of several continuations the likeliest one; forwards and tokens of all requests."""
+    """The generated text, or of several continuations the likeliest one; forwards and tokens of all
+    requests.
+    """
     likely = [one["log_likelihood"] for one in requests if "log_likelihood" in one]
     if likely or not isinstance(row["resps"][0][0], str):
         place = max(range(len(likely)), key=likely.__getitem__) if likely else 0
@@ -140,23 +158,36 @@ def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Ge
     else:
         text = str(row["resps"][0][0])
     told = {name: [one[name] for one in requests if name in one] for name in COUNTS}
-    sums = {name: sum(counts) for name, counts in told.items() if counts and len(counts) == len(requests)}
+    sums = {
+        name: sum(counts)
+        for name, counts in told.items()
+        if counts and len(counts) == len(requests)
+    }
     canvas = (0,) * sums.pop("canvas_tokens", 0)  # the ids aren't known
     return Generation(text, canvas, **{"nfe": None, "answer_tokens": None, **sums})
 
 
 def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[str, Any]]) -> Scored:
     """A document's scores by its rows for each filter."""
-    values = {metric_name(metric, kind): row.get(metric) for kind, row in rows.items() for metric in row["metrics"]}
-    details: dict[str, Any] = {"filtered": {kind: row["filtered_resps"] for kind, row in rows.items()}}
+    values = {
+        metric_name(metric, kind): row.get(metric)
+        for kind, row in rows.items()
+        for metric in row["metrics"]
+    }
+    details: dict[str, Any] = {
+        "filtered": {kind: row["filtered_resps"] for kind, row in rows.items()}
+    }
     for name in ("log_likelihood", "standard_error"):
         if requests and all(name in one for one in requests):
             details[name] = [one[name] for one in requests]
     return scored(values, details)
 
 
-def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str) -> Conditions:
-    config, info = results["configs"][task], told["model_info"]
+def _conditions(
+    task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str
+) -> Conditions:
+    config = results["configs"][task]
+    info = told["model_info"]
     options = {
         "n_shot": results.get("n-shot", {}).get(task),
         "version": results.get("versions", {}).get(task),
@@ -167,7 +198,10 @@ def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], 
         "mc": told["mc"],
     }
     return Conditions.unknown(
-        options=plain({key: value for key, value in options.items() if value is not None}, f"options of {task}"),
+        options=plain(
+            {key: value for key, value in options.items() if value is not None},
+            f"options of {task}",
+        ),
         versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
         seeds=[told["seed"]],
         data_source=KIND,
@@ -184,4 +218,6 @@ def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], 
 def _sample(task: str, row: Mapping[str, Any]) -> Sample:
     """A document's question as a sample."""
     prompt = str(next(iter(row["arguments"].values()))["arg_0"])
-    return Sample(task, int(row["doc_id"]), ({"role": "user", "content": prompt},), {}, str(row["target"]), 0)
+    return Sample(
+        task, int(row["doc_id"]), ({"role": "user", "content": prompt},), {}, str(row["target"]), 0
+    )

@@ -1,8 +1,9 @@
-"""Tasks of lm-evaluation-harness as tasks of ours, `lm_eval/gsm8k`: samples, prompts, filters and scores are the
-harness's.
+"""Tasks of lm-evaluation-harness as tasks of ours, `lm_eval/gsm8k`: samples, prompts, filters and
+scores are the harness's.
 
-Only tasks that generate text: what is scored by likelihoods isn't decoded. A question is one user turn, with the
-harness's solved examples before it as text."""
+Only tasks that generate text: what is scored by likelihoods isn't decoded. A question is one user
+turn, with the harness's solved examples before it as text.
+"""
 
 import hashlib
 import json
@@ -27,9 +28,19 @@ MISSING = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'
 MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
 NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
-LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's order
-# Settings that cut off improbable tokens, and those of other decoders, with the values at which they change nothing.
-CUTS: Mapping[str, tuple[Any, ...]] = {"top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0)}
+LENGTHS = (
+    "max_gen_toks",
+    "max_new_tokens",
+    "max_tokens",
+    "max_completion_tokens",
+)  # the harness's order
+# Settings that cut off improbable tokens, and those of other decoders, with the values at which
+# they change nothing.
+CUTS: Mapping[str, tuple[Any, ...]] = {
+    "top_p": (None, 1),
+    "top_k": (None, 0, -1),
+    "min_p": (None, 0),
+}
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     **CUTS,
     "num_beams": (None, 1),
@@ -41,18 +52,22 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A generation of `length` new tokens, whose text ends before the first of the strings `until`."""
+    """A generation of `length` new tokens, whose text ends before the first of the strings
+    `until`.
+    """
 
     length: int
     until: tuple[str, ...] = ()
 
 
 def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int) -> Asked:
-    """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none. Without a sampler only
-    length and stop strings are read.
+    """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none.
+    Without a sampler only length and stop strings are read.
 
-    Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the request asks for
-    something else than that name says, and for settings that a masked diffusion model's decoder doesn't have."""
+    Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the
+    request asks for something else than that name says, and for settings that a masked diffusion
+    model's decoder doesn't have.
+    """
     given = dict(arguments)
     lengths = [given.pop(name, None) for name in LENGTHS]
     chosen = next((one for one in lengths if one is not None), length)
@@ -69,8 +84,8 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
         greedy = name in CUTS and sampler.greedy  # the most probable token is never cut off
         if not greedy and value not in NEUTRAL.get(name, ()):
             raise InputError(
-                f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's samplers; leave it out, or "
-                "choose a sampler (pbcore samplers)"
+                f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's"
+                " samplers; leave it out, or choose a sampler (pbcore samplers)"
             )
     return Asked(chosen, tuple(until))
 
@@ -82,10 +97,14 @@ def cut(text: str, until: Sequence[str]) -> str:
 
 
 def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -> None:
-    """Raises InputError where a request's do_sample and temperature contradict the sampler's name."""
+    """Raises InputError where a request's do_sample and temperature contradict the sampler's
+    name.
+    """
     if do_sample is None and temperature is None:
         return
-    if temperature is not None and (isinstance(temperature, bool) or not isinstance(temperature, int | float)):
+    if temperature is not None and (
+        isinstance(temperature, bool) or not isinstance(temperature, int | float)
+    ):
         raise InputError(f"temperature {shown(temperature)}: give a number")
     greedy = do_sample is False or temperature == 0
     where = f"do_sample={do_sample}, temperature={temperature}"
@@ -99,28 +118,37 @@ def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -
         wanted = 1.0 if temperature is None else float(temperature)
         has = "is greedy" if sampler.greedy else f"has temperature {sampler.temperature}"
         raise InputError(
-            f"the task asks for sampling ({where}), and sampler {sampler} {has}; add +t{wanted} to its name, or pass "
-            "--gen_kwargs do_sample=False,temperature=0"
+            f"the task asks for sampling ({where}), and sampler {sampler} {has}; add +t{wanted} to"
+            " its name, or pass --gen_kwargs do_sample=False,temperature=0"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessScorer:
-    """Scores answers as the harness does: cut at the stop strings, through its filters, by its metrics. `version` is a
-    digest of the task's declaration and the harness's version, for a cell's key."""
+    """Scores answers as the harness does: cut at the stop strings, through its filters, by its
+    metrics. `version` is a digest of the task's declaration and the harness's version, for a cell's
+    key.
+    """
 
     task: Any
     version: str
     metrics: tuple[str, ...] = ()
 
-    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]:
         from lm_eval.api.instance import Instance
 
-        documents, instances = self.task.eval_docs, []
+        documents = self.task.eval_docs
+        instances = []
         for prediction, sample in zip(predictions, samples, strict=True):
-            answer = cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
+            answer = cut(
+                prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until
+            )
             place = (sample.task, sample.index, 1)
-            instances.append(Instance("generate_until", documents[sample.index], (), 0, place, [answer]))
+            instances.append(
+                Instance("generate_until", documents[sample.index], (), 0, place, [answer])
+            )
         for ensemble in self.task._filters:
             ensemble.apply(instances)
         results = []
@@ -130,19 +158,31 @@ class HarnessScorer:
                 for kind, filtered in instance.filtered_resps.items()
                 for metric, value in self.task.process_results(instance.doc, [filtered]).items()
             }
-            found = scored(values, {"filtered": {kind: str(read) for kind, read in instance.filtered_resps.items()}})
+            found = scored(
+                values,
+                {"filtered": {kind: str(read) for kind, read in instance.filtered_resps.items()}},
+            )
             wanted = metrics if self.metrics else found.scores.keys()
-            results.append(replace(found, scores={name: found.scores[name] for name in found.scores if name in wanted}))
+            results.append(
+                replace(
+                    found,
+                    scores={name: found.scores[name] for name in found.scores if name in wanted},
+                )
+            )
         return results
 
 
 def metric_name(metric: str, kind: str) -> str:
-    """A score's name, as the harness writes it: `exact_match,strict-match`; without the filter if that is `none`."""
+    """A score's name, as the harness writes it: `exact_match,strict-match`; without the filter if
+    that is `none`.
+    """
     return metric if kind == "none" else f"{metric},{kind}"
 
 
 def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
-    """A document's scores: those of the harness's values that are numbers from 0 to 1; others are absent."""
+    """A document's scores: those of the harness's values that are numbers from 0 to 1; others are
+    absent.
+    """
     scores = {}
     for name, value in values.items():
         number = value.item() if hasattr(value, "item") else value
@@ -152,25 +192,35 @@ def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
     return Scored(scores, {**details, **({"absent": absent} if absent else {})})
 
 
-def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
-    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their scorers; returns their
-    names. `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError
-    without the harness, for unknown names, and for tasks that can't be cells, with the reason."""
+def add_harness_tasks(
+    patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False
+) -> list[str]:
+    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their
+    scorers; returns their names. `folder` has task files of the user's own; code that models write
+    runs only with `unsafe`. Raises InputError without the harness, for unknown names, and for tasks
+    that can't be cells, with the reason.
+    """
     patterns = list(patterns)
     if not patterns:
         return []
     if find_spec("lm_eval") is None:
         raise InputError(MISSING)
     if folder is not None and not folder.is_dir():
-        raise InputError(f"--lm-eval-path {folder}: no such folder; give one with the harness's task files (YAML)")
-    loaded = [(name, task) for pattern in patterns for name, task in _loaded(pattern, folder).items()]
+        raise InputError(
+            f"--lm-eval-path {folder}: no such folder; give one with the harness's task files"
+            " (YAML)"
+        )
+    loaded = [
+        (name, task) for pattern in patterns for name, task in _loaded(pattern, folder).items()
+    ]
     return add_specs([_spec(name, task, unsafe) for name, task in loaded])
 
 
 class HarnessTasks:
     """The harness's tasks, for `pbcore.tasks` (`tasks.spec.TaskSource`)."""
 
-    name, prefix = "lm-evaluation-harness", PREFIX
+    name = "lm-evaluation-harness"
+    prefix = PREFIX
 
     def load(self, spec: TaskSpec, limit: int | None) -> Task:
         scorer = SCORERS[spec.scorer]
@@ -190,7 +240,9 @@ TASKS = HarnessTasks()
 
 
 def _loaded(pattern: str, folder: Path | None) -> Mapping[str, Any]:
-    """The tasks of a pattern by name; the user's own files are read first, and alone if they have some."""
+    """The tasks of a pattern by name; the user's own files are read first, and alone if they have
+    some.
+    """
     from lm_eval.tasks import TaskManager
 
     own = [] if folder is None else [{"include_path": str(folder), "include_defaults": False}]
@@ -203,8 +255,18 @@ def _loaded(pattern: str, folder: Path | None) -> Mapping[str, Any]:
         raise InputError(f"{pattern}: the harness has no such task; `lm_eval ls tasks` lists them")
     try:
         tasks: Mapping[str, Any] = manager.load(list(names))["tasks"]
-    except (ValueError, OSError, RuntimeError, ImportError, LookupError, TypeError, AssertionError) as error:
-        raise InputError(f"{pattern}: the harness can't load it: {first_line(str(error))}") from error
+    except (
+        ValueError,
+        OSError,
+        RuntimeError,
+        ImportError,
+        LookupError,
+        TypeError,
+        AssertionError,
+    ) as error:
+        raise InputError(
+            f"{pattern}: the harness can't load it: {first_line(str(error))}"
+        ) from error
     return tasks
 
 
@@ -216,49 +278,68 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
     if task.get_config("num_fewshot") is None:
         task.set_config(key="num_fewshot", value=0)
     config = json.dumps(task.dump_config(), sort_keys=True, default=str)
-    scorer = HarnessScorer(task, f"{version('lm_eval')}-{hashlib.sha256(config.encode()).hexdigest()[:16]}")
+    scorer = HarnessScorer(
+        task, f"{version('lm_eval')}-{hashlib.sha256(config.encode()).hexdigest()[:16]}"
+    )
     known = SCORERS.all().get(full)
     if isinstance(known, HarnessScorer) and known.version == scorer.version:
         scorer = known
     else:  # its scores are those of an empty answer to its first question
         [trial] = scorer.score([""], _samples(full, task, 1), frozenset())
         if not trial.scores:
-            why = f"none of its metrics is a number from 0 to 1 for a document ({shown(trial.details)})"
+            why = (
+                "none of its metrics is a number from 0 to 1 for a document"
+                f" ({shown(trial.details)})"
+            )
             raise InputError(f"{full}: {why}")
         scorer = replace(scorer, metrics=tuple(trial.scores))
         SCORERS.register(full, scorer)
     room = asked(task.get_config("generation_kwargs") or {}, None, MAX_GEN_TOKS).length
     settings = {"n_shot": task.get_config("num_fewshot"), "harness": scorer.version}
     documents = len(task.eval_docs)
-    return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name)
+    return TaskSpec(
+        full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name
+    )
 
 
 def _why_not(task: Any, unsafe: bool) -> str | None:
     """Why a harness task can't be a cell; None if it can."""
-    kind, instead = task.OUTPUT_TYPE, "run it with `pbcore lm-eval`"
+    kind = task.OUTPUT_TYPE
+    instead = "run it with `pbcore lm-eval`"
     if kind != "generate_until":
-        return f"its answers are judged by likelihoods ({kind}), and cells measure decoding; {instead}"
+        return (
+            f"its answers are judged by likelihoods ({kind}), and cells measure decoding; {instead}"
+        )
     if getattr(task, "UNSAFE_CODE", False) and not unsafe:
         sandbox = "in a sandbox, add --confirm-run-unsafe-code and set HF_ALLOW_CODE_EVAL=1"
         return f"scoring runs code that the model wrote; {sandbox}"
     if getattr(task, "MULTIMODAL", False):
         return "its questions have images or sound, and the models here read text"
     if task.get_config("gen_prefix"):
-        return f"its answers begin with a given text (gen_prefix), which a chat can't hold; {instead}"
+        return (
+            f"its answers begin with a given text (gen_prefix), which a chat can't hold; {instead}"
+        )
     if (task.get_config("repeats") or 1) != 1:
         return f"it asks each question several times (repeats); {instead}"
     return None
 
 
 def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:
-    """The first `limit` questions of a task; its solved examples are drawn anew, as the harness draws them."""
+    """The first `limit` questions of a task; its solved examples are drawn anew, as the harness
+    draws them.
+    """
     task.set_fewshot_seed(seed=FEWSHOT_SEED)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
     samples = []
     for instance in task.instances:
         prompt, kwargs = instance.arguments[:2]
         question: tuple[Message, ...] = ({"role": "user", "content": prompt},)
-        target, room = str(task.doc_to_target(instance.doc)), asked(kwargs, None, MAX_GEN_TOKS).length
+        target = str(task.doc_to_target(instance.doc))
+        room = asked(kwargs, None, MAX_GEN_TOKS).length
         given = {"generation_kwargs": kwargs}
-        samples.append(Sample(name, int(instance.doc_id), question, given, target, room, source=KIND, limited=True))
+        samples.append(
+            Sample(
+                name, int(instance.doc_id), question, given, target, room, source=KIND, limited=True
+            )
+        )
     return samples

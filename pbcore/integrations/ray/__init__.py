@@ -1,8 +1,11 @@
-"""`--ray`: cells on the nodes of a Ray cluster (docs/cluster.md). pytest stays the runner: a worker on a node is an
-actor with a pytest session of its own, and the controller's loop hands it cells and takes back reports and records."""
+"""`--ray`: cells on the nodes of a Ray cluster (docs/cluster.md). pytest stays the runner: a worker
+on a node is an actor with a pytest session of its own, and the controller's loop hands it cells and
+takes back reports and records.
+"""
 
 from pbcore.extensions import Integration
 
 INTEGRATION = Integration(
-    plugins=("pbcore.integrations.ray.plugin",), options="pbcore.integrations.ray.options:RayOptions"
+    plugins=("pbcore.integrations.ray.plugin",),
+    options="pbcore.integrations.ray.options:RayOptions",
 )

@@ -1,4 +1,6 @@
-"""The way to a Ray cluster: connecting, how many workers fit on its nodes, and whether they hold the same code."""
+"""The way to a Ray cluster: connecting, how many workers fit on its nodes, and whether they hold
+the same code.
+"""
 
 import logging
 import os
@@ -12,7 +14,16 @@ import pytest
 
 PATIENCE = 5.0  # seconds until an address counts as unreachable
 PROBE = 120.0  # seconds for the nodes to say what they have installed
-LEFT_OUT = [".git", ".venv", "venv", "reports", ".pytest_cache", ".mypy_cache", ".ruff_cache", "**/__pycache__"]
+LEFT_OUT = [
+    ".git",
+    ".venv",
+    "venv",
+    "reports",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    "**/__pycache__",
+]
 COMPARED = ("python", "pbcore", "torch", "pbcore's source")
 
 
@@ -25,8 +36,9 @@ def the_ray() -> Any:
 
 
 def connect(address: str, root: Path) -> None:
-    """Connects this process, and lets the nodes' workers begin in a copy of `root`. Raises pytest.UsageError if the
-    head can't be reached or has other versions of Python or Ray."""
+    """Connects this process, and lets the nodes' workers begin in a copy of `root`. Raises
+    pytest.UsageError if the head can't be reached or has other versions of Python or Ray.
+    """
     ray = the_ray()
     if ray.is_initialized():
         return
@@ -36,11 +48,15 @@ def connect(address: str, root: Path) -> None:
             socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
         except (OSError, OverflowError) as error:
             raise pytest.UsageError(
-                f"--ray {address}: nothing answers there ({error}); give HOST:PORT as `ray start --head` prints it, "
-                "and run pytest on a machine of the cluster"
+                f"--ray {address}: nothing answers there ({error}); give HOST:PORT as `ray start"
+                " --head` prints it, and run pytest on a machine of the cluster"
             ) from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    passed = {name: os.environ[name] for name in ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN") if name in os.environ}
+    passed = {
+        name: os.environ[name]
+        for name in ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN")
+        if name in os.environ
+    }
     environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
     try:
         ray.init(
@@ -51,7 +67,8 @@ def connect(address: str, root: Path) -> None:
             runtime_env=environment,
         )
     except Exception as error:
-        # Ray raises RuntimeError, ValueError, ConnectionError and its own, and each of them ends the run.
+        # Ray raises RuntimeError, ValueError, ConnectionError and its own, and each of them ends
+        # the run.
         raise pytest.UsageError(f"--ray {address}: {error}") from error
 
 
@@ -84,18 +101,26 @@ def fitting(nodes: Sequence[Mapping[str, Any]], cpus: float, gpus: float) -> dic
     """Node id → how many workers of this size it can hold; nodes that hold none are left out."""
     sizes = {"CPU": cpus, "GPU": gpus}
     fit = {
-        node["NodeID"]: min(int(node["Resources"].get(kind, 0.0) / size + 1e-6) for kind, size in sizes.items() if size)
+        node["NodeID"]: min(
+            int(node["Resources"].get(kind, 0.0) / size + 1e-6)
+            for kind, size in sizes.items()
+            if size
+        )
         for node in nodes
     }
     return {node_id: count for node_id, count in fit.items() if count}
 
 
 def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Raises pytest.UsageError unless these nodes have the versions and the code of this process."""
+    """Raises pytest.UsageError unless these nodes have the versions and the code of this
+    process.
+    """
     ray = the_ray()
     affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
-    def probe() -> dict[str, str]:  # defined here, it goes to the node as code and needs no pbcore there to arrive
+    def probe() -> dict[
+        str, str
+    ]:  # defined here, it goes to the node as code and needs no pbcore there to arrive
         try:
             from pbcore.integrations.ray.connect import facts
 
@@ -105,13 +130,17 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
 
     task = ray.remote(num_cpus=0, max_retries=0)(probe)
     asked = {
-        node_name(node): task.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote()
+        node_name(node): (
+            task.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote()
+        )
         for node in nodes
     }
     try:
         answers = dict(zip(asked, ray.get(list(asked.values()), timeout=PROBE), strict=True))
     except ray.exceptions.RayError as error:
-        raise pytest.UsageError(f"--ray: a node did not say what it has installed: {error}") from error
+        raise pytest.UsageError(
+            f"--ray: a node did not say what it has installed: {error}"
+        ) from error
     different = differences(facts(), answers)
     if different:
         raise pytest.UsageError(f"--ray: {different}")

@@ -11,7 +11,8 @@ from pbcore.links import docs
 address = Kind(
     r"(auto|local|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})",
     str,
-    "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths before --ray",
+    "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with"
+    " paths before --ray",
 )
 number_of_gpus = Kind(
     r"([0-9]{1,3}(?:\.[0-9]{1,4})?)",
@@ -26,18 +27,26 @@ class RayOptions(OptionGroup):
 
     ray: str | None = option(
         Role.COMPUTES,
-        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
-        f"one); more: {docs('cluster.md')}",
+        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running"
+        f" cluster, else a local one); more: {docs('cluster.md')}",
         address,
         metavar="ADDRESS",
         const="auto",
     )
     ray_gpus: float | None = option(
-        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", number_of_gpus, metavar="N"
+        Role.COMPUTES,
+        "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)",
+        number_of_gpus,
+        metavar="N",
     )
-    ray_cpus: int = option(Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", positive, 1, metavar="N")
+    ray_cpus: int = option(
+        Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", positive, 1, metavar="N"
+    )
     ray_workers: int | None = option(
-        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", positive, metavar="N"
+        Role.COMPUTES,
+        "at most N workers on Ray's nodes (default: as many as fit)",
+        positive,
+        metavar="N",
     )
 
     @property
@@ -45,11 +54,18 @@ class RayOptions(OptionGroup):
         return self.ray is not None
 
     def check(self, settings: Any) -> None:
-        if self.ray is None and (self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers):
+        if self.ray is None and (
+            self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers
+        ):
             raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
         if self.ray is not None and settings.estimate:
-            raise InputError("--estimate times forwards in one process; leave --ray out, and divide by the workers")
+            raise InputError(
+                "--estimate times forwards in one process; leave --ray out, and divide by the"
+                " workers"
+            )
 
     def gpus(self, gpu: bool) -> float:
-        """GPUs that a worker reserves for a model that asks for none of its own, with or without --gpu."""
+        """GPUs that a worker reserves for a model that asks for none of its own, with or without
+        --gpu.
+        """
         return float(gpu) if self.ray_gpus is None else self.ray_gpus

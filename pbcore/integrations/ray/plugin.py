@@ -13,7 +13,9 @@ NAME = "pbcore-cluster"
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Connects before anything is collected. Raises pytest.UsageError for what can't go together or be reached."""
+    """Connects before anything is collected. Raises pytest.UsageError for what can't go together or
+    be reached.
+    """
     if hasattr(config, "workerinput") or not given(config):
         return
     requested = settings(config).part(RayOptions)
@@ -24,7 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
             "--ray and -n both say where cells run; give one of them (-n 0 undoes an -n in addopts)"
         )
     if not config.invocation_params.dir.is_relative_to(config.rootpath):
-        raise pytest.UsageError(f"--ray copies {config.rootpath} to the nodes; call pytest there, or in a folder of it")
+        raise pytest.UsageError(
+            f"--ray copies {config.rootpath} to the nodes; call pytest there, or in a folder of it"
+        )
     if config.getoption("usepdb", False):
         raise pytest.UsageError("--pdb can't reach the workers of --ray; leave one of the two out")
     if config.getoption("collectonly", False):
@@ -45,7 +49,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """How many workers there will be."""
     if not config.pluginmanager.hasplugin(NAME):
         return []
-    requested, nodes = settings(config).part(RayOptions), alive()
+    requested = settings(config).part(RayOptions)
+    nodes = alive()
     gpus = requested.gpus(settings(config).gpu)
     room = counted(sum(fitting(nodes, requested.ray_cpus, gpus).values()), "worker")
     size = size_of({"CPU": requested.ray_cpus, "GPU": gpus})

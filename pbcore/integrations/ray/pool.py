@@ -18,7 +18,9 @@ from pbcore.plugin.state import cell_of, plan, settings
 
 @dataclass(eq=False)
 class Remote:
-    """A worker with xdist's interface, for the scheduler and for pytest's reporters, and what it is doing."""
+    """A worker with xdist's interface, for the scheduler and for pytest's reporters, and what it is
+    doing.
+    """
 
     id: str
     pool: Pool
@@ -49,16 +51,18 @@ class Remote:
 
 
 def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
-    """Whether others compute on the worker's node, or may before its cell ends: those that have not begun have no node
-    yet, and the node has room for `room` workers."""
+    """Whether others compute on the worker's node, or may before its cell ends: those that have not
+    begun have no node yet, and the node has room for `room` workers.
+    """
     nodes = [other.node for other in others if other is not worker]
     here = 1 + nodes.count(worker.node)
     return min(here + nodes.count(""), max(here, room)) > 1
 
 
 class Pool(ModelScheduling):
-    """The cells that need workers with `gpus` GPUs, in the order in which they are handed out. `send` has a worker run
-    a cell, `end` ends its session."""
+    """The cells that need workers with `gpus` GPUs, in the order in which they are handed out.
+    `send` has a worker run a cell, `end` ends its session.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,10 @@ class Pool(ModelScheduling):
     ) -> None:
         # All have the collection of the controller, so that there is nothing to complain of.
         super().__init__(1, group_of, lambda complaint: None, ahead=1)
-        self.gpus, self.ids, self.send, self.end = gpus, ids, send, end
+        self.gpus = gpus
+        self.ids = ids
+        self.send = send
+        self.end = end
 
     def welcome(self, worker: Remote) -> None:
         """Gives a worker that has begun its first cell."""
@@ -84,9 +91,10 @@ class Pool(ModelScheduling):
 
 
 def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
-    """GPUs of a worker → the cells that need as many, the biggest workers first. Cells that can take longest come
-    first, since the run ends with its last cell; where cells share forwards they keep their order, in which neighbours
-    share most."""
+    """GPUs of a worker → the cells that need as many, the biggest workers first. Cells that can
+    take longest come first, since the run ends with its last cell; where cells share forwards they
+    keep their order, in which neighbours share most.
+    """
     from pbcore.grid.cost import weights
 
     cells = {node_id: cell_of(config, node_id) for node_id in node_ids}
@@ -101,7 +109,9 @@ def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[st
 
 
 def needed(config: pytest.Config, name: CellName | None) -> float:
-    """GPUs that a worker needs for a cell: what the options say, or the model's own number if that is more."""
+    """GPUs that a worker needs for a cell: what the options say, or the model's own number if that
+    is more.
+    """
     from pbcore.models import resolve_model
 
     least = settings(config).part(RayOptions).gpus(settings(config).gpu)

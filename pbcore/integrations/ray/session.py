@@ -1,7 +1,9 @@
-"""The controller's loop under --ray: cells go to workers on the cluster's nodes; reports and records come back.
+"""The controller's loop under --ray: cells go to workers on the cluster's nodes; reports and
+records come back.
 
-The cell of a worker that died goes to another one. It is an error once it has taken MAX_KILLED workers with it whose
-nodes stayed up, or was running on MAX_LOST nodes that went away."""
+The cell of a worker that died goes to another one. It is an error once it has taken MAX_KILLED
+workers with it whose nodes stayed up, or was running on MAX_LOST nodes that went away.
+"""
 
 import os
 from collections import Counter
@@ -13,7 +15,15 @@ import pytest
 from xdist.workermanage import unserialize_warning_message
 
 from pbcore.grid.capabilities import served
-from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, size_of, the_ray
+from pbcore.integrations.ray.connect import (
+    alive,
+    cause_of,
+    facts,
+    fitting,
+    node_name,
+    size_of,
+    the_ray,
+)
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
 from pbcore.integrations.ray.worker import Begun, Done, Refused, Worker, for_workers
@@ -23,7 +33,8 @@ from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import cell_of, say, settings
 from pbcore.printable import counted
 
-MAX_KILLED, MAX_LOST = 2, 5
+MAX_KILLED = 2
+MAX_LOST = 5
 FETCH = 120.0  # seconds for a result that is ready to arrive, before its node counts as lost
 GRACE = 20.0  # seconds for the last workers' fixtures to clean up
 DIED = "worker process has died"  # Ray's words for a worker that died on a node that is up
@@ -34,8 +45,14 @@ class Cluster:
     """The plugin of the controller: it collects as ever, and its loop runs no test itself."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._ray, self._options = config, the_ray(), settings(config).part(RayOptions)
-        self._calls: dict[Any, tuple[Remote, str]] = {}  # Ray's reference → whose call, which method
+        self._config, self._ray, self._options = (
+            config,
+            the_ray(),
+            settings(config).part(RayOptions),
+        )
+        self._calls: dict[
+            Any, tuple[Remote, str]
+        ] = {}  # Ray's reference → whose call, which method
         self._open: dict[str, pytest.Item] = {}  # node id → item, of all that are not reported yet
         self._before: dict[str, str] = {}  # cell id → its record of an earlier run
         self._killed: Counter[str] = Counter()
@@ -50,11 +67,19 @@ class Cluster:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Raises pytest.UsageError for models behind servers: their answers and bills are kept on one machine."""
-        names = [name for item in session.items if (name := cell_of(self._config, item.nodeid)) is not None]
+        """Raises pytest.UsageError for models behind servers: their answers and bills are kept on
+        one machine.
+        """
+        names = [
+            name
+            for item in session.items
+            if (name := cell_of(self._config, item.nodeid)) is not None
+        ]
         others = sorted({name.model for name in names if served(name.model)})
         if others:
-            raise pytest.UsageError(f"--ray: {', '.join(others)} answers behind a server; run it without --ray")
+            raise pytest.UsageError(
+                f"--ray: {', '.join(others)} answers behind a server; run it without --ray"
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -71,7 +96,9 @@ class Cluster:
             self._begin()
             while self._open and not session.shouldfail and not session.shouldstop:
                 self._step()
-            while any(worker.running for worker, _ in self._calls.values()):  # -x: what has begun is finished
+            while any(
+                worker.running for worker, _ in self._calls.values()
+            ):  # -x: what has begun is finished
                 self._step(more=False)
             ends = [reference for reference, (_, stage) in self._calls.items() if stage == "end"]
             if ends:  # the last workers' fixtures clean up
@@ -92,7 +119,9 @@ class Cluster:
         terminalreporter.write_sep("=", "Ray")
         for node in sorted({worker.node for worker in self._workers} - {""}):
             there = [worker.cells for worker in self._workers if worker.node == node]
-            terminalreporter.write_line(f"{node}: {counted(len(there), 'worker')}, {counted(sum(there), 'cell')}")
+            terminalreporter.write_line(
+                f"{node}: {counted(len(there), 'worker')}, {counted(sum(there), 'cell')}"
+            )
         for note in self._notes:
             terminalreporter.write_line(note)
 
@@ -104,9 +133,14 @@ class Cluster:
 
     def _send(self, worker: Remote, node_id: str) -> None:
         """Has the worker run a cell."""
-        item, name = self._open[node_id], cell_of(self._config, node_id)
+        item = self._open[node_id]
+        name = cell_of(self._config, node_id)
         others = (other for other, _ in self._calls.values())
-        shared = worker.pool.gpus % 1 > 0 if worker.pool.gpus else crowded(worker, others, self._room[worker.node])
+        shared = (
+            worker.pool.gpus % 1 > 0
+            if worker.pool.gpus
+            else crowded(worker, others, self._room[worker.node])
+        )
         worker.running = node_id
         self._places[node_id] = f"{worker.id}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
@@ -117,24 +151,37 @@ class Cluster:
 
     def _begin(self) -> None:
         """Asks Ray for the workers; it places them as there is room."""
-        requested, nodes = self._options, alive()
+        requested = self._options
+        nodes = alive()
         for gpus, ids in split(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
-                has = "; ".join(f"{node_name(node)} has {size_of(node['Resources'])}" for node in nodes)
+                has = "; ".join(
+                    f"{node_name(node)} has {size_of(node['Resources'])}" for node in nodes
+                )
                 size = size_of({"CPU": requested.ray_cpus, "GPU": gpus})
                 raise pytest.UsageError(f"--ray: no node can hold a worker of {size}: {has}")
-            pool = Pool(gpus, ids, partial(group_of, self._config), self._send, partial(self._call, stage="end"))
+            pool = Pool(
+                gpus,
+                ids,
+                partial(group_of, self._config),
+                self._send,
+                partial(self._call, stage="end"),
+            )
             for _ in range(min(len(ids), requested.ray_workers or room)):
                 self._add_worker(pool)
-        self._patience = max(8, len(self._workers))  # how many workers may die before their first cell
+        self._patience = max(
+            8, len(self._workers)
+        )  # how many workers may die before their first cell
 
     def _add_worker(self, pool: Pool) -> None:
-        name, cpus = f"ray{len(self._workers)}", self._options.ray_cpus
+        name = f"ray{len(self._workers)}"
+        cpus = self._options.ray_cpus
         actor = self._ray.remote(Worker).options(num_cpus=cpus, num_gpus=pool.gpus, max_restarts=0)
         worker = Remote(name, pool, actor.remote(), self._config)
         self._workers.append(worker)
-        root, invocation = self._config.rootpath, self._config.invocation_params
+        root = self._config.rootpath
+        invocation = self._config.invocation_params
         folder = os.path.relpath(invocation.dir, root)
         arguments = for_workers([str(argument) for argument in invocation.args])
         gpu = settings(self._config).gpu
@@ -143,9 +190,17 @@ class Cluster:
     def _step(self, more: bool = True) -> None:
         """Takes what has come back, and hands out `more`."""
         ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=1.0)
-        self._quiet = 0.0 if any(worker.node for worker, _ in self._calls.values()) else self._quiet + (not ready)
+        self._quiet = (
+            0.0
+            if any(worker.node for worker, _ in self._calls.values())
+            else self._quiet + (not ready)
+        )
         if self._quiet == PATIENCE:
-            say(self._config, "waiting for a node with room for a worker; `ray status` shows what the cluster has")
+            say(
+                self._config,
+                "waiting for a node with room for a worker; `ray status` shows what the"
+                " cluster has",
+            )
         for reference in ready:
             worker, stage = self._calls.pop(reference)
             try:
@@ -163,13 +218,17 @@ class Cluster:
                 self._ray.kill(worker.actor)
 
     def _meet(self, worker: Remote, begun: Begun) -> None:
-        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json. Raises
-        pytest.UsageError if it collected other tests."""
+        """Keeps what a worker says of itself; what timings on its node depend on goes to run.json.
+        Raises pytest.UsageError if it collected other tests.
+        """
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()
             fit = fitting(nodes, self._options.ray_cpus, 0)
-            self._room = {worker.node: 1, **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes}}
+            self._room = {
+                worker.node: 1,
+                **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes},
+            }
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:
             raise pytest.UsageError(
@@ -180,19 +239,26 @@ class Cluster:
         if worker.node not in self._nodes and (run.path / "run.json").is_file():
             self._nodes.add(worker.node)
             known = run.read_run()
-            run.write_run({**known, "nodes": {**known.get("nodes", {}), worker.node: begun.machine}})
+            run.write_run(
+                {**known, "nodes": {**known.get("nodes", {}), worker.node: begun.machine}}
+            )
 
     def _finished(self, worker: Remote, done: Done, more: bool) -> None:
-        node_id, worker.running, self._stillborn = str(worker.running), None, 0
+        node_id = str(worker.running)
+        worker.running = None
+        self._stillborn = 0
         worker.cells += 1
         unwritten = self._write(node_id, done.record)
         for warning in done.warnings:
             facts = {**warning, "warning_message": warning_of(warning["warning_message"])}
             self._config.hook.pytest_warning_recorded.call_historic(kwargs=facts)
         for data in done.reports:
-            report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
+            report = self._config.hook.pytest_report_from_serializable(
+                config=self._config, data=data
+            )
             if unwritten and report.when == "call":
-                report.outcome, report.longrepr = "failed", unwritten
+                report.outcome = "failed"
+                report.longrepr = unwritten
                 report.user_properties.append(("pbcore_unwritten", unwritten))
             report.node = worker
             self._config.hook.pytest_runtest_logreport(report=report)
@@ -201,7 +267,9 @@ class Cluster:
             worker.pool.done(worker, node_id)
 
     def _write(self, node_id: str, record: str | None) -> str:
-        """Writes the record of a cell to this run's directory; returns why it can't be written, if it can't."""
+        """Writes the record of a cell to this run's directory; returns why it can't be written, if
+        it can't.
+        """
         from pbcore.results.rundir import parse_cell
 
         name = cell_of(self._config, node_id)
@@ -230,7 +298,9 @@ class Cluster:
         if stage == "begin":
             self._stillborn += 1
             self._notes.append(f"{worker.id} could not begin: {cause}")
-            others = any(other.node and other.pool is worker.pool for other, _ in self._calls.values())
+            others = any(
+                other.node and other.pool is worker.pool for other, _ in self._calls.values()
+            )
             refused = isinstance(error, Refused)
             if (refused and not others) or self._stillborn > self._patience:
                 raise pytest.UsageError(f"--ray: {self._notes[-1]}")
@@ -241,21 +311,29 @@ class Cluster:
         if worker in worker.pool.nodes:
             worker.pool.remove_node(worker)
         if node_id is not None:
-            # A worker that died while its node was up, or whose pytest ended; whatever else it was, the node was lost.
+            # A worker that died while its node was up, or whose pytest ended; whatever else it was,
+            # the node was lost.
             killed = DIED in cause or isinstance(error, self._ray.exceptions.RayTaskError)
             (self._killed if killed else self._lost)[node_id] += 1
             self._run_again(worker, node_id, cause, killed, more)
         if more and worker.pool.waiting:
             self._add_worker(worker.pool)
 
-    def _run_again(self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool) -> None:
-        what = f"{node_id}: {worker.id} on {worker.node} {'died' if killed else 'went away with its node'}"
+    def _run_again(
+        self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool
+    ) -> None:
+        what = (
+            f"{node_id}: {worker.id} on {worker.node}"
+            f" {'died' if killed else 'went away with its node'}"
+        )
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
             times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
             cause = f"its worker died {times}, last on {worker.node}: {cause}"
             outcome: Any = self._config.pluginmanager.get_plugin(run_lifecycle.NAME)
             outcome.crashed(node_id, cause)
-            report = pytest.TestReport(node_id, self._open[node_id].location, {}, "failed", cause, "call")
+            report = pytest.TestReport(
+                node_id, self._open[node_id].location, {}, "failed", cause, "call"
+            )
             vars(report)["node"] = worker
             self._config.hook.pytest_runtest_logreport(report=report)
             self._close(node_id)
@@ -283,4 +361,7 @@ def _stored(config: pytest.Config) -> dict[str, str]:
     from pbcore.results.rundir import cell_file
 
     run = run_dir(config)
-    return {cell_id: (run.cells_dir / cell_file(cell_id)).read_text(encoding="utf-8") for cell_id in finished(run.path)}
+    return {
+        cell_id: (run.cells_dir / cell_file(cell_id)).read_text(encoding="utf-8")
+        for cell_id in finished(run.path)
+    }

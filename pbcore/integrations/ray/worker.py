@@ -1,8 +1,11 @@
-"""What runs on a node: an actor that holds one pytest session, whose cells the controller sends one by one.
+"""What runs on a node: an actor that holds one pytest session, whose cells the controller sends one
+by one.
 
-The session runs in a thread and is an ordinary one but for its loop, so a cell goes through the same hooks, fixtures
-and clock as in a run without a cluster. `workerinput` marks it as a worker, as xdist does: it writes no reports, its
-run directory is a temporary one, and what it finds goes home as report data and record text."""
+The session runs in a thread and is an ordinary one but for its loop, so a cell goes through the
+same hooks, fixtures and clock as in a run without a cluster. `workerinput` marks it as a worker, as
+xdist does: it writes no reports, its run directory is a temporary one, and what it finds goes home
+as report data and record text.
+"""
 
 import io
 import os
@@ -19,7 +22,8 @@ from typing import Any, NamedTuple
 import pytest
 from xdist.remote import serialize_warning_message
 
-# Ray imports this module before pytest could rewrite the package's assertions, of which it has none to rewrite.
+# Ray imports this module before pytest could rewrite the package's assertions, of which it has none
+# to rewrite.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -28,7 +32,9 @@ class Refused(RuntimeError):
 
 
 class Begun(NamedTuple):
-    """A worker that has collected: the name of its node, its tests, and what timings there depend on."""
+    """A worker that has collected: the name of its node, its tests, and what timings there depend
+    on.
+    """
 
     node: str
     collected: list[str]
@@ -36,7 +42,9 @@ class Begun(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of a cell: reports and warnings as plain data, and the text of the record, if there is one."""
+    """What came of a cell: reports and warnings as plain data, and the text of the record, if there
+    is one.
+    """
 
     reports: list[dict[str, Any]]
     record: str | None
@@ -44,24 +52,36 @@ class Done(NamedTuple):
 
 
 class Worker:
-    """The actor, and the plugin that makes its pytest session take cells from a queue. `begin`, `run` and `end` are the
-    controller's calls; `begin` comes first."""
+    """The actor, and the plugin that makes its pytest session take cells from a queue. `begin`,
+    `run` and `end` are the controller's calls; `begin` comes first.
+    """
 
     def __init__(self) -> None:
         self._orders: Queue[tuple[str, str | None, bool] | None] = Queue()
-        self._results: Queue[list[str] | Done | str] = Queue()  # a text: what an ended session said last
+        self._results: Queue[list[str] | Done | str] = (
+            Queue()
+        )  # a text: what an ended session said last
         self._errors: list[str] = []
         self._done = Done([], None, [])
 
     def begin(
-        self, name: str, root: str, folder: str, arguments: Sequence[str], here: dict[str, str], gpu: bool
+        self,
+        name: str,
+        root: str,
+        folder: str,
+        arguments: Sequence[str],
+        here: dict[str, str],
+        gpu: bool,
     ) -> Begun:
-        """Collects. `root` is pytest's root directory on the controller and `folder` where it was called, relative to
-        it; they lie under the current directory here. `here` are the controller's versions. Raises Refused."""
+        """Collects. `root` is pytest's root directory on the controller and `folder` where it was
+        called, relative to it; they lie under the current directory here. `here` are the
+        controller's versions. Raises Refused.
+        """
         from pbcore.integrations.ray.connect import differences, facts, place
         from pbcore.results.resume import machine
 
-        where, copy = place(), os.getcwd()
+        where = place()
+        copy = os.getcwd()
         different = differences(here, {where: facts()})
         if different:
             raise Refused(different)
@@ -70,7 +90,13 @@ class Worker:
         (Path(own) / "run" / "cells").mkdir(parents=True)
         facts_here = {"workerid": f"{name}@{where}", "workercount": 1, "pbcore_run": f"{own}/run"}
         self._workerinput: dict[str, Any] = {**facts_here, "pbcore_shared": False}
-        options = [f"--rootdir={copy}", f"--basetemp={own}/tmp", "-o", f"cache_dir={own}/cache", *QUIET]
+        options = [
+            f"--rootdir={copy}",
+            f"--basetemp={own}/tmp",
+            "-o",
+            f"cache_dir={own}/cache",
+            *QUIET,
+        ]
         there = [argument.replace(root, copy) for argument in arguments]
         threading.Thread(target=self._run_pytest, args=([*there, *options],), daemon=True).start()
         collected = self._results.get()
@@ -82,8 +108,9 @@ class Worker:
         return Begun(where, collected, has)
 
     def run(self, node_id: str, stored: str | None, shared: bool) -> Done:
-        """Runs a cell: `stored` is the text of its record from an earlier run; `shared`, others use the same device.
-        Raises RuntimeError if the session has ended."""
+        """Runs a cell: `stored` is the text of its record from an earlier run; `shared`, others use
+        the same device. Raises RuntimeError if the session has ended.
+        """
         self._orders.put((node_id, stored, shared))
         result = self._results.get()
         if not isinstance(result, Done):
@@ -114,7 +141,8 @@ class Worker:
         if file is not None and stored is not None:  # --resume finds it here
             write_atomic(file, stored)
             remember(item.config, parse_cell(stored, str(file)))
-        # Which item is next nobody knows: all but the session's own fixtures, such as the model, are torn down.
+        # Which item is next nobody knows: all but the session's own fixtures, such as the model,
+        # are torn down.
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)
         record = file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
         return self._done._replace(record=record)
@@ -136,7 +164,9 @@ class Worker:
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._done.reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self._done.reports.append(
+            self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        )
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -145,12 +175,20 @@ class Worker:
     def pytest_internalerror(self, excrepr: object) -> None:
         self._errors.append(str(excrepr))
 
-    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+    def pytest_warning_recorded(
+        self, warning_message: Any, when: str, nodeid: str, location: Any
+    ) -> None:
         facts = {"warning_message": serialize_warning_message(warning_message)}
         self._done.warnings.append({**facts, "when": when, "nodeid": nodeid, "location": location})
 
 
 def for_workers(arguments: Sequence[str]) -> list[str]:
-    """The arguments without the file of --benchmark-json, which every pytest opens that reads them."""
+    """The arguments without the file of --benchmark-json, which every pytest opens that reads
+    them.
+    """
     file = "--benchmark-json"
-    return [one for before, one in pairwise(["", *arguments]) if before != file and not one.startswith(file)]
+    return [
+        one
+        for before, one in pairwise(["", *arguments])
+        if before != file and not one.startswith(file)
+    ]

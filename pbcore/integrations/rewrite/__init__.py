@@ -1,10 +1,14 @@
-"""Run folders of the benchmark's 2026 rewrite: their questions for `--data-dir`, and `pbcore import`."""
+"""Run folders of the benchmark's 2026 rewrite: their questions for `--data-dir`, and `pbcore
+import`.
+"""
 
 from pbcore.extensions import Integration
 
 HERE = "pbcore.integrations.rewrite"
 INTEGRATION = Integration(
-    commands={"import": (f"{HERE}.command", "make a run of run folders of the benchmark's 2026 rewrite")},
+    commands={
+        "import": (f"{HERE}.command", "make a run of run folders of the benchmark's 2026 rewrite")
+    },
     folders=f"{HERE}.questions:FOLDERS",
     decides=True,
 )

@@ -1,5 +1,6 @@
-"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
-rewrite, for reports, comparisons and `pbcore rescore`."""
+"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the
+benchmark's 2026 rewrite, for reports, comparisons and `pbcore rescore`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
-SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
+SCORES = {
+    name: "rouge_l_unstemmed" if ours == "rouge_l" else ours
+    for name, ours in published.SCORES.items()
+}
 ORDER = ("dec_order_kendall", "dec_order_spearman")
 MOST = 10**6  # forwards or tokens of an answer
 NO_TIME = "an imported run: the rewrite's samples files have no times"
@@ -46,8 +50,9 @@ NO_TIME = "an imported run: the rewrite's samples files have no times"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One imported cell, the score that the folder's results file publishes for it (in [0, 1]), if any, and its
-    questions as text."""
+    """One imported cell, the score that the folder's results file publishes for it (in [0, 1]), if
+    any, and its questions as text.
+    """
 
     stored: StoredCell
     published: float | None
@@ -57,27 +62,42 @@ class Imported:
 
 
 def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[Imported]]:
-    """Imports a run folder of the rewrite (`<model>/<method>/<param>/<date>_all/`), or all below a folder, as one run
-    directory (default: reports/<date-time>).
+    """Imports a run folder of the rewrite (`<model>/<method>/<param>/<date>_all/`), or all below a
+    folder, as one run directory (default: reports/<date-time>).
 
-    Scores, NFE and tokens are those that the rows have; what they lack (times, steps, confidences, conditions) is null,
-    with the reason. The questions are kept in the run, so that it can be scored again anywhere. Raises LoadError naming
-    file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
-    model and sampler, RunDirError if the target exists."""
+    Scores, NFE and tokens are those that the rows have; what they lack (times, steps, confidences,
+    conditions) is null, with the reason. The questions are kept in the run, so that it can be
+    scored again anywhere. Raises LoadError naming file and line for rows that can't be read,
+    InputError for a folder without samples files and for two runs of one model and sampler,
+    RunDirError if the target exists.
+    """
     if not folder.is_dir():
-        raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
-    folders = list(dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))))
+        raise InputError(
+            f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run"
+            " folder"
+        )
+    folders = list(
+        dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl")))
+    )
     if not folders:
         hint = (
-            "its results alone: pbcore report reads them" if list(folder.rglob(RESULTS_FILE)) else "give a run folder"
+            "its results alone: pbcore report reads them"
+            if list(folder.rglob(RESULTS_FILE))
+            else "give a run folder"
         )
-        raise InputError(f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import; {hint}")
+        raise InputError(
+            f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import;"
+            f" {hint}"
+        )
     results = [one for run_folder in folders for one in _run_folder(run_folder)]
     origins: dict[str, Path] = {}
     for one in results:
-        cell_id, origin = one.stored.cell.id, one.file.parent
+        cell_id = one.stored.cell.id
+        origin = one.file.parent
         if origins.setdefault(cell_id, origin) != origin:
-            raise InputError(f"{printable(cell_id)} is in {origins[cell_id]} and {origin}; import one of the two")
+            raise InputError(
+                f"{printable(cell_id)} is in {origins[cell_id]} and {origin}; import one of the two"
+            )
     path = target or Path("reports") / new_name()
     run = create(path.parent, path.name)
     now = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -104,17 +124,28 @@ def _run_folder(folder: Path) -> Iterator[Imported]:
         if file.is_file():
             task = load_task(name, data_dir=folder)
             rows = {row["doc_id"]: row for _, row in read_json_lines(file)}
-            stored = _cell(file, task, rows, model.replace("__", "/"), sampler_name(method, param), options)
+            stored = _cell(
+                file, task, rows, model.replace("__", "/"), sampler_name(method, param), options
+            )
             asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
             kept = "".join(dump_json(row) + "\n" for row in asked)
             yield Imported(stored, scores.get(name), file, task, kept)
 
 
 def _cell(
-    file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: str, sampler: str, options: dict[str, Any]
+    file: Path,
+    task: Task,
+    rows: Mapping[int, Mapping[str, Any]],
+    model: str,
+    sampler: str,
+    options: dict[str, Any],
 ) -> StoredCell:
-    """The cell of a samples file. `rows` are by `doc_id`; `load_task` has checked that each has one of its own."""
-    answers, scored, missing = [], [], {"seconds": NO_TIME}
+    """The cell of a samples file. `rows` are by `doc_id`; `load_task` has checked that each has one
+    of its own.
+    """
+    answers = []
+    scored = []
+    missing = {"seconds": NO_TIME}
     for sample in task.samples:
         where = f"{file}, doc_id {sample.index}"
         answers.append(_answer(rows[sample.index], where, sample.max_new_tokens))
@@ -125,7 +156,10 @@ def _cell(
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         missing["nfe"] = f"not in every row of {file.name}"
-    order = {name: [v for row in rows.values() if (v := _number(row.get(name))) is not None] for name in ORDER}
+    order = {
+        name: [v for row in rows.values() if (v := _number(row.get(name))) is not None]
+        for name in ORDER
+    }
     facts = CellRecord(
         f"{model}/{short(task.name)}/{sampler}",
         model,
@@ -144,21 +178,28 @@ def _cell(
     )
     try:
         indices = [sample.index for sample in task.samples]
-        cell, samples = build_cell(facts, answers, scored, rounds=[], indices=indices, absent=missing)
+        cell, samples = build_cell(
+            facts, answers, scored, rounds=[], indices=indices, absent=missing
+        )
     except ValueError as error:
         raise LoadError(f"{file}: {error}") from error
     return StoredCell(cell, tuple(samples))
 
 
 def _answer(row: Mapping[str, Any], where: str, room: int) -> Generation:
-    """Text, forwards and tokens of a row. Its tokens per step are canvas tokens / NFE, which gives the canvas; without
-    them the canvas is the room of the task's answers. The tokens' ids are not known, only their number."""
+    """Text, forwards and tokens of a row. Its tokens per step are canvas tokens / NFE, which gives
+    the canvas; without them the canvas is the room of the task's answers. The tokens' ids are not
+    known, only their number.
+    """
     answers = row.get("resps")
     text = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
     text = text[0] if isinstance(text, list) and len(text) == 1 else text
     if not isinstance(text, str):
-        raise LoadError(f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text")
-    nfe, rate = _count(row.get("nfe")), _number(row.get("tokens_per_step"))
+        raise LoadError(
+            f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text"
+        )
+    nfe = _count(row.get("nfe"))
+    rate = _number(row.get("tokens_per_step"))
     canvas = room if nfe is None or rate is None or rate <= 0 else round(min(rate * nfe, MOST))
     return Generation(text, (0,) * canvas, nfe, _count(row.get("output_length")))
 
@@ -169,13 +210,17 @@ def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, floa
     for theirs, ours in {"score": headline, **SCORES}.items():
         if (value := _number(row.get(theirs))) is not None:
             if not 0 <= value <= 1:
-                raise LoadError(f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1")
+                raise LoadError(
+                    f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1"
+                )
             scores[ours] = value
     return scores
 
 
 def _generation(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The generation settings that a row names, without those that a record can't hold, such as NaN."""
+    """The generation settings that a row names, without those that a record can't hold, such as
+    NaN.
+    """
     given: Any = row
     for name in ("arguments", "gen_args_0", "arg_1"):
         given = given.get(name) if isinstance(given, Mapping) else None
@@ -194,28 +239,43 @@ def _published(folder: Path) -> dict[str, float]:
         return {}
     try:
         results = json.loads(file.read_text(encoding="utf-8"))["results"].items()
-        named = [(TASKS.get(name.removeprefix("parallelbench_")), row.get("score,none")) for name, row in results]
+        named = [
+            (TASKS.get(name.removeprefix("parallelbench_")), row.get("score,none"))
+            for name, row in results
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LoadError(f"{file} is not a results file of the rewrite: {type(error).__name__}: {error}") from error
+        raise LoadError(
+            f"{file} is not a results file of the rewrite: {type(error).__name__}: {error}"
+        ) from error
     values = [(task, _number(value)) for task, value in named if task is not None]
     return {task: value / 100 for task, value in values if value is not None}
 
 
 def _number(value: Any) -> float | None:
     """A finite number, or None: rows have NaN, null or nothing where something was not measured."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) <= sys.float_info.max
+    ):
         return None
     return float(value)
 
 
 def _count(value: Any) -> int | None:
-    """A whole positive number up to a million; a mean over a batch, which need not be whole, is no sample's own."""
+    """A whole positive number up to a million; a mean over a batch, which need not be whole, is no
+    sample's own.
+    """
     number = _number(value)
-    return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
+    return (
+        int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
+    )
 
 
 def imported_text(results: Sequence[Imported]) -> str:
-    """A row per cell: its answers, their mean score, and the score that the results file publishes."""
+    """A row per cell: its answers, their mean score, and the score that the results file
+    publishes.
+    """
     rows = []
     for one in results:
         cell = one.stored.cell
@@ -243,6 +303,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     about = "make a run directory of run folders of the benchmark's 2026 rewrite, with samples"
     out = "the new run directory (default: reports/<date-time>)"
     parser = subparsers.add_parser("import", help=about)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="run folder, or a folder above several")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="run folder, or a folder above several"
+    )
     parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=out)
     parser.set_defaults(run=run)

@@ -1,9 +1,10 @@
-"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question verbatim, with its
-label.
+"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question
+verbatim, with its label.
 
-The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores
-are comparable only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with
-`samples_parallelbench_<task>.jsonl`."""
+The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and
+texts), so its scores are comparable only with answers to the same questions. A folder is
+`<model>/<method>/<param>/<date>_all/` with `samples_parallelbench_<task>.jsonl`.
+"""
 
 import re
 import string
@@ -36,16 +37,24 @@ class RewriteFolders:
         """Whether a folder contains samples files of the rewrite."""
         return any(folder.glob(f"{_PREFIX}*.jsonl"))
 
-    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-        """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
-        `lengths`. The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task,
-        RowError that names file and line for an invalid row, and ValueError for an n without rows."""
+    def samples(
+        self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None
+    ) -> list[Sample]:
+        """The questions of a task in a run folder, in the order of their `doc_id`, which is their
+        number, filtered by `lengths`. The answers of that run are not read. Raises
+        FileNotFoundError if the folder has no file of the task, RowError that names file and line
+        for an invalid row, and ValueError for an n without rows.
+        """
         if spec.name not in NAMES:
             raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
         path = samples_file(folder, spec.name)
         if not path.is_file():
-            available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
-            raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
+            available = sorted(
+                file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl")
+            )
+            raise FileNotFoundError(
+                f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}"
+            )
         try:
             rows = list(read_json_lines(path))
         except UnreadableFile as error:
@@ -61,8 +70,14 @@ class RewriteFolders:
                 raise RowError(f"{path}, line {number}: {error}") from None
         for n in lengths or ():
             if all(sample.length != n for sample in samples.values()):
-                raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
-        return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
+                raise InputError(
+                    f"{spec.name}: {path} has no sample with n = {n}; choose another n"
+                )
+        return [
+            samples[index]
+            for index in sorted(samples)
+            if lengths is None or samples[index].length in lengths
+        ]
 
 
 FOLDERS = RewriteFolders()
@@ -74,14 +89,20 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
     doc = field_of(row, "doc", dict, "an object with messages and label")
     if doc.get("output_prefix") is not None:
         raise InputError("output_prefix: questions with a pre-filled answer are not supported")
-    messages = tuple(_message(message) for message in field_of(doc, "messages", list, "a list of messages"))
+    messages = tuple(
+        _message(message) for message in field_of(doc, "messages", list, "a list of messages")
+    )
     if not messages or messages[-1]["role"] != "user":
         raise InputError("messages must end with a user turn")
     if type(field_of(row, "doc_id", int, "an integer")) is bool:
         raise wrong("doc_id", row["doc_id"], "an integer")
-    label = _label(field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object"))
+    label = _label(
+        field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object")
+    )
     check_label(label, spec)
-    metadata = field_of({"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it")
+    metadata = field_of(
+        {"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it"
+    )
     length = row_length(label, metadata or {}, spec)
     return Sample(
         task=spec.name,
@@ -97,14 +118,20 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
 
 
 def _message(given: Any) -> Message:
-    role, content = (given.get(key) if isinstance(given, dict) else None for key in ("role", "content"))
+    role, content = (
+        given.get(key) if isinstance(given, dict) else None for key in ("role", "content")
+    )
     if role not in _ROLES or not isinstance(content, str):
-        raise wrong("message", given, f"an object with role ({', '.join(_ROLES)}) and content, a text")
+        raise wrong(
+            "message", given, f"an object with role ({', '.join(_ROLES)}) and content, a text"
+        )
     return {"role": str(role), "content": content}
 
 
 def _label(given: Any) -> str | dict[str, Any]:
-    """The label in v1's form: a JSON list becomes its printed form, and null entries of an object are dropped."""
+    """The label in v1's form: a JSON list becomes its printed form, and null entries of an object
+    are dropped.
+    """
     if isinstance(given, str):
         return given
     if isinstance(given, list) and given and all(isinstance(item, str) for item in given):
@@ -115,8 +142,10 @@ def _label(given: Any) -> str | dict[str, Any]:
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
-    """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
-    other wordings. They are used for diagnoses of wrong answers, not for scores."""
+    """The values of the prompt, extracted from a question that differs from v1's prompt only in
+    white space; empty for other wordings. They are used for diagnoses of wrong answers, not for
+    scores.
+    """
     match = _pattern(spec.prompt).fullmatch(question.strip())
     values: dict[str, Any] = match.groupdict() if match else {}
     for name in ("index", "size"):
@@ -129,12 +158,18 @@ def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
 
 @cache
 def _pattern(prompt: str) -> re.Pattern[str]:
-    """A pattern for a prompt's questions with any white space, and 0 or `_` for 0: some runs write the blanks of a
-    sudoku as `_`."""
-    parts, seen = [], set()
+    """A pattern for a prompt's questions with any white space, and 0 or `_` for 0: some runs write
+    the blanks of a sudoku as `_`.
+    """
+    parts = []
+    seen = set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
         words = re.split(r"(\s+)", text)
-        parts.append("".join(r"\s+" if word.isspace() else re.escape(word).replace("0", "[0_]") for word in words))
+        parts.append(
+            "".join(
+                r"\s+" if word.isspace() else re.escape(word).replace("0", "[0_]") for word in words
+            )
+        )
         if name is not None:
             number = r"\d+" if name in ("index", "size") else r".+?"
             parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{number})")

@@ -1,7 +1,9 @@
-"""Models behind a server: OpenAI-compatible ones through the `openai` package, Anthropic's through `anthropic`.
+"""Models behind a server: OpenAI-compatible ones through the `openai` package, Anthropic's through
+`anthropic`.
 
-A declaration (`declared`, `spec`) makes a `model`, which sends each `reply.Ask` through `clients` and keeps the
-answers."""
+A declaration (`declared`, `spec`) makes a `model`, which sends each `reply.Ask` through `clients`
+and keeps the answers.
+"""
 
 from pbcore.extensions import Integration
 

@@ -1,4 +1,6 @@
-"""Requests to servers through their SDKs: `openai` for OpenAI-compatible ones, `anthropic` for Anthropic's API."""
+"""Requests to servers through their SDKs: `openai` for OpenAI-compatible ones, `anthropic` for
+Anthropic's API.
+"""
 
 import time
 from abc import ABC, abstractmethod
@@ -7,7 +9,17 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from pbcore.integrations.servers.keys import failure, imported, key_of, mask_logs, masked
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, steps_of, text_of, tokens_of, word
+from pbcore.integrations.servers.reply import (
+    Ask,
+    Reply,
+    count,
+    field_of,
+    outcomes,
+    steps_of,
+    text_of,
+    tokens_of,
+    word,
+)
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
@@ -17,10 +29,15 @@ class Answer:
     """An answer as it comes: its text so far, and in `known` what else of a Reply is known."""
 
     def __init__(self) -> None:
-        self.text, self.refusal, self.begun = "", "", False
+        self.text = ""
+        self.refusal = ""
+        self.begun = False
         self.known: dict[str, Any] = {}
         self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
-        self.asked, self._start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+        self.asked, self._start = (
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            time.perf_counter(),
+        )
 
     @property
     def seconds(self) -> float:
@@ -38,8 +55,9 @@ class Answer:
 
 
 class Client(ABC):
-    """A model through an SDK, used by several threads at once. Retries with back-off, and waiting as long as the server
-    says, are the SDK's. Raises ModelError without package or key."""
+    """A model through an SDK, used by several threads at once. Retries with back-off, and waiting
+    as long as the server says, are the SDK's. Raises ModelError without package or key.
+    """
 
     sdk_class: ClassVar[str]
     header: ClassVar[tuple[str, str]]  # that of the key, and what stands before it
@@ -72,7 +90,9 @@ class Client(ABC):
         """One answer. Raises ModelError without the key."""
         answer = Answer()
         try:
-            for piece in self._post(self.path, with_fields(self._body(ask), ask.fields), self.spec.stream):
+            for piece in self._post(
+                self.path, with_fields(self._body(ask), ask.fields), self.spec.stream
+            ):
                 self._take(answer, piece)
             return self._reply(answer)
         except ModelError:
@@ -80,17 +100,25 @@ class Client(ABC):
         except Exception as error:  # noqa: BLE001  an SDK's frames hold the key: nothing of theirs may surface
             if getattr(error, "code", None) == "content_filter":
                 filtered = "content_filter"
-                return Reply("", answer.seconds, answer.asked, finish=filtered, outcomes=(filtered,))
+                return Reply(
+                    "", answer.seconds, answer.asked, finish=filtered, outcomes=(filtered,)
+                )
             raise failure(error, self.spec, answer.done) from None
 
     def _reply(self, answer: Answer) -> Reply:
-        """The whole answer. Raises ModelError for one without an end, ValueError where nothing of an answer came."""
-        seconds, finish, text = answer.seconds, answer.known.get("finish"), answer.text or answer.refusal
+        """The whole answer. Raises ModelError for one without an end, ValueError where nothing of
+        an answer came.
+        """
+        seconds = answer.seconds
+        finish = answer.known.get("finish")
+        text = answer.text or answer.refusal
         if finish is None and not answer.begun:
             raise ValueError("nothing of an answer in it")
         if finish is None:
             where = f"model {self.spec.name} at {self.spec.base_url}"
-            raise ModelError(f"{where}: the answer broke off{answer.done}, without a {self.end} reason")
+            raise ModelError(
+                f"{where}: the answer broke off{answer.done}, without a {self.end} reason"
+            )
         found = outcomes(text, self.ends.get(finish, finish), "refusal" if answer.refusal else None)
         return Reply(text, seconds, answer.asked, outcomes=found, **answer.known)
 
@@ -106,15 +134,21 @@ class Client(ABC):
                 raise failure(error, self.spec) from None
             near = masked(hint(self.spec.model, listed), self.spec) if listed else "check model"
             raise ModelError(
-                f"model {self.spec.name}: {self.spec.base_url} doesn't know {self.spec.model!r}; {near}"
+                f"model {self.spec.name}: {self.spec.base_url} doesn't know {self.spec.model!r};"
+                f" {near}"
             ) from None
 
     def _body(self, ask: Ask) -> dict[str, Any]:
-        spec, kind = self.spec, KINDS[self.spec.kind]
+        spec = self.spec
+        kind = KINDS[self.spec.kind]
         openai = kind.sdk == "openai"
         return {
             **({"seed": ask.seed} if spec.seed and openai else {}),
-            **({"stream_options": {"include_usage": True}} if spec.stream and kind.stream_usage else {}),
+            **(
+                {"stream_options": {"include_usage": True}}
+                if spec.stream and kind.stream_usage
+                else {}
+            ),
             "model": spec.model,
             "messages": list(ask.messages),
             spec.max_tokens_field if openai else "max_tokens": ask.max_tokens,
@@ -128,22 +162,31 @@ class Client(ABC):
         if not stream:
             yield self.client.post(path, body=body, cast_to=object)
             return
-        yield from self.client.post(path, body=body, cast_to=object, stream=True, stream_cls=self.sdk.Stream[object])
+        yield from self.client.post(
+            path, body=body, cast_to=object, stream=True, stream_cls=self.sdk.Stream[object]
+        )
 
 
 class OpenAIClient(Client):
-    """An OpenAI-compatible server's model. A diffusing model's pieces are canvases, of which the last is the answer."""
+    """An OpenAI-compatible server's model. A diffusing model's pieces are canvases, of which the
+    last is the answer.
+    """
 
-    sdk_class, header, path, end = "OpenAI", ("authorization", "Bearer "), "/chat/completions", "finish"
+    sdk_class = "OpenAI"
+    header = ("authorization", "Bearer ")
+    path = "/chat/completions"
+    end = "finish"
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        choices, spec = field_of(piece, "choices"), self.spec
+        choices = field_of(piece, "choices")
+        spec = self.spec
         if not isinstance(choices, list):
             raise ValueError("an answer without choices")
         answer.begun = True
         for choice in choices[:1]:
             part = field_of(choice, "delta") or field_of(choice, "message")
-            text, refusal = text_of(field_of(part, "content")), text_of(field_of(part, "refusal"))
+            text = text_of(field_of(part, "content"))
+            refusal = text_of(field_of(part, "refusal"))
             if spec.stream and (text or refusal):
                 answer.known.setdefault("first_token", answer.seconds)
             if text and spec.diffusing and not spec.nfe_field:
@@ -161,13 +204,16 @@ class OpenAIClient(Client):
         )
 
     def _find_model(self, listed: list[str]) -> None:
-        spec, where = self.spec, f"model {self.spec.name}: {self.spec.base_url}"
+        spec = self.spec
+        where = f"model {self.spec.name}: {self.spec.base_url}"
         if KINDS[spec.kind].loads:  # has it load the model, as `transformers serve` does on request
             address = f"{spec.base_url.removesuffix('/v1')}/load_model"
             for event in self._post(address, {"model": spec.model}, stream=True):
                 if field_of(event, "status") == "error":
                     said = masked(str(field_of(event, "message")), spec)
-                    raise ModelError(f"{where.removesuffix('/v1')} can't load {spec.model!r}: {said}")
+                    raise ModelError(
+                        f"{where.removesuffix('/v1')} can't load {spec.model!r}: {said}"
+                    )
             return
         try:
             data = field_of(self.client.get("/models", cast_to=object), "data")
@@ -183,21 +229,34 @@ class OpenAIClient(Client):
 class AnthropicClient(Client):
     """A model of Anthropic's."""
 
-    sdk_class, header, path, end = "Anthropic", ("x-api-key", ""), "/v1/messages", "stop"
-    ends: ClassVar[Mapping[str, str]] = {"max_tokens": "length", "model_context_window_exceeded": "length"}
+    sdk_class = "Anthropic"
+    header = ("x-api-key", "")
+    path = "/v1/messages"
+    end = "stop"
+    ends: ClassVar[Mapping[str, str]] = {
+        "max_tokens": "length",
+        "model_context_window_exceeded": "length",
+    }
     _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        kind, message, usage = field_of(piece, "type"), piece, answer.usage
+        kind = field_of(piece, "type")
+        message = piece
+        usage = answer.usage
         if not self.spec.stream:
             content = field_of(piece, "content")
             if not isinstance(content, list):
                 raise ValueError("a message without content")
-            answer.text = "".join(text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text")
+            answer.text = "".join(
+                text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text"
+            )
         elif kind == "message_start":
             message = field_of(piece, "message")
         elif kind == "message_delta":
-            message = {"stop_reason": field_of(piece, "delta.stop_reason"), "usage": field_of(piece, "usage")}
+            message = {
+                "stop_reason": field_of(piece, "delta.stop_reason"),
+                "usage": field_of(piece, "usage"),
+            }
         elif kind is None:
             raise ValueError("an event without a type")
         else:
@@ -212,7 +271,9 @@ class AnthropicClient(Client):
         answer.note(
             model=word(field_of(message, "model")),
             finish=word(field_of(message, "stop_reason")),
-            tokens_in=sum(usage.get(name, 0) for name in self._INPUT) if "input_tokens" in usage else None,
+            tokens_in=(
+                sum(usage.get(name, 0) for name in self._INPUT) if "input_tokens" in usage else None
+            ),
             tokens_out=usage.get("output_tokens"),
         )
 

@@ -1,6 +1,8 @@
-"""The declared models behind servers: those of servers.yaml and of a user's `--models FILE`, read and checked.
+"""The declared models behind servers: those of servers.yaml and of a user's `--models FILE`, read
+and checked.
 
-Doesn't import torch or an SDK."""
+Doesn't import torch or an SDK.
+"""
 
 from __future__ import annotations
 
@@ -72,17 +74,20 @@ class ServerModels:
         }
 
     def add_file(self, path: str | Path, taken: Mapping[str, Any]) -> list[str]:
-        """Adds the models of a user's YAML file and returns their names; docs/servers.md shows an example.
+        """Adds the models of a user's YAML file and returns their names; docs/servers.md shows an
+        example.
 
-        An entry under a predeclared name (`mercury`, `claude-haiku`) changes the keys that it gives. Adding a file
-        again reads it again. Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a
-        missing file. `taken` are names of other models."""
+        An entry under a predeclared name (`mercury`, `claude-haiku`) changes the keys that it
+        gives. Adding a file again reads it again. Raises InputError that names file, model, key and
+        what is allowed; FileNotFoundError for a missing file. `taken` are names of other models.
+        """
         from pbcore.tasks import all_task_names
 
         file = Path(path)
         if not file.is_file():
             raise FileNotFoundError(
-                f"no models file {file}; give a YAML file with one entry per model ({docs('servers.md')})"
+                f"no models file {file}; give a YAML file with one entry per model"
+                f" ({docs('servers.md')})"
             )
         read = read_specs(read_text(file), str(file))
         known = {part for task in all_task_names() for part in (task, *task.split("/", 1))}
@@ -90,12 +95,15 @@ class ServerModels:
             for task in spec.task_max_tokens:
                 if task not in known:
                     raise InputError(
-                        f"{file}, model {name}: task_max_tokens {printable(task)}; {hint(task, sorted(known))}"
+                        f"{file}, model {name}: task_max_tokens {printable(task)};"
+                        f" {hint(task, sorted(known))}"
                     )
             elsewhere = self.files.get(name, file.resolve()) != file.resolve()
             if name in taken or elsewhere:
                 where = f" in {self.files[name]}" if elsewhere else ""
-                raise InputError(f"{file}: a model named {name!r} exists already{where}; choose another name")
+                raise InputError(
+                    f"{file}: a model named {name!r} exists already{where}; choose another name"
+                )
         self.added |= read
         self.files |= dict.fromkeys(read, file.resolve())
         return list(read)
@@ -114,7 +122,9 @@ def key_status(key: str | None) -> str:
 def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
     """The models of a YAML text; `where` names it in errors. Raises InputError."""
     return {
-        name: _spec(name, {**_own_entries().get(name, {}), **entry}, f"{where}, model {printable(name)}")
+        name: _spec(
+            name, {**_own_entries().get(name, {}), **entry}, f"{where}, model {printable(name)}"
+        )
         for name, entry in _entries(text, where).items()
     }
 
@@ -122,12 +132,16 @@ def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
 @cache
 def _own_entries() -> dict[str, dict[str, Any]]:
     """The package's own entries, as written."""
-    return _entries(files("pbcore.integrations.servers").joinpath(OWN).read_text(encoding="utf-8"), OWN)
+    return _entries(
+        files("pbcore.integrations.servers").joinpath(OWN).read_text(encoding="utf-8"), OWN
+    )
 
 
 @cache
 def _own_specs() -> dict[str, ServerSpec]:
-    return {name: _spec(name, entry, f"{OWN}, model {name}") for name, entry in _own_entries().items()}
+    return {
+        name: _spec(name, entry, f"{OWN}, model {name}") for name, entry in _own_entries().items()
+    }
 
 
 def _entries(text: str, where: str) -> dict[str, dict[str, Any]]:
@@ -136,9 +150,13 @@ def _entries(text: str, where: str) -> dict[str, dict[str, Any]]:
         raise InputError(f"{where}: give one entry per model, `name:` with its keys below it")
     for name, entry in loaded.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise InputError(f"{where}: model name {shown(name)}: use letters, digits, '_', '-' and '.'")
+            raise InputError(
+                f"{where}: model name {shown(name)}: use letters, digits, '_', '-' and '.'"
+            )
         if not isinstance(entry, dict):
-            raise InputError(f"{where}, model {name}: give the keys of the model, such as base_url and model")
+            raise InputError(
+                f"{where}, model {name}: give the keys of the model, such as base_url and model"
+            )
     return loaded
 
 
@@ -146,7 +164,9 @@ def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
     """One entry, checked."""
     unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
     if unknown:
-        raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}")
+        raise InputError(
+            f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}"
+        )
     kind = entry.get("kind", "openai")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
@@ -178,14 +198,18 @@ def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: {error}; give texts, numbers, true or false, lists and mappings") from None
+        raise InputError(
+            f"{where}: {error}; give texts, numbers, true or false, lists and mappings"
+        ) from None
     place = printable(".".join(map(str, problem["loc"])), 120)
     if problem["type"] in ("missing", "missing_argument"):
         raise InputError(f"{where}: missing {place}")
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         raise InputError(f"{where}: unknown key {place}")
     allowed = problem["msg"].replace("Input should be", "it should be")
-    given = "" if place == "key" else f" {shown(problem['input'])}"  # a key itself, pasted there, is not shown
+    given = (
+        "" if place == "key" else f" {shown(problem['input'])}"
+    )  # a key itself, pasted there, is not shown
     raise InputError(f"{where}: {place}{given}; {allowed}")
 
 
@@ -200,20 +224,23 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
         yield "base_url is no address; give e.g. http://localhost:8000/v1"
     elif parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         yield (
-            "base_url holds a user, a password or a query, and addresses are recorded; give scheme, host, port and "
-            "path, and under key the variable that holds the key"
+            "base_url holds a user, a password or a query, and addresses are recorded; give scheme,"
+            " host, port and path, and under key the variable that holds the key"
         )
     if spec.key is not None and not VARIABLE.fullmatch(spec.key):
         yield (
-            "key is the name of an environment variable, in capitals, digits and _, such as OPENAI_API_KEY; never the "
-            "key itself"
+            "key is the name of an environment variable, in capitals, digits and _, such as"
+            " OPENAI_API_KEY; never the key itself"
         )
     ranged: list[tuple[str, float, float, float]] = [
         ("max_tokens", spec.max_tokens, 1, 1_000_000),
         ("concurrency", spec.concurrency, 1, 1024),
         ("timeout", spec.timeout, 0.1, 86_400),
         ("retries", spec.retries, 0, 100),
-        *((f"task_max_tokens {printable(name)}", most, 1, 1_000_000) for name, most in spec.task_max_tokens.items()),
+        *(
+            (f"task_max_tokens {printable(name)}", most, 1, 1_000_000)
+            for name, most in spec.task_max_tokens.items()
+        ),
     ]
     for name, value, least, most in ranged:
         if not least <= value <= most:
@@ -221,8 +248,15 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
     if spec.prices is not None and min(spec.prices.input, spec.prices.output) < 0:
         yield "prices are USD per million tokens, not below 0"
     if spec.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
-        yield f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or max_completion_tokens"
-    places = [(place, "sampler_fields") for fields in spec.sampler_fields.values() for place in fields.values()]
+        yield (
+            f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or"
+            " max_completion_tokens"
+        )
+    places = [
+        (place, "sampler_fields")
+        for fields in spec.sampler_fields.values()
+        for place in fields.values()
+    ]
     for name, key in (*((name, "extra_body") for name in spec.extra_body), *places):
         head = name.partition(".")[0]
         if head in RESERVED:
@@ -231,8 +265,8 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
             yield f"sampler_fields sets {name!r}; give a field's name that extra_body doesn't set"
     if spec.step_map_field is not None and (spec.stream or spec.nfe_field is not None):
         yield (
-            "step_map_field is read from whole answers and counts forwards itself; declare stream: false, and no "
-            "nfe_field"
+            "step_map_field is read from whole answers and counts forwards itself; declare stream:"
+            " false, and no nfe_field"
         )
     for key in ("tokens_field", "tokenizer"):
         if getattr(spec, key) is not None and spec.step_map_field is None:

@@ -1,4 +1,6 @@
-"""What a server tells of itself beside its answers: version, how it decodes, and counters of its `/metrics` page."""
+"""What a server tells of itself beside its answers: version, how it decodes, and counters of its
+`/metrics` page.
+"""
 
 import math
 import os
@@ -14,10 +16,15 @@ from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, parse
 
-SECONDS, BYTES = 10.0, 16 << 20
+SECONDS = 10.0
+BYTES = 16 << 20
 UNNAMED = "server"  # the declared sampler that says nothing of how the server decodes
 # SGLang's algorithms: the policy that each is, and its parameters without --dllm-algorithm-config.
-_SGLANG = {"LowConfidence": ("threshold", "0.95"), "JointThreshold": ("joint", "0.5"), "Gemma4Renoise": ("eb", "0.1")}
+_SGLANG = {
+    "LowConfidence": ("threshold", "0.95"),
+    "JointThreshold": ("joint", "0.5"),
+    "Gemma4Renoise": ("eb", "0.1"),
+}
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
 
 
@@ -28,7 +35,9 @@ def version(spec: ServerSpec) -> str | None:
 
 
 def settings(spec: ServerSpec) -> dict[str, Any]:
-    """How the server says that it decodes: the last name of a place → its value; empty where it doesn't tell."""
+    """How the server says that it decodes: the last name of a place → its value; empty where it
+    doesn't tell.
+    """
     kind = KINDS[spec.kind]
     page = _body(spec, kind.settings_paths)
     found = {}
@@ -37,25 +46,38 @@ def settings(spec: ServerSpec) -> dict[str, Any]:
         holder = field_of(page, parent) if parent else page
         if isinstance(holder, dict) and name in holder:
             value = holder[name]
-            found[name] = value if value is None or isinstance(value, (bool, int, float)) else told(str(value), spec)
+            found[name] = (
+                value
+                if value is None or isinstance(value, (bool, int, float))
+                else told(str(value), spec)
+            )
     return found
 
 
 def counters(spec: ServerSpec) -> dict[str, float]:
-    """The counters that this kind of server has, summed over their labels; those that are not finite left out."""
+    """The counters that this kind of server has, summed over their labels; those that are not
+    finite left out.
+    """
     wanted = KINDS[spec.kind].counters
     page = _page(spec, "/metrics") if wanted else None
     sums: dict[str, float] = {}
     for match in filter(None, map(_LINE.match, page.text.splitlines() if page else ())):
-        name, value = match[1].removesuffix("_total"), math.nan
+        name = match[1].removesuffix("_total")
+        value = math.nan
         with suppress(ValueError):  # what is not a number
             value = float(match[2])
         sums[name] = sums.get(name, 0.0) + value
-    return {name: sums[counter] for name, counter in wanted if math.isfinite(sums.get(counter, math.nan))}
+    return {
+        name: sums[counter]
+        for name, counter in wanted
+        if math.isfinite(sums.get(counter, math.nan))
+    }
 
 
 def _body(spec: ServerSpec, paths: Iterable[str]) -> Any:
-    """The JSON of the first of these pages that the server has; None if it has none, or another content."""
+    """The JSON of the first of these pages that the server has; None if it has none, or another
+    content.
+    """
     page = next(filter(None, (_page(spec, path) for path in paths)), None)
     try:
         return None if page is None else page.json()
@@ -80,17 +102,25 @@ def _page(spec: ServerSpec, path: str) -> Any:
 
 
 def check_sampler(spec: ServerSpec) -> None:
-    """Asks the server how it decodes. Raises ModelError where that contradicts the declaration; a server that takes its
-    sampler with each request, or doesn't tell, contradicts nothing."""
+    """Asks the server how it decodes. Raises ModelError where that contradicts the declaration; a
+    server that takes its sampler with each request, or doesn't tell, contradicts nothing.
+    """
     if spec.sampler_fields:
         return
     said = settings(spec)
     name = parse(spec.sampler)
-    wrong = _sglang(name, said) if spec.kind == "sglang" else _vllm(spec, name, said) if spec.kind == "vllm" else None
+    wrong = (
+        _sglang(name, said)
+        if spec.kind == "sglang"
+        else _vllm(spec, name, said)
+        if spec.kind == "vllm"
+        else None
+    )
     if wrong is not None:
         says, advice = wrong
         raise ModelError(
-            f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says {says}; {advice}"
+            f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says"
+            f" {says}; {advice}"
         )
 
 
@@ -98,14 +128,22 @@ def _sglang(name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
     """What SGLang's /server_info says otherwise, and what to do."""
     if "dllm_algorithm" not in said or name.policy == UNNAMED:
         return None
-    algorithm, config = said["dllm_algorithm"], said.get("dllm_algorithm_config")
+    algorithm = said["dllm_algorithm"]
+    config = said.get("dllm_algorithm_config")
     if algorithm is None:
         advice = "declare sampler: ar, or start the server with --dllm-algorithm"
-        return None if name.policy == AR else ("dllm_algorithm None: it decodes one token at a time", advice)
+        return (
+            None
+            if name.policy == AR
+            else ("dllm_algorithm None: it decodes one token at a time", advice)
+        )
     policy, default = _SGLANG.get(algorithm, (None, ""))
     declared = f"sampler: {policy}-{default}" if policy else f"sampler: {UNNAMED}"
     if name.policy == AR or (policy is not None and name.policy != policy):
-        return f"dllm_algorithm {algorithm}", f"declare {declared} with its parameters, or start it with another one"
+        return (
+            f"dllm_algorithm {algorithm}",
+            f"declare {declared} with its parameters, or start it with another one",
+        )
     numbers = [value for word, value in name.arguments if not word]
     if policy is not None and config is None and numbers and float(numbers[0]) != float(default):
         return (
@@ -119,8 +157,15 @@ def _vllm(spec: ServerSpec, name: SamplerName, said: dict[str, Any]) -> tuple[st
     """What vLLM's configuration or counters say otherwise, and what to do."""
     canvas = said.get("canvas_length")
     if name.policy == AR and (canvas is not None or counters(spec)):
-        says = f"canvas_length {canvas}" if canvas is not None else "that it counts denoising steps (/metrics)"
+        says = (
+            f"canvas_length {canvas}"
+            if canvas is not None
+            else "that it counts denoising steps (/metrics)"
+        )
         return says, f"declare the sampler of the diffusion model, or sampler: {UNNAMED}"
     if name.block is not None and canvas is not None and name.block != canvas:
-        return f"canvas_length {canvas}", f"declare +b{canvas}, or start it with another --diffusion-config"
+        return (
+            f"canvas_length {canvas}",
+            f"declare +b{canvas}, or start it with another --diffusion-config",
+        )
     return None

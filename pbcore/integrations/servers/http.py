@@ -1,7 +1,9 @@
 """The HTTP client of both SDKs: limits on a whole reply, no redirects, and no header of others.
 
-An SDK's own timeouts each limit a single read, which a server that drips never exceeds; it follows redirects, unpacks a
-reply of any size, and adds what the environment holds for its maker's own server."""
+An SDK's own timeouts each limit a single read, which a server that drips never exceeds; it follows
+redirects, unpacks a reply of any size, and adds what the environment holds for its maker's own
+server.
+"""
 
 import ssl
 import threading
@@ -17,23 +19,40 @@ from pbcore.integrations.servers.keys import ReplyError
 from pbcore.integrations.servers.spec import ServerSpec
 
 OPENAI = "api.openai.com"
-ACCOUNT = ("openai-organization", "openai-project")  # of OPENAI_ORG_ID and OPENAI_PROJECT_ID: OpenAI's own alone
+ACCOUNT = (
+    "openai-organization",
+    "openai-project",
+)  # of OPENAI_ORG_ID and OPENAI_PROJECT_ID: OpenAI's own alone
 _SENT = frozenset(
     (
-        *("host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length"),
-        *("anthropic-version", "anthropic-beta"),
+        "host",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "user-agent",
+        "content-type",
+        "content-length",
+        "anthropic-version",
+        "anthropic-beta",
     )
 )
 _SDK = "x-stainless-"  # an SDK's version and the number of the try
-BASE_BYTES, TOKEN_BYTES = 16 << 20, 1 << 10  # a streamed piece of an answer is a few hundred bytes a token
+BASE_BYTES, TOKEN_BYTES = (
+    16 << 20,
+    1 << 10,
+)  # a streamed piece of an answer is a few hundred bytes a token
 
 
 def http_client(
-    spec: ServerSpec, headers: Mapping[str, str], seconds: float | None = None, size: int | None = None
+    spec: ServerSpec,
+    headers: Mapping[str, str],
+    seconds: float | None = None,
+    size: int | None = None,
 ) -> httpx2.Client:
-    """A client that sends `headers` (with the key) and what the protocol needs, and follows no redirect. A reply is
-    read within `seconds` (default: as declared) and `size` bytes (default: by the limit of an answer), else the request
-    raises httpx2.ReadTimeout or ReplyError."""
+    """A client that sends `headers` (with the key) and what the protocol needs, and follows no
+    redirect. A reply is read within `seconds` (default: as declared) and `size` bytes (default: by
+    the limit of an answer), else the request raises httpx2.ReadTimeout or ReplyError.
+    """
     seconds = seconds or spec.timeout
     most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
     request_of_thread = _Request(seconds, size or BASE_BYTES + TOKEN_BYTES * most)
@@ -49,7 +68,9 @@ def http_client(
     def head(response: httpx2.Response) -> None:
         coding = response.headers.get("content-encoding", "identity")
         if coding != "identity":
-            raise ReplyError(f"it is packed ({coding[:20]}), although only plain replies are accepted")
+            raise ReplyError(
+                f"it is packed ({coding[:20]}), although only plain replies are accepted"
+            )
 
     client = httpx2.Client(
         event_hooks={"request": [begin], "response": [head]},
@@ -75,11 +96,13 @@ class _Request(threading.local):
     """The request that a thread has under way: when it must end, and how much may still come."""
 
     def __init__(self, seconds: float, size: int) -> None:
-        self._seconds, self._size = seconds, size
+        self._seconds = seconds
+        self._size = size
         self.begin()
 
     def begin(self) -> None:
-        self._deadline, self._left = time.monotonic() + self._seconds, self._size
+        self._deadline = time.monotonic() + self._seconds
+        self._left = self._size
 
     def seconds(self, timeout: float | None) -> float:
         left = self._deadline - time.monotonic()
@@ -95,19 +118,27 @@ class _Request(threading.local):
 
 
 class _Limited:
-    """A network backend of httpcore's, or a connection that it made, whose every wait ends with the request's time."""
+    """A network backend of httpcore's, or a connection that it made, whose every wait ends with the
+    request's time.
+    """
 
     def __init__(self, inner: Any, request: _Request) -> None:
-        self._inner, self._request = inner, request
+        self._inner = inner
+        self._request = request
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def connect_tcp(self, *, timeout: float | None, **options: Any) -> "_Limited":
-        return _Limited(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)
+        return _Limited(
+            self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options),
+            self._request,
+        )
 
     def start_tls(self, *, timeout: float | None, **options: Any) -> "_Limited":
-        return _Limited(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
+        return _Limited(
+            self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request
+        )
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._request.came(self._inner.read(max_bytes, self._request.seconds(timeout)))

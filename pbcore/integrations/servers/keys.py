@@ -1,4 +1,6 @@
-"""Keys of servers: read from the environment, sent in one header, masked in every error and log, never in an answer."""
+"""Keys of servers: read from the environment, sent in one header, masked in every error and log,
+never in an answer.
+"""
 
 import logging
 import os
@@ -13,14 +15,17 @@ from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable
 
-NO_KEY = "none"  # sent to servers that need no key: an SDK would otherwise look for one of its own in the environment
+# sent to servers that need no key: an SDK would otherwise look for one of its own in the
+# environment
+NO_KEY = "none"
 MASKED = "[key]"
 SAFE = 8  # characters: a shorter key stands in texts by chance, so that none can be searched for it
 WORD = 200  # characters of a model id, a version, a reason that a record keeps
 _PARTS = ("", "._base_client", "._response", "._legacy_response")
 _LOGGERS = (
     *(f"{sdk}{part}" for sdk in ("openai", "anthropic") for part in _PARTS),
-    *("httpx2", *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks"))),
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
 
 
@@ -30,9 +35,14 @@ def key_of(spec: ServerSpec) -> str:
         return NO_KEY
     value = _value(spec)
     if not value:
-        raise ModelError(f"model {spec.name} needs a key for {spec.base_url}: set the environment variable {spec.key}")
+        raise ModelError(
+            f"model {spec.name} needs a key for {spec.base_url}: set the environment variable"
+            f" {spec.key}"
+        )
     if not value.isascii() or not value.isprintable():
-        raise ModelError(f"model {spec.name}: the key in {spec.key} has characters that no header can hold")
+        raise ModelError(
+            f"model {spec.name}: the key in {spec.key} has characters that no header can hold"
+        )
     return value
 
 
@@ -41,14 +51,15 @@ def short_key(spec: ServerSpec) -> str | None:
     if spec.key is None or not 0 < len(_value(spec)) < SAFE:
         return None
     return (
-        f"model {spec.name}: the key in {spec.key} has fewer than {SAFE} characters, so answers are not searched for "
-        "it; don't use a secret that short"
+        f"model {spec.name}: the key in {spec.key} has fewer than {SAFE} characters, so answers are"
+        " not searched for it; don't use a secret that short"
     )
 
 
 def masked(text: str, spec: ServerSpec) -> str:
-    """A text for an error or a log without the key, however it is written: as it is, or escaped for JSON, Python, an
-    address or HTML."""
+    """A text for an error or a log without the key, however it is written: as it is, or escaped for
+    JSON, Python, an address or HTML.
+    """
     key = _value(spec)
     return _pattern(key).sub(MASKED, text) if key else text
 
@@ -61,12 +72,14 @@ def told(text: str | None, spec: ServerSpec) -> str | None:
 
 
 def check_answer(text: str, spec: ServerSpec) -> None:
-    """Raises ModelError for an answer that repeats the key: answers are kept as they are, and no file holds a key."""
+    """Raises ModelError for an answer that repeats the key: answers are kept as they are, and no
+    file holds a key.
+    """
     key = _value(spec)
     if len(key) >= SAFE and _pattern(key).search(text):
         raise ModelError(
-            f"model {spec.name} at {spec.base_url}: its answer repeats the key in {spec.key}, so it is not kept; "
-            "find out what the server does with it, and replace the key"
+            f"model {spec.name} at {spec.base_url}: its answer repeats the key in {spec.key}, so it"
+            " is not kept; find out what the server does with it, and replace the key"
         )
 
 
@@ -86,7 +99,8 @@ class _Masking(logging.Filter):
         self.spec = spec
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = masked(record.getMessage(), self.spec), ()
+        record.msg = masked(record.getMessage(), self.spec)
+        record.args = ()
         return True
 
 
@@ -96,7 +110,9 @@ def _value(spec: ServerSpec) -> str:
 
 @lru_cache(maxsize=32)
 def _pattern(key: str) -> re.Pattern[str]:
-    """The key with each character as it is, after backslashes, or as a number of an address, of JSON or of HTML."""
+    """The key with each character as it is, after backslashes, or as a number of an address, of
+    JSON or of HTML.
+    """
     return re.compile("".join(_written(run) for run in re.findall(r"\\+|.", key)))
 
 
@@ -120,7 +136,9 @@ class ReplyError(Exception):
 
 
 def imported(package: str, spec: ServerSpec) -> ModuleType:
-    """An SDK, which is an optional extra of the same name. Raises ModelError that says how to install it."""
+    """An SDK, which is an optional extra of the same name. Raises ModelError that says how to
+    install it.
+    """
     try:
         return import_module(package)
     except ImportError as error:
@@ -131,8 +149,11 @@ def imported(package: str, spec: ServerSpec) -> ModuleType:
 
 
 def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
-    """An exception of an SDK, or of reading a reply, as an error of the model; `done` is what had come by then."""
-    status, kind = getattr(error, "status_code", None), type(error).__name__
+    """An exception of an SDK, or of reading a reply, as an error of the model; `done` is what had
+    come by then.
+    """
+    status = getattr(error, "status_code", None)
+    kind = type(error).__name__
     said = printable(" ".join(masked(_said(error), spec).split()), 300)
     tries = f" in {spec.retries + 1} tries" if spec.retries else ""
     unread: BaseException | None = error
@@ -145,10 +166,19 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     elif isinstance(status, int):
         why = f"{_advice(status, spec, tries)} ({status}: {said})"
     elif "Timeout" in kind:
-        why = f"no whole answer within {spec.timeout:g} s{tries}{done}; raise timeout, or lower concurrency"
+        why = (
+            f"no whole answer within {spec.timeout:g} s{tries}{done}; raise timeout, or lower"
+            " concurrency"
+        )
     elif kind in ("APIConnectionError", "ConnectError") and not done:
         why = f"no connection{tries}; is the server running there?"
-    elif kind in ("APIConnectionError", "ConnectError", "ReadError", "RemoteProtocolError", "ProtocolError"):
+    elif kind in (
+        "APIConnectionError",
+        "ConnectError",
+        "ReadError",
+        "RemoteProtocolError",
+        "ProtocolError",
+    ):
         why = f"the connection broke{done}"
     else:
         why = f"its reply can't be read{done} ({said or kind})"
@@ -156,15 +186,25 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
 
 
 def _advice(status: int, spec: ServerSpec, tries: str) -> str:
-    variable = f"the key in {spec.key}" if spec.key else "requests without a key; name its variable under key"
+    variable = (
+        f"the key in {spec.key}"
+        if spec.key
+        else "requests without a key; name its variable under key"
+    )
     if status in (401, 403):
         return f"it refuses {variable}"
     if status == 404:
         return f"it has no such address, or no model {spec.model!r}; check base_url and model"
     if status == 429:
-        return f"it limits the rate or the quota{tries}; lower concurrency, or wait and use --resume"
+        return (
+            f"it limits the rate or the quota{tries}; lower concurrency, or wait and use --resume"
+        )
     if status in (400, 413, 422):
-        sent = ["max_tokens", *(["temperature"] if spec.temperature else []), *(["seed"] if spec.seed else [])]
+        sent = [
+            "max_tokens",
+            *(["temperature"] if spec.temperature else []),
+            *(["seed"] if spec.seed else []),
+        ]
         return f"it refuses the request, which sets {', '.join([*sent, *spec.extra_body])}"
     return f"it failed{tries}"
 

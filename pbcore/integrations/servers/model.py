@@ -1,4 +1,6 @@
-"""A model behind a server: concurrent requests, each answer kept as it comes, and answers for the record."""
+"""A model behind a server: concurrent requests, each answer kept as it comes, and answers for the
+record.
+"""
 
 import threading
 import time
@@ -31,11 +33,13 @@ from pbcore.tasks.base import Sample
 
 @dataclass
 class Session:
-    """The requests of one cell (`plugin.hookspecs.Asked`): where answers are kept, what they may cost, and what was
-    measured.
+    """The requests of one cell (`plugin.hookspecs.Asked`): where answers are kept, what they may
+    cost, and what was measured.
 
-    `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
-    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler."""
+    `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers
+    that were on disk before. `settings` is how the server says that it decodes, `sent` the values
+    of the fields that said the sampler.
+    """
 
     spec: ServerSpec
     store: AnswerStore
@@ -54,13 +58,17 @@ class Session:
         return [] if self.kept else [self.seconds]
 
     def rates(self) -> dict[str, Any]:
-        """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
-        some answers were not asked for now."""
+        """Forwards by the server's own counters, over all requests together; empty where it has no
+        such counters, or some answers were not asked for now.
+        """
         steps = self.counters.get("denoising_steps", 0.0)
         if self.kept or not self.asked or steps <= 0:
             return {}
         tokens = self.counters.get("committed_tokens")
-        return {"nfe_mean": steps / self.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
+        return {
+            "nfe_mean": steps / self.asked,
+            "tokens_per_forward": None if tokens is None else tokens / steps,
+        }
 
     def absent(self) -> dict[str, str]:
         count = f"{self.kept} of {self.kept + self.asked} answers were kept from an earlier run"
@@ -80,12 +88,15 @@ class Session:
 
 
 class ServerModel:
-    """One declared model. `info` is what decides its answers; a session adds what the server reports."""
+    """One declared model. `info` is what decides its answers; a session adds what the server
+    reports.
+    """
 
     served = True
 
     def __init__(self, spec: ServerSpec) -> None:
-        self.spec, self.name = spec, spec.name
+        self.spec = spec
+        self.name = spec.name
         self.info: Mapping[str, Any] = {
             "source": spec.base_url,
             "revision": None,
@@ -116,8 +127,9 @@ class ServerModel:
     def session(
         self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
     ) -> Iterator[Session]:
-        """Within it `generate` takes answers from `store` and adds new ones to it, with so many requests at a time
-        (None: as declared) unless the sampler says how many (`+x4`)."""
+        """Within it `generate` takes answers from `store` and adds new ones to it, with so many
+        requests at a time (None: as declared) unless the sampler says how many (`+x4`).
+        """
         self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
         try:
             yield self._session
@@ -125,16 +137,28 @@ class ServerModel:
             self._session = None
 
     def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+        self,
+        prompts: Sequence[Prompt],
+        sampler: SamplerName,
+        *,
+        max_new_tokens: int | None,
+        seed: int,
     ) -> list[Generation]:
-        """One Generation per prompt; up to `concurrency` requests at once. The first request that fails for good ends
-        it: those under way are waited for and kept, and no other is sent. Raises ModelError, CostLimitError."""
+        """One Generation per prompt; up to `concurrency` requests at once. The first request that
+        fails for good ends it: those under way are waited for and kept, and no other is sent.
+        Raises ModelError, CostLimitError.
+        """
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
-        asks = [ask_of(self.spec, one, sampler, max_new_tokens, seed, place) for place, one in enumerate(prompts)]
+        asks = [
+            ask_of(self.spec, one, sampler, max_new_tokens, seed, place)
+            for place, one in enumerate(prompts)
+        ]
         digests = [ask.digest(self.spec) for ask in asks]
         before = set(session.store.known)
-        new = [(ask, digest) for ask, digest in zip(asks, digests, strict=True) if digest not in before]
+        new = [
+            (ask, digest) for ask, digest in zip(asks, digests, strict=True) if digest not in before
+        ]
         if new:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
@@ -149,13 +173,22 @@ class ServerModel:
         told = all(answer.nfe is not None for answer in answers)
         return answers if told else [replace(answer, nfe=None, rows=None) for answer in answers]
 
-    def generation(self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName) -> Generation:
-        """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if these are known: what
-        they leave of the task's canvas is EOS, as if given. Raises ModelError for a step map that can't be read."""
-        times = {"seconds": None, "first_token": None} if kept else {}  # only of this session's requests
+    def generation(
+        self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName
+    ) -> Generation:
+        """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if
+        these are known: what they leave of the task's canvas is EOS, as if given. Raises ModelError
+        for a step map that can't be read.
+        """
+        times = (
+            {"seconds": None, "first_token": None} if kept else {}
+        )  # only of this session's requests
         cost = self.spec.usd(reply.tokens_in, reply.tokens_out)
         told = {**asdict(reply), "outcomes": list(reply.outcomes), "cost": cost, **times}
-        extra = {"served": {**{name: told[name] for name in REPORTED}, "kept": kept}, "max_new_tokens": ask.max_tokens}
+        extra = {
+            "served": {**{name: told[name] for name in REPORTED}, "kept": kept},
+            "max_new_tokens": ask.max_tokens,
+        }
         if reply.step_map is None:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
@@ -167,7 +200,9 @@ class ServerModel:
             raise ModelError(f"model {self.name} at {self.spec.base_url}: {error}") from None
         left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
         ids = map(self._number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
-        return Generation(reply.text, tuple(ids), forwards or None, length, (*steps, *(-1,) * left), extra=extra)
+        return Generation(
+            reply.text, tuple(ids), forwards or None, length, (*steps, *(-1,) * left), extra=extra
+        )
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -176,7 +211,10 @@ class ServerModel:
             return None
         found = read_tokenizer(Path(self.spec.tokenizer), self.name, None)
         if isinstance(found, NoTokenizer):
-            raise ModelError(f"model {self.name}: tokenizer {self.spec.tokenizer} is no folder with tokenizer.json")
+            raise ModelError(
+                f"model {self.name}: tokenizer {self.spec.tokenizer} is no folder with"
+                " tokenizer.json"
+            )
         return found
 
     def text(self, ids: Sequence[int]) -> str:
@@ -187,7 +225,10 @@ class ServerModel:
         """The number of a token that an answer has, as text or id."""
         if not isinstance(token, str):
             if self.tokenizer is None:
-                raise ModelError(f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's folder")
+                raise ModelError(
+                    f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's"
+                    " folder"
+                )
             token = self.tokenizer.decode([token])
         if token not in self._numbers:
             self._numbers[token] = len(self._texts)
@@ -199,29 +240,46 @@ class ServerModel:
         session.version = session.version or version(self.spec)
         session.settings = session.settings or settings(self.spec)
         earlier = counters(self.spec)
-        start, stop = time.perf_counter(), threading.Event()
-        pool = ThreadPoolExecutor(min(session.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
-        futures = [pool.submit(self._ask_and_keep, client, ask, digest, session, stop) for ask, digest in new]
+        start = time.perf_counter()
+        stop = threading.Event()
+        pool = ThreadPoolExecutor(
+            min(session.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}"
+        )
+        futures = [
+            pool.submit(self._ask_and_keep, client, ask, digest, session, stop)
+            for ask, digest in new
+        ]
         try:
             for future in as_completed(futures):
                 future.result()
         except BaseException as error:
-            # After Ctrl-C answers under way are still kept when they come, but nobody waits for them.
+            # After Ctrl-C answers under way are still kept when they come, but nobody waits for
+            # them.
             stop.set()
             pool.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
             if not isinstance(error, ModelError):
                 raise
             done = sum(digest in session.store.known for _, digest in new)
-            raise type(error)(f"{error}; {done} of {len(new)} answers came and are kept for --resume") from None
+            raise type(error)(
+                f"{error}; {done} of {len(new)} answers came and are kept for --resume"
+            ) from None
         pool.shutdown()
         session.seconds += time.perf_counter() - start
         session.asked += len(new)
         for name, value in counters(self.spec).items():
-            session.counters[name] = session.counters.get(name, 0.0) + value - earlier.get(name, 0.0)
+            session.counters[name] = (
+                session.counters.get(name, 0.0) + value - earlier.get(name, 0.0)
+            )
 
-    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event) -> None:
-        """One request, unless others have failed. Raises ModelError also if the answer repeats the key."""
-        spec, budget, reserved = self.spec, session.budget, most(self.spec, ask)
+    def _ask_and_keep(
+        self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event
+    ) -> None:
+        """One request, unless others have failed. Raises ModelError also if the answer repeats the
+        key.
+        """
+        spec = self.spec
+        budget = session.budget
+        reserved = most(self.spec, ask)
         try:
             if stop.is_set() or (budget is not None and not budget.reserve(reserved, spec, stop)):
                 return
@@ -230,8 +288,12 @@ class ServerModel:
                 reply = client.ask(ask)
                 spent = spec.usd(reply.tokens_in, reply.tokens_out)
                 check_answer(reply.text, spec)
-                reply = replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
-                session.store.add(digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent})
+                reply = replace(
+                    reply, model=told(reply.model, spec), finish=told(reply.finish, spec)
+                )
+                session.store.add(
+                    digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent}
+                )
             finally:
                 if budget is not None:
                     budget.settle(reserved, spent)
@@ -241,10 +303,13 @@ class ServerModel:
 
 
 def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
-    """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
+    """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks
+    of the largest step.
 
-    `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
-    answer; the last block may be cut. Raises ValueError for steps that are neither."""
+    `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or
+    on and on over the answer; the last block may be cut. Raises ValueError for steps that are
+    neither.
+    """
     if any(type(step) is not int or step < 1 for step in reported):
         raise ValueError("its steps are no whole numbers from 1")
     size = block or max(1, len(reported))
@@ -253,11 +318,21 @@ def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[in
     if later and all(min(after) > max(before) for before, after in pairwise(blocks)):
         return tuple(step - 1 for step in reported), max(reported)
     if any(min(steps) != 1 for steps in later):
-        raise ValueError(f"its steps don't begin at 1 in each block of {size}; declare the server's block length (+b)")
+        raise ValueError(
+            f"its steps don't begin at 1 in each block of {size}; declare the server's block length"
+            " (+b)"
+        )
     before = [0, *accumulate(map(max, blocks))]
-    return tuple(before[place // size] + step - 1 for place, step in enumerate(reported)), before[-1]
+    return (
+        tuple(before[place // size] + step - 1 for place, step in enumerate(reported)),
+        before[-1],
+    )
 
 
-def load_server(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:
-    """The model of a registry entry; nothing is asked of the server yet. Device, dtype and options are the server's."""
+def load_server(
+    entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
+) -> ServerModel:
+    """The model of a registry entry; nothing is asked of the server yet. Device, dtype and options
+    are the server's.
+    """
     return ServerModel(MODELS.specs()[entry.name])

@@ -1,4 +1,6 @@
-"""What answers cost: the estimate before a run, known without asking servers, and the limit that no run exceeds."""
+"""What answers cost: the estimate before a run, known without asking servers, and the limit that no
+run exceeds.
+"""
 
 import json
 import math
@@ -31,7 +33,9 @@ ROUNDING = 1e-9  # USD
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a model's requests will take: about `tokens_in`, at most `tokens_out`, at most `usd` (None: no prices)."""
+    """What a model's requests will take: about `tokens_in`, at most `tokens_out`, at most `usd`
+    (None: no prices).
+    """
 
     requests: int
     tokens_in: int
@@ -41,14 +45,20 @@ class Estimate:
     def __str__(self) -> str:
         money = "price unknown" if self.usd is None else f"at most about {usd_text(self.usd)}"
         return (
-            f"{counted(self.requests, 'request')}, about {counted(self.tokens_in, 'prompt token')}, at most "
-            f"{self.tokens_out:,} answer tokens: {money}"
+            f"{counted(self.requests, 'request')}, about {counted(self.tokens_in, 'prompt token')},"
+            f" at most {self.tokens_out:,} answer tokens: {money}"
         )
 
 
 def usd_text(usd: float) -> str:
-    """An amount with two decimals, or below a cent with as many as its first two digits need: 1.50 USD, 0.00012 USD."""
-    return f"{usd:.2f} USD" if usd >= 0.01 or usd == 0 else f"{usd:.{1 - math.floor(math.log10(usd))}f} USD"
+    """An amount with two decimals, or below a cent with as many as its first two digits need: 1.50
+    USD, 0.00012 USD.
+    """
+    return (
+        f"{usd:.2f} USD"
+        if usd >= 0.01 or usd == 0
+        else f"{usd:.{1 - math.floor(math.log10(usd))}f} USD"
+    )
 
 
 def estimate(spec: ServerSpec, asks: Iterable[Ask]) -> Estimate:
@@ -56,30 +66,50 @@ def estimate(spec: ServerSpec, asks: Iterable[Ask]) -> Estimate:
     requests = tokens_in = tokens_out = 0
     for ask in asks:
         requests += 1
-        tokens_in += sum(len(message["content"]) for message in ask.messages) // CHARACTERS_PER_TOKEN
+        tokens_in += (
+            sum(len(message["content"]) for message in ask.messages) // CHARACTERS_PER_TOKEN
+        )
         tokens_out += ask.max_tokens
     return Estimate(requests, tokens_in, tokens_out, spec.usd(tokens_in, tokens_out))
 
 
 def estimate_lines(
-    plan: Plan, names: Iterable[CellName], specs: Collection[ServerSpec], kept: Callable[[CellName], Collection[str]]
+    plan: Plan,
+    names: Iterable[CellName],
+    specs: Collection[ServerSpec],
+    kept: Callable[[CellName], Collection[str]],
 ) -> list[str]:
-    """A line per model on what its cells will take, without the answers whose digests `kept` gives. Raises InputError
-    if --max-cost is to limit what has no price."""
+    """A line per model on what its cells will take, without the answers whose digests `kept` gives.
+    Raises InputError if --max-cost is to limit what has no price.
+    """
     cells = [(name, set(kept(name))) for name in names]
     found: dict[str, Estimate] = {}
     for spec in specs:
-        if spec.prices is None and spec.key is not None and plan.settings.part(ServerOptions).max_cost is not None:
+        if (
+            spec.prices is None
+            and spec.key is not None
+            and plan.settings.part(ServerOptions).max_cost is not None
+        ):
             raise InputError(
-                f"--max-cost: {spec.name} has no prices, so its cost can't be limited; declare them in a file of "
-                f"--models, `{spec.name}: {{prices: {{input: …, output: …}}}}` in USD per million tokens"
+                f"--max-cost: {spec.name} has no prices, so its cost can't be limited; declare them"
+                f" in a file of --models, `{spec.name}: {{prices: {{input: …, output: …}}}}` in USD"
+                " per million tokens"
             )
-        asks = ((ask, known) for name, known in cells if name.model == spec.name for ask in _asks(plan, name, spec))
-        found[spec.name] = estimate(spec, (ask for ask, known in asks if ask.digest(spec) not in known))
+        asks = (
+            (ask, known)
+            for name, known in cells
+            if name.model == spec.name
+            for ask in _asks(plan, name, spec)
+        )
+        found[spec.name] = estimate(
+            spec, (ask for ask, known in asks if ask.digest(spec) not in known)
+        )
     lines = [f"{model}: {one}" for model, one in found.items()]
     priced = [one.usd for one in found.values() if one.usd is not None]
     if len(found) > 1 and priced:
-        lines.append(f"in all, as far as prices are declared: at most about {usd_text(sum(priced))}")
+        lines.append(
+            f"in all, as far as prices are declared: at most about {usd_text(sum(priced))}"
+        )
     return lines
 
 
@@ -98,14 +128,18 @@ class CostLimitError(ModelError):
 
 
 def most(spec: ServerSpec, ask: Ask) -> float:
-    """USD that one answer can cost at most: no tokenizer makes more tokens of a text than it has bytes."""
+    """USD that one answer can cost at most: no tokenizer makes more tokens of a text than it has
+    bytes.
+    """
     tokens = sum(len(message["content"].encode()) + PER_MESSAGE for message in ask.messages)
     return spec.usd(tokens, ask.max_tokens) or 0.0
 
 
 @dataclass(slots=True)
 class Balance:
-    """USD of a run: `spent` on answers that came, and per process `reserved` for requests under way."""
+    """USD of a run: `spent` on answers that came, and per process `reserved` for requests under
+    way.
+    """
 
     spent: float = 0.0
     reserved: dict[int, float] = field(default_factory=dict)
@@ -122,9 +156,11 @@ class Balance:
 
 
 class Budget:
-    """A limit in USD for a run, over all its processes and what earlier ones of it have spent. A request reserves what
-    it can cost at most before it is sent, so that the limit holds; where only the reserves of requests under way are in
-    its way, it waits for them. `ledger` is a file shared by workers (None: this process alone)."""
+    """A limit in USD for a run, over all its processes and what earlier ones of it have spent. A
+    request reserves what it can cost at most before it is sent, so that the limit holds; where only
+    the reserves of requests under way are in its way, it waits for them. `ledger` is a file shared
+    by workers (None: this process alone).
+    """
 
     def __init__(self, limit: float, ledger: Path | None = None) -> None:
         from filelock import FileLock
@@ -136,7 +172,8 @@ class Budget:
     def begin(self, spent: float) -> None:
         """Sets what is spent, once for a run, before its first request."""
         with self._held() as balance:
-            balance.spent, balance.reserved = spent, {}
+            balance.spent = spent
+            balance.reserved = {}
 
     def balance(self) -> Balance:
         """Spent and reserved by now."""
@@ -144,8 +181,9 @@ class Budget:
             return balance
 
     def reserve(self, amount: float, spec: ServerSpec, stop: threading.Event | None = None) -> bool:
-        """Whether the amount is reserved; it is not if `stop` is set while it waits for requests under way. Raises
-        CostLimitError if it exceeds the limit also when these cost nothing."""
+        """Whether the amount is reserved; it is not if `stop` is set while it waits for requests
+        under way. Raises CostLimitError if it exceeds the limit also when these cost nothing.
+        """
         while not (stop is not None and stop.is_set()):
             with self._held() as balance:
                 if balance.taken + amount <= self.limit + ROUNDING:
@@ -154,26 +192,32 @@ class Budget:
                 if not balance.reserved:
                     left = self.limit - balance.spent
                     raise CostLimitError(
-                        f"--max-cost {self.limit:g}: {balance.spent:.4f} USD are spent in this run, no request is "
-                        f"under way, {left:.4f} USD are left, and the next answer of {spec.name} may cost "
-                        f"{amount:.4f}; raise --max-cost and use --resume"
+                        f"--max-cost {self.limit:g}: {balance.spent:.4f} USD are spent in this run,"
+                        f" no request is under way, {left:.4f} USD are left, and the next answer of"
+                        f" {spec.name} may cost {amount:.4f}; raise --max-cost and use --resume"
                     )
             time.sleep(WAIT_SECONDS)
         return False
 
     def settle(self, reserved: float, spent: float | None) -> None:
-        """Puts back what a request didn't need. Without a count of tokens the whole reserve is taken as spent."""
+        """Puts back what a request didn't need. Without a count of tokens the whole reserve is
+        taken as spent.
+        """
         with self._held() as balance:
             balance.reserve(-reserved)
             balance.spent += reserved if spent is None else spent
 
     @contextmanager
     def _held(self) -> Iterator[Balance]:
-        """The balance, for this thread alone, and kept as it is left; reserves of processes that are gone are spent."""
+        """The balance, for this thread alone, and kept as it is left; reserves of processes that
+        are gone are spent.
+        """
         with self._threads, self._processes:
             if self._ledger is not None and self._ledger.is_file():
                 kept = json.loads(self._ledger.read_text(encoding="utf-8"))
-                self._balance = Balance(kept["spent"], {int(pid): usd for pid, usd in kept["reserved"].items()})
+                self._balance = Balance(
+                    kept["spent"], {int(pid): usd for pid, usd in kept["reserved"].items()}
+                )
             balance = self._balance
             for pid in [pid for pid in balance.reserved if not psutil.pid_exists(pid)]:
                 balance.spent += balance.reserved.pop(pid)

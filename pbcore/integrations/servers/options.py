@@ -9,7 +9,9 @@ from pbcore.grid.option import Kind, OptionGroup, Role, levels, option
 from pbcore.links import docs
 
 dollars = Kind(
-    r"(\d{1,9}(?:\.\d{1,9})?)", lambda text: float(text) or None, "is no amount in USD; write e.g. 5 or 0.50"
+    r"(\d{1,9}(?:\.\d{1,9})?)",
+    lambda text: float(text) or None,
+    "is no amount in USD; write e.g. 5 or 0.50",
 )
 
 
@@ -27,16 +29,16 @@ class ServerOptions(OptionGroup):
     )
     concurrency: tuple[int, ...] = option(
         Role.COMPUTES,
-        "requests at a time to models behind servers (default: as declared); several, 1,4,16,64: each cell at each "
-        "of them",
+        "requests at a time to models behind servers (default: as declared); several, 1,4,16,64:"
+        " each cell at each of them",
         levels,
         (),
         metavar="N",
     )
     max_cost: float | None = option(
         Role.SELECTS,
-        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
-        "directory included",
+        "stop before the answers of priced models behind servers cost more than USD, earlier runs"
+        " of the same directory included",
         dollars,
         metavar="USD",
     )

@@ -1,4 +1,6 @@
-"""Models behind servers: what is checked before the first request, where answers are kept, and what was spent."""
+"""Models behind servers: what is checked before the first request, where answers are kept, and what
+was spent.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,18 @@ LEDGER = ".spending"
 
 
 def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
-    """The estimate, then each server asked whether it can answer. With --collect-only the estimate alone. Raises
-    pytest.UsageError that names variable, address or model."""
+    """The estimate, then each server asked whether it can answer. With --collect-only the estimate
+    alone. Raises pytest.UsageError that names variable, address or model.
+    """
     from pbcore.integrations.servers.declared import MODELS
 
-    unfinished, declared = _unfinished(config, cells), MODELS.specs()
-    specs = [declared[model] for model in dict.fromkeys(name.model for name in unfinished) if model in declared]
+    unfinished = _unfinished(config, cells)
+    declared = MODELS.specs()
+    specs = [
+        declared[model]
+        for model in dict.fromkeys(name.model for name in unfinished)
+        if model in declared
+    ]
     if not specs:
         return
     from pbcore.integrations.servers.clients import client_of
@@ -40,7 +48,9 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     from pbcore.integrations.servers.money import estimate_lines
 
     try:
-        lines = estimate_lines(plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known)
+        lines = estimate_lines(
+            plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known
+        )
         warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
         say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
         for spec in () if config.getoption("collectonly", False) else specs:
@@ -57,7 +67,9 @@ def pytest_pbcore_begin(config: pytest.Config) -> None:
         limit.begin(spent(run_dir(config).cells_dir)[1])
 
 
-def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> AbstractContextManager[Session] | None:
+def pytest_pbcore_asking(
+    item: pytest.Item, cell_id: str, model: Model
+) -> AbstractContextManager[Session] | None:
     """Keeps a server's answers beside the cell while it decodes."""
     from pbcore.integrations.servers.model import ServerModel
 
@@ -79,7 +91,9 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
 
 
 def spent(cells: Path) -> tuple[int, float]:
-    """The answers of servers that are kept beside the cells of a run, and what they cost by the declared prices."""
+    """The answers of servers that are kept beside the cells of a run, and what they cost by the
+    declared prices.
+    """
     from pbcore.integrations.servers.reply import lines
     from pbcore.results.rundir import ANSWERS
 
@@ -94,11 +108,17 @@ def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
     limit = None if drilled(config) else _budget(config)
     if limit is not None:
         balance = limit.balance()
-        reserved, left = balance.taken - balance.spent, limit.limit - balance.taken
+        reserved = balance.taken - balance.spent
+        left = limit.limit - balance.taken
         money += (
-            f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved, {left:.4f} left"
+            f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved,"
+            f" {left:.4f} left"
         )
-    return [f"{counted(answers, 'answer')} of servers kept in {run_dir(config).cells_dir}{money}"] if answers else []
+    return (
+        [f"{counted(answers, 'answer')} of servers kept in {run_dir(config).cells_dir}{money}"]
+        if answers
+        else []
+    )
 
 
 def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:
@@ -112,7 +132,9 @@ def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellNa
 
 
 def _store(config: pytest.Config, cell_id: str) -> Any:
-    """The answers of a cell. The drill-down reads those of a run that it resumes, and writes none."""
+    """The answers of a cell. The drill-down reads those of a run that it resumes, and writes
+    none.
+    """
     from pbcore.integrations.servers.reply import AnswerStore
 
     if drilled(config) and settings(config).resume is None:

@@ -1,4 +1,6 @@
-"""What a server reported of its answers, and what was measured of its requests, in records and in reports."""
+"""What a server reported of its answers, and what was measured of its requests, in records and in
+reports.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,17 @@ if TYPE_CHECKING:
 PERCENTILES = (50, 90, 99)
 ENDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
 # What a sample's record keeps of its reply.
-REPORTED = ("seconds", "first_token", "tokens_in", "tokens_out", "cost", "model", "finish", "outcomes", "asked")
+REPORTED = (
+    "seconds",
+    "first_token",
+    "tokens_in",
+    "tokens_out",
+    "cost",
+    "model",
+    "finish",
+    "outcomes",
+    "asked",
+)
 _Count = Annotated[int, Interval(ge=0, le=10**15)]
 _Amount = Annotated[float, Interval(ge=0, le=1e15)]
 
@@ -29,15 +41,17 @@ _Amount = Annotated[float, Interval(ge=0, le=1e15)]
 class Served:
     """The answers of a model behind a server. None means not reported.
 
-    `provider` is the server's host, `kind` and `version` the server's; `models` the model ids that it returned with
-    their number of answers; `first_asked` and `last_asked` when (ISO 8601, UTC). A cell's seconds are wall-clock time
-    of up to `concurrency` requests at once: `asked` were sent, `kept` answers had come in an earlier run, and with
-    those the cell has no time. Tokens are the server's counts, `cost` USD by the declared prices, both of all answers;
-    `first_token` and `request` are medians over the requests, in seconds, and `first_tokens` and `requests` their
-    percentiles (p50, p90, p99). `finish` has the server's own words for the ends of answers, `outcomes` how many were
-    empty, cut off (`length`), refused or filtered; `counters` what the server's own counters rose by in that time.
-    `settings` is how the server says that it decodes, `sent` the fields of the requests that said the sampler, with
-    their values."""
+    `provider` is the server's host, `kind` and `version` the server's; `models` the model ids that
+    it returned with their number of answers; `first_asked` and `last_asked` when (ISO 8601, UTC). A
+    cell's seconds are wall-clock time of up to `concurrency` requests at once: `asked` were sent,
+    `kept` answers had come in an earlier run, and with those the cell has no time. Tokens are the
+    server's counts, `cost` USD by the declared prices, both of all answers; `first_token` and
+    `request` are medians over the requests, in seconds, and `first_tokens` and `requests` their
+    percentiles (p50, p90, p99). `finish` has the server's own words for the ends of answers,
+    `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
+    server's own counters rose by in that time. `settings` is how the server says that it decodes,
+    `sent` the fields of the requests that said the sampler, with their values.
+    """
 
     provider: str
     kind: str
@@ -68,11 +82,16 @@ class Served:
 
 
 def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
-    """The record's part for these samples, whose `served` says what was reported of each; `session` are the fields that
-    are of all requests together."""
+    """The record's part for these samples, whose `served` says what was reported of each; `session`
+    are the fields that are of all requests together.
+    """
     rows = [sample.served or {} for sample in samples]
     known = {name: [row[name] for row in rows if row.get(name) is not None] for name in REPORTED}
-    whole = {name: known[name] for name in ("tokens_in", "tokens_out", "cost") if len(known[name]) == len(rows)}
+    whole = {
+        name: known[name]
+        for name in ("tokens_in", "tokens_out", "cost")
+        if len(known[name]) == len(rows)
+    }
     return Served(
         models=_counts(known["model"]),
         first_asked=min(known["asked"], default=None),
@@ -83,7 +102,9 @@ def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
         outcomes=_counts(outcome for outcomes in known["outcomes"] for outcome in outcomes),
         first_tokens=_percentiles(known["first_token"]),
         requests=_percentiles(known["seconds"]),
-        **{name: sum(values) for name, values in whole.items()},  # None if an answer lacks the number
+        **{
+            name: sum(values) for name, values in whole.items()
+        },  # None if an answer lacks the number
         **session,
     )
 
@@ -95,14 +116,21 @@ def _counts(words: Iterable[str]) -> dict[str, int]:
 def _percentiles(values: Sequence[float]) -> dict[str, float]:
     """p50, p90 and p99 (the nearest rank); empty without values."""
     ranked = sorted(map(float, values))
-    return {f"p{share}": ranked[-(-share * len(ranked) // 100) - 1] for share in PERCENTILES} if ranked else {}
+    return (
+        {f"p{share}": ranked[-(-share * len(ranked) // 100) - 1] for share in PERCENTILES}
+        if ranked
+        else {}
+    )
 
 
 class ServerSection:
     """The section of reports (`report.cells.Section`)."""
 
     title = "Models behind servers"
-    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
+    note = (
+        "Their seconds are wall-clock time of concurrent requests; cells with kept answers have"
+        " none."
+    )
 
     def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         """A line per model, from (model, `served` of a record) of each cell."""
@@ -118,18 +146,32 @@ SECTION = ServerSection()
 def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
     servers = sorted({_server(told) for told in cells})
     ids = sorted({model for told in cells for model in told["models"]})
-    dates = sorted({str(told[key])[:10] for told in cells for key in ("first_asked", "last_asked") if told[key]})
+    dates = sorted(
+        {
+            str(told[key])[:10]
+            for told in cells
+            for key in ("first_asked", "last_asked")
+            if told[key]
+        }
+    )
     asked, kept = (sum(told[key] for told in cells) for key in ("asked", "kept"))
     ends = sum((Counter(told["outcomes"]) for told in cells), Counter[str]())
     first = [told["first_token"] for told in cells if told["first_token"] is not None]
     return [
-        f"{', '.join(map(name, ids)) or 'model id not reported'} at {', '.join(map(name, servers))}",
+        (
+            f"{', '.join(map(name, ids)) or 'model id not reported'} at"
+            f" {', '.join(map(name, servers))}"
+        ),
         *([f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]] if dates else []),
         f"{counted(asked, 'request')}, up to {max(told['concurrency'] for told in cells)} at once"
         + (f", {counted(kept, 'answer')} kept from an earlier run" if kept else ""),
         f"tokens {_total(cells, 'tokens_in')} in, {_total(cells, 'tokens_out')} out",
         *([f"first token after {median(first):.2f} s (median)"] if first else []),
-        *([f"{_total(cells, 'cost', '.4f')} USD"] if any(told["cost"] is not None for told in cells) else []),
+        *(
+            [f"{_total(cells, 'cost', '.4f')} USD"]
+            if any(told["cost"] is not None for told in cells)
+            else []
+        ),
         *[f"{word} {ends[kind]:,}" for kind, word in ENDS.items() if ends[kind]],
     ]
 

@@ -1,4 +1,6 @@
-"""One request to a server and its reply, and replies on disk as they come, so that none is paid for twice."""
+"""One request to a server and its reply, and replies on disk as they come, so that none is paid for
+twice.
+"""
 
 import hashlib
 import json
@@ -18,8 +20,9 @@ from pbcore.tasks.base import Message, Sample
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart; `fields` say the
-    sampler (`sampler_fields`)."""
+    """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart;
+    `fields` say the sampler (`sampler_fields`).
+    """
 
     messages: tuple[Message, ...]
     max_tokens: int
@@ -29,7 +32,9 @@ class Ask:
     fields: dict[str, Any] = field(default_factory=dict)
 
     def digest(self, spec: ServerSpec) -> str:
-        """Of everything that decides the answer: server, model id, prompt, parameters, seed and sample."""
+        """Of everything that decides the answer: server, model id, prompt, parameters, seed and
+        sample.
+        """
         parts: dict[str, Any] = {
             "kind": spec.kind,
             "base_url": spec.base_url,
@@ -43,26 +48,39 @@ class Ask:
 
 
 def ask_of(
-    spec: ServerSpec, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int = 0
+    spec: ServerSpec,
+    prompt: Prompt,
+    sampler: SamplerName,
+    max_new_tokens: int | None,
+    seed: int,
+    place: int = 0,
 ) -> Ask:
-    """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
-    `place` is that of a prompt which is no sample. Raises ModelError for prompts that no server can be asked,
-    InputError for a sampler that doesn't fit that length."""
+    """A question to a server: the length as asked for, else the task's or the declared one, and the
+    sampler's fields. `place` is that of a prompt which is no sample. Raises ModelError for prompts
+    that no server can be asked, InputError for a sampler that doesn't fit that length.
+    """
     limit = spec.max_tokens
     if isinstance(prompt, Sample):
         if prompt.canvas is not None:
-            raise ModelError(f"{spec.name} can't do infilling (task {prompt.task}); leave the task out")
-        messages, place = prompt.messages, prompt.index
+            raise ModelError(
+                f"{spec.name} can't do infilling (task {prompt.task}); leave the task out"
+            )
+        messages = prompt.messages
+        place = prompt.index
         limit = prompt.answer_limit(spec.answer_limit(prompt.task))
     elif isinstance(prompt, str):
         messages = ({"role": "user", "content": prompt},)
     else:
         chat = [item for item in prompt if isinstance(item, Mapping)]
         if len(chat) < len(prompt):
-            raise ModelError(f"{spec.name} takes samples, chats and texts; it can't be sent token ids")
+            raise ModelError(
+                f"{spec.name} takes samples, chats and texts; it can't be sent token ids"
+            )
         messages = tuple({"role": item["role"], "content": item["content"]} for item in chat)
     tokens = max_new_tokens or limit
-    fields = fields_of(spec.sampler_fields, sampler, tokens, spec.name) if spec.sampler_fields else {}
+    fields = (
+        fields_of(spec.sampler_fields, sampler, tokens, spec.name) if spec.sampler_fields else {}
+    )
     return Ask(messages, tokens, sampler.temperature, seed, place, fields)
 
 
@@ -70,10 +88,12 @@ def ask_of(
 class Reply:
     """One answer. What the server doesn't report is None.
 
-    `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that apply. `seconds` runs
-    from the request to the end of the answer, `first_token` to the first piece of text of a streamed one. Tokens are
-    the server's counts. `asked` is the time of the request (ISO 8601, UTC). `step_map` has the step of each token as
-    the server counts it, `tokens` their texts or ids."""
+    `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that
+    apply. `seconds` runs from the request to the end of the answer, `first_token` to the first
+    piece of text of a streamed one. Tokens are the server's counts. `asked` is the time of the
+    request (ISO 8601, UTC). `step_map` has the step of each token as the server counts it, `tokens`
+    their texts or ids.
+    """
 
     text: str
     seconds: float
@@ -90,9 +110,10 @@ class Reply:
 
 
 class AnswerStore:
-    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory only. The file is only
-    ever appended to, a JSON line at a time, on disk before `add` returns. A line that a crash cut short is left where
-    it is and counts as not answered."""
+    """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory
+    only. The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A
+    line that a crash cut short is left where it is and counts as not answered.
+    """
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
         self._path, self._write, self._lock = path, write, threading.Lock()
@@ -100,7 +121,9 @@ class AnswerStore:
         for row in [] if path is None else lines(path):
             values = {f.name: row[f.name] for f in fields(Reply) if f.name in row}
             if isinstance(values.get("text"), str) and isinstance(values.get("outcomes"), list):
-                lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+                lists = {
+                    name: tuple(value) for name, value in values.items() if isinstance(value, list)
+                }
                 self.known[row["key"]] = Reply(**{**values, **lists})
 
     def add(self, digest: str, reply: Reply, facts: Mapping[str, Any]) -> None:
@@ -137,8 +160,12 @@ OUTCOMES = ("empty", "length", "refusal", "content_filter")
 
 
 def outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
-    """The kinds of OUTCOMES that apply to an answer: `empty` from its text, others as the server says."""
-    found = {kind for kind in kinds if kind in OUTCOMES} | ({"empty"} if not text.strip() else set())
+    """The kinds of OUTCOMES that apply to an answer: `empty` from its text, others as the server
+    says.
+    """
+    found = {kind for kind in kinds if kind in OUTCOMES} | (
+        {"empty"} if not text.strip() else set()
+    )
     return tuple(kind for kind in OUTCOMES if kind in found)
 
 
@@ -148,7 +175,9 @@ def count(value: Any) -> int | None:
 
 
 def steps_of(value: Any) -> tuple[int, ...] | None:
-    """The steps of an answer's tokens, None if there are none. Raises ValueError for any other form."""
+    """The steps of an answer's tokens, None if there are none. Raises ValueError for any other
+    form.
+    """
     if value is None:
         return None
     if not isinstance(value, list) or any(count(step) is None for step in value):
@@ -157,8 +186,9 @@ def steps_of(value: Any) -> tuple[int, ...] | None:
 
 
 def tokens_of(value: Any) -> tuple[str | int, ...] | None:
-    """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as log-probabilities have them;
-    None if there are none. Raises ValueError for any other form."""
+    """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as
+    log-probabilities have them; None if there are none. Raises ValueError for any other form.
+    """
     if value is None:
         return None
     if not isinstance(value, list):
@@ -175,7 +205,9 @@ def word(value: Any) -> str | None:
 
 
 def field_of(body: Any, path: str | None) -> Any:
-    """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is none."""
+    """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is
+    none.
+    """
     if not path:
         return None
     for part in path.split("."):
@@ -187,12 +219,16 @@ def field_of(body: Any, path: str | None) -> Any:
 
 
 def text_of(content: Any) -> str:
-    """The text of an answer's `content`: a text, none, or a list of texts and of typed parts (`{"type": "text", …}`; a
-    part of another type, such as thinking, is not the answer). Raises ValueError for any other form."""
+    """The text of an answer's `content`: a text, none, or a list of texts and of typed parts
+    (`{"type": "text", …}`; a part of another type, such as thinking, is not the answer). Raises
+    ValueError for any other form.
+    """
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
-        raise ValueError(f"its content is neither a text nor a list, but of type {type(content).__name__}")
+        raise ValueError(
+            f"its content is neither a text nor a list, but of type {type(content).__name__}"
+        )
     texts = []
     for part in content:
         kind = field_of(part, "type")

@@ -1,5 +1,6 @@
-"""What a server's model is declared to be, what servers of a kind accept and report beside their answers, and a named
-sampler as fields of the request."""
+"""What a server's model is declared to be, what servers of a kind accept and report beside their
+answers, and a named sampler as fields of the request.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 class Kind:
     """What the servers of a kind have in common.
 
-    `sdk` is the package that asks them; `base_url` where they are unless declared. `stream_usage`: a streamed answer
-    counts its tokens only if `stream_options` asks for it. `version_paths` (the first that is there) and
-    `version_field` say where the server tells its version, relative to the host; `settings_paths` where it tells how it
-    decodes, and `settings` which places of that page a record keeps. `counters` maps what a record keeps to counters of
-    the Prometheus page `/metrics`. `loads`: the server loads whatever model it is asked for, so that no list of its
-    models is complete."""
+    `sdk` is the package that asks them; `base_url` where they are unless declared. `stream_usage`:
+    a streamed answer counts its tokens only if `stream_options` asks for it. `version_paths` (the
+    first that is there) and `version_field` say where the server tells its version, relative to the
+    host; `settings_paths` where it tells how it decodes, and `settings` which places of that page a
+    record keeps. `counters` maps what a record keeps to counters of the Prometheus page `/metrics`.
+    `loads`: the server loads whatever model it is asked for, so that no list of its models is
+    complete.
+    """
 
     sdk: str = "openai"
     base_url: str | None = None
@@ -38,7 +41,10 @@ class Kind:
     loads: bool = False
 
 
-_SGLANG = ("/server_info", "/get_server_info")  # the second address is that of versions before it, deprecated since
+_SGLANG = (
+    "/server_info",
+    "/get_server_info",
+)  # the second address is that of versions before it, deprecated since
 KINDS = {
     "openai": Kind(),
     "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False),
@@ -74,22 +80,29 @@ class Prices:
 
     input: float
     output: float
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[ConfigDict] = {
+        "extra": "forbid",
+        "strict": True,
+        "allow_inf_nan": False,
+    }
 
 
 @dataclass(frozen=True)
 class ServerSpec:
     """A model behind a server. Holds no key: only the name of the variable that does.
 
-    `kind` is one of KINDS; `model` the id that the server knows it by; `key` the name of the environment variable with
-    the key, if it needs one. `extra_body` is added to every request. `max_tokens` limits an answer (`task_max_tokens`
-    by task or category) and is sent as `max_tokens_field`. `concurrency` is the number of requests at once, `timeout`
-    the seconds of one, `retries` how often the SDK repeats a request that failed. `temperature` and `seed` say whether
-    they may be sent. `sampler` is `ar` for autoregressive models, and for others what the server's own setting is
-    declared to be, or with `sampler_fields` (policy → part of its name → place in the request) the default. `nfe_field`
-    is the place in an answer of its number of forwards, e.g. `usage.num_forwards`, `step_map_field` that of the step
-    (1-based, in its block) of each token, `tokens_field` that of the tokens' texts or ids; `tokenizer` a folder with
-    the model's."""
+    `kind` is one of KINDS; `model` the id that the server knows it by; `key` the name of the
+    environment variable with the key, if it needs one. `extra_body` is added to every request.
+    `max_tokens` limits an answer (`task_max_tokens` by task or category) and is sent as
+    `max_tokens_field`. `concurrency` is the number of requests at once, `timeout` the seconds of
+    one, `retries` how often the SDK repeats a request that failed. `temperature` and `seed` say
+    whether they may be sent. `sampler` is `ar` for autoregressive models, and for others what the
+    server's own setting is declared to be, or with `sampler_fields` (policy → part of its name →
+    place in the request) the default. `nfe_field` is the place in an answer of its number of
+    forwards, e.g. `usage.num_forwards`, `step_map_field` that of the step (1-based, in its block)
+    of each token, `tokens_field` that of the tokens' texts or ids; `tokenizer` a folder with the
+    model's.
+    """
 
     name: str
     model: str
@@ -113,7 +126,11 @@ class ServerSpec:
     step_map_field: str | None = None
     tokens_field: str | None = None
     tokenizer: str | None = None
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[ConfigDict] = {
+        "extra": "forbid",
+        "strict": True,
+        "allow_inf_nan": False,
+    }
 
     @property
     def provider(self) -> str:
@@ -122,18 +139,23 @@ class ServerSpec:
 
     @property
     def diffusing(self) -> bool:
-        """Whether each piece of a streamed answer is the whole canvas so far, as Mercury's `diffusing` asks for."""
+        """Whether each piece of a streamed answer is the whole canvas so far, as Mercury's
+        `diffusing` asks for.
+        """
         return self.stream and self.extra_body.get("diffusing") is True
 
     def answer_limit(self, task: str) -> int:
         """The declared limit of an answer to a task (its full name)."""
         category, _, short = task.partition("/")
         limits = self.task_max_tokens
-        return next((limits[name] for name in (task, short, category) if name in limits), self.max_tokens)
+        return next(
+            (limits[name] for name in (task, short, category) if name in limits), self.max_tokens
+        )
 
     def refusal(self, sampler: SamplerName) -> str | None:
         """Why the model can't run a sampler; None if it can."""
-        own, sampler = parse(self.sampler), sampler.alone
+        own = parse(self.sampler)
+        sampler = sampler.alone
         if self.sampler_fields:
             if (reason := why_not(self.sampler_fields, sampler)) is not None:
                 return reason
@@ -150,39 +172,58 @@ class ServerSpec:
         return (tokens_in * self.prices.input + tokens_out * self.prices.output) / 1_000_000
 
 
-NUMBER, BLOCK, STEPS = "number", "b", "steps"  # a bare number, the block length, the steps of the whole answer
-FLAGS = ("prefix", "dual", "eos_stop", "no_early_eos", "eos_last")  # sent as false where the name lacks them
+NUMBER, BLOCK, STEPS = (
+    "number",
+    "b",
+    "steps",
+)  # a bare number, the block length, the steps of the whole answer
+FLAGS = (
+    "prefix",
+    "dual",
+    "eos_stop",
+    "no_early_eos",
+    "eos_last",
+)  # sent as false where the name lacks them
 _PART = re.compile(r"([a-z_]*)([0-9.]*)")
 
 
 def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> str | None:
-    """Why these fields can't say a sampler; None if they can. Every part of its name has a field, and every field a
-    value in the name."""
+    """Why these fields can't say a sampler; None if they can. Every part of its name has a field,
+    and every field a value in the name.
+    """
     if sampler.policy not in fields:
         return f"its sampler_fields have {', '.join(fields)}, and no {sampler.policy}"
-    known, named = fields[sampler.policy], _parts(sampler)
+    known = fields[sampler.policy]
+    named = _parts(sampler)
     stepped = {"k", "linear"} if STEPS in known else set()
     unsaid = [part for part in named if part not in known and part not in stepped]
     if unsaid:
         return f"its sampler_fields have no field for {unsaid[0]!r} of {sampler.policy}"
     implied = {BLOCK, *FLAGS, *({STEPS} if stepped & named.keys() else ())}
     lacking = [part for part in known if part not in named and part not in implied]
-    return f"its field for {lacking[0]!r} has no value in that name; write it out" if lacking else None
+    return (
+        f"its field for {lacking[0]!r} has no value in that name; write it out" if lacking else None
+    )
 
 
-def fields_of(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName, tokens: int, model: str) -> dict[str, Any]:
-    """Place in the request → value, for an answer of at most so many tokens. Without `+b8` the block is the whole
-    answer; the steps are those of the whole answer: k tokens each, or in every block those of `linear8`. Raises
-    InputError, naming the model, where they don't come out even."""
-    known, block = fields[sampler.policy], sampler.block or tokens
+def fields_of(
+    fields: Mapping[str, Mapping[str, str]], sampler: SamplerName, tokens: int, model: str
+) -> dict[str, Any]:
+    """Place in the request → value, for an answer of at most so many tokens. Without `+b8` the
+    block is the whole answer; the steps are those of the whole answer: k tokens each, or in every
+    block those of `linear8`. Raises InputError, naming the model, where they don't come out even.
+    """
+    known = fields[sampler.policy]
+    block = sampler.block or tokens
     values = {**dict.fromkeys(FLAGS, False), **_parts(sampler), BLOCK: block}
     if STEPS in known:
         k: Any = values.get("k")
         linear = values.get("linear")
         if tokens % block or (linear is None and block % k):
             raise InputError(
-                f"sampler {sampler} of {model}: an answer of {tokens} tokens has no whole number of blocks of {block}"
-                f"{'' if k is None else f', or these none of steps of {k}'}; choose another sampler or --max-new-tokens"
+                f"sampler {sampler} of {model}: an answer of {tokens} tokens has no whole number of"
+                f" blocks of {block}{'' if k is None else f', or these none of steps of {k}'};"
+                " choose another sampler or --max-new-tokens"
             )
         values[STEPS] = tokens // block * (linear or block // k)
     return {place: values[part] for part, place in known.items()}
@@ -198,8 +239,10 @@ def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
 
 
 def _parts(sampler: SamplerName) -> dict[str, Any]:
-    """The parts of a name with their values: those of `threshold-0.9+b32+dual` are number 0.9, b 32 and dual true. The
-    temperature has a field of its own in every request, and `+x4` is no part of it."""
+    """The parts of a name with their values: those of `threshold-0.9+b32+dual` are number 0.9, b 32
+    and dual true. The temperature has a field of its own in every request, and `+x4` is no part of
+    it.
+    """
     parts = {word or NUMBER: _value(text) for word, text in sampler.arguments}
     _, *modifiers = str(sampler).split("+")
     for modifier in modifiers:

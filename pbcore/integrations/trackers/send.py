@@ -1,4 +1,6 @@
-"""A run in experiment trackers: Weights & Biases and MLflow, each an optional extra that is imported at its use."""
+"""A run in experiment trackers: Weights & Biases and MLflow, each an optional extra that is
+imported at its use.
+"""
 
 import argparse
 import re
@@ -14,8 +16,18 @@ from pbcore.results.rundir import RunDir
 
 # Columns that are metrics, and those that make up the table.
 METRICS = (
-    *("score", "score_low", "score_high", "nfe", "tokens_per_step", "tokens_per_forward"),
-    *("seconds", "samples_per_second", "tokens_per_second", "ceiling", "gap", "bits_lost"),
+    "score",
+    "score_low",
+    "score_high",
+    "nfe",
+    "tokens_per_step",
+    "tokens_per_forward",
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "ceiling",
+    "gap",
+    "bits_lost",
 )
 COLUMNS = ("model", "task", "sampler", "status", "n", "length", "prompts", "headline", *METRICS)
 FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json", "junit.xml")
@@ -23,12 +35,17 @@ _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
 
 
 def metrics(made: dict[str, Table]) -> dict[str, float]:
-    """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, parts
-    of a path that stand for a folder (empty, `.`, `..`) are left out, and a name that occurs twice gets a number."""
+    """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in
+    names become `_`, parts of a path that stand for a folder (empty, `.`, `..`) are left out, and a
+    name that occurs twice gets a number.
+    """
     named: dict[str, float] = {}
     for cell_id, *values in zip(*(made["cells"][name] for name in ("id", *METRICS)), strict=True):
-        plain = "/".join(part for part in _ODD.sub("_", cell_id).split("/") if part not in ("", ".", ".."))
-        prefix, number = plain, 1
+        plain = "/".join(
+            part for part in _ODD.sub("_", cell_id).split("/") if part not in ("", ".", "..")
+        )
+        prefix = plain
+        number = 1
         while any(f"{prefix}/{metric}" in named for metric in METRICS):
             number += 1
             prefix = f"{plain}_{number}"
@@ -38,10 +55,24 @@ def metrics(made: dict[str, Table]) -> dict[str, float]:
 
 
 def _read(path: Path) -> tuple[RunDir, dict[str, Any], dict[str, float], list[list[Any]]]:
-    """A run, the facts of run.json without those of the machine's paths, its metrics, and a row per cell."""
-    run, made = RunDir(path), tables(path)
+    """A run, the facts of run.json without those of the machine's paths, its metrics, and a row per
+    cell.
+    """
+    run = RunDir(path)
+    made = tables(path)
     facts = run.read_run()
-    kept = ("started", "profile", "seeds", "data_seed", "limit", "shard", "settings", "versions", "machine", "parent")
+    kept = (
+        "started",
+        "profile",
+        "seeds",
+        "data_seed",
+        "limit",
+        "shard",
+        "settings",
+        "versions",
+        "machine",
+        "parent",
+    )
     facts = {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
     rows = zip(*(made["cells"][name] for name in COLUMNS), strict=True)
     return run, facts, metrics(made), [list(row) for row in rows]
@@ -60,9 +91,10 @@ def _attachments(run: RunDir) -> list[Path]:
 
 
 def to_wandb(path: Path, project: str) -> str:
-    """Sends a run to a project of Weights & Biases: facts as config, metrics as summary, the cells as a table, pages
-    and results as an artifact. With WANDB_MODE=offline everything stays below `wandb/`. Returns where it went. Raises
-    InputError without wandb."""
+    """Sends a run to a project of Weights & Biases: facts as config, metrics as summary, the cells
+    as a table, pages and results as an artifact. With WANDB_MODE=offline everything stays below
+    `wandb/`. Returns where it went. Raises InputError without wandb.
+    """
     wandb = _package("wandb", "Weights & Biases")
     run, facts, named, rows = _read(path)
     name = run.path.resolve().name
@@ -70,7 +102,9 @@ def to_wandb(path: Path, project: str) -> str:
     try:
         with wandb.init(project=project, name=name, job_type="pbcore", config=facts) as session:
             session.summary.update(named)
-            session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
+            session.log(
+                {"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)}
+            )
             artifact = wandb.Artifact(artifact_name, type="pbcore-run")
             for file in _attachments(run):
                 artifact.add_file(str(file), name=file.name)
@@ -83,8 +117,10 @@ def to_wandb(path: Path, project: str) -> str:
 
 
 def to_mlflow(path: Path, uri: str, experiment: str) -> str:
-    """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as parameters, metrics, the
-    cells as a table, pages and results as artifacts. Returns the run's id. Raises InputError without MLflow."""
+    """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as
+    parameters, metrics, the cells as a table, pages and results as artifacts. Returns the run's id.
+    Raises InputError without MLflow.
+    """
     mlflow = _package("mlflow", "MLflow")
     run, facts, named, rows = _read(path)
     try:
@@ -120,7 +156,9 @@ class Trackers:
 
     def send(self, path: Path, args: argparse.Namespace) -> list[str]:
         lines = [f"Weights & Biases: {to_wandb(path, args.wandb)}"] if args.wandb else []
-        return lines + ([f"MLflow: run {to_mlflow(path, args.mlflow, args.experiment)}"] if args.mlflow else [])
+        return lines + (
+            [f"MLflow: run {to_mlflow(path, args.mlflow, args.experiment)}"] if args.mlflow else []
+        )
 
 
 TRACKERS = Trackers()

@@ -12,47 +12,68 @@ from language_tool_python.exceptions import LanguageToolError
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.server import DIRECT, Server
 
-THREADS, TRIES = 4, 3
+THREADS = 4
+TRIES = 3
 
 
 class Client(LanguageTool):
-    """The library's client of a server. It also refuses a check that was broken off, and keeps Java's spans, since the
-    library's `Match` converts offsets by state that all threads share, and lengths not at all."""
+    """The library's client of a server. It also refuses a check that was broken off, and keeps
+    Java's spans, since the library's `Match` converts offsets by state that all threads share, and
+    lengths not at all.
+    """
 
     _TIMEOUT = 60  # type: ignore[assignment]
     of_thread = local()  # `spans` has those of the thread's last check, in units of UTF-16
 
     def _query_server(
-        self, url: str, params: dict[str, str] | None = None, num_tries: int = 1, method: Literal["get", "post"] = "get"
+        self,
+        url: str,
+        params: dict[str, str] | None = None,
+        num_tries: int = 1,
+        method: Literal["get", "post"] = "get",
     ) -> Any:
         answer = super()._query_server(url, params, 1, method)
         if method == "post":
             if answer.get("warnings", {}).get("incompleteResults"):
-                raise ValueError("it stopped before it had checked the whole text (incompleteResults)")
-            self.of_thread.spans = [(one["offset"], one["offset"] + one["length"]) for one in answer["matches"]]
+                raise ValueError(
+                    "it stopped before it had checked the whole text (incompleteResults)"
+                )
+            self.of_thread.spans = [
+                (one["offset"], one["offset"] + one["length"]) for one in answer["matches"]
+            ]
         return answer
 
 
 def check_many(server: Server, texts: Sequence[str], language: str) -> list[list[Match] | str]:
-    """The server's matches in each text, or the reason why there is no verdict on it. Raises Unavailable if the server
-    can't be reached, or stops answering and can't be restarted."""
+    """The server's matches in each text, or the reason why there is no verdict on it. Raises
+    Unavailable if the server can't be reached, or stops answering and can't be restarted.
+    """
     with ThreadPoolExecutor(THREADS) as threads:
         return list(threads.map(lambda text: _check(server, text, language), texts))
 
 
 def _check(server: Server, text: str, language: str) -> list[Match] | str:
-    units, url = text.encode("utf-16-le", "replace"), ""  # Java counts units of UTF-16; half of a pair is sent as "?"
+    units, url = (
+        text.encode("utf-16-le", "replace"),
+        "",
+    )  # Java counts units of UTF-16; half of a pair is sent as "?"
     for _ in range(TRIES):
         url = server.url(lost=url)
         try:
             found = []
             matches = _client(language, url).check(units.decode("utf-16-le"))
             for match, span in zip(matches, Client.of_thread.spans, strict=True):
-                start, end = (len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span)
-                found.append(Match(match.rule_id, match.message, start, end - start, match.category))
+                start, end = (
+                    len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span
+                )
+                found.append(
+                    Match(match.rule_id, match.message, start, end - start, match.category)
+                )
             return found
         except (LanguageToolError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if not isinstance(error, LanguageToolError) or isinstance(error.__cause__, ValueError):  # not JSON
+            if not isinstance(error, LanguageToolError) or isinstance(
+                error.__cause__, ValueError
+            ):  # not JSON
                 return f"LanguageTool gave no verdict: {str(error)[:200]}"
             lost = error
     raise Unavailable(

@@ -1,8 +1,10 @@
-"""Finds LanguageTool, or downloads it: the pinned English server, in the files whose digests jars.txt records.
+"""Finds LanguageTool, or downloads it: the pinned English server, in the files whose digests
+jars.txt records.
 
-The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and
-the Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for
-remote rules, databases and shared caches are left out, so the server makes no network connections of its own.
+The published archive holds all languages (about 250 MB). An English checker needs the server, the
+English rules, and the Spanish, Catalan and Portuguese ones that the server's language identifier
+loads at its start. The clients for remote rules, databases and shared caches are left out, so the
+server makes no network connections of its own.
 """
 
 import os
@@ -21,13 +23,20 @@ FOLDER_VARIABLE = "LTP_JAR_DIR_PATH"
 JAVA_VARIABLE = "PBCORE_JAVA"
 REPOSITORY_VARIABLE = "PBCORE_MAVEN_REPOSITORY"
 NO_DOWNLOAD_VARIABLE = "PBCORE_NO_DOWNLOAD"
-VARIABLES = (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)  # which server a process has
+VARIABLES = (
+    URL_VARIABLE,
+    FOLDER_VARIABLE,
+    "PBCORE_CACHE",
+    NO_DOWNLOAD_VARIABLE,
+)  # which server a process has
 
 
 def cache_folder() -> Path:
     """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches."""
     own = os.environ.get("PBCORE_CACHE")
-    return Path(own).expanduser() if own else platformdirs.user_cache_path("pbcore", appauthor=False)
+    return (
+        Path(own).expanduser() if own else platformdirs.user_cache_path("pbcore", appauthor=False)
+    )
 
 
 def java() -> Path:
@@ -38,17 +47,22 @@ def java() -> Path:
 
 
 def recorded() -> dict[str, str]:
-    """The files of the pinned version, as jars.txt records them: path in a Maven repository → SHA-256."""
+    """The files of the pinned version, as jars.txt records them: path in a Maven repository →
+    SHA-256.
+    """
     lines = Path(__file__).with_name("jars.txt").read_text(encoding="ascii").splitlines()
     return dict(line.split() for line in lines if not line.startswith("#"))
 
 
 def find_installation(download: bool = False) -> Path:
-    """The folder with LanguageTool's jars: $LTP_JAR_DIR_PATH, else that of the pinned version, which is downloaded if
-    `download` says so and $PBCORE_NO_DOWNLOAD isn't set. Raises Unavailable."""
+    """The folder with LanguageTool's jars: $LTP_JAR_DIR_PATH, else that of the pinned version,
+    which is downloaded if `download` says so and $PBCORE_NO_DOWNLOAD isn't set. Raises Unavailable.
+    """
     if own := os.environ.get(FOLDER_VARIABLE):
         if not any(Path(own).glob("*.jar")):
-            raise Unavailable(f"{FOLDER_VARIABLE}={own} holds no jars: give the folder of languagetool-server.jar")
+            raise Unavailable(
+                f"{FOLDER_VARIABLE}={own} holds no jars: give the folder of languagetool-server.jar"
+            )
         return Path(own)
     folder = cache_folder() / "languagetool" / f"LanguageTool-{VERSION}"
     if all((folder / Path(path).name).is_file() for path in recorded()):
@@ -56,14 +70,17 @@ def find_installation(download: bool = False) -> Path:
     if download and not os.environ.get(NO_DOWNLOAD_VARIABLE):
         return install()
     raise Unavailable(
-        "LanguageTool is not installed: run `pbcore languagetool install` (a run without --no-download does so by "
-        f"itself), or give a running server with --languagetool-url or {URL_VARIABLE}"
+        "LanguageTool is not installed: run `pbcore languagetool install` (a run without"
+        " --no-download does so by itself), or give a running server with --languagetool-url or"
+        f" {URL_VARIABLE}"
     )
 
 
 def install() -> Path:
-    """Downloads each recorded file that is missing or has another digest; returns the pinned version's folder. Of
-    several processes one downloads, and the others wait for it. Raises Unavailable if a file can't be had."""
+    """Downloads each recorded file that is missing or has another digest; returns the pinned
+    version's folder. Of several processes one downloads, and the others wait for it. Raises
+    Unavailable if a file can't be had.
+    """
     from jgo.constants import MAVEN_CENTRAL_URL
 
     repository = (os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL_URL).rstrip("/")
@@ -76,11 +93,14 @@ def install() -> Path:
     except Timeout:
         with lock:
             return find_installation()
-    except (OSError, ValueError) as error:  # requests' errors are OSErrors; pooch's for another digest is a ValueError
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # requests' errors are OSErrors; pooch's for another digest is a ValueError
         raise Unavailable(
-            f"LanguageTool {VERSION} could not be downloaded from {repository} to {folder} ({error}): check the "
-            f"network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror or PBCORE_CACHE to another folder, or "
-            "give a running server with --languagetool-url"
+            f"LanguageTool {VERSION} could not be downloaded from {repository} to {folder}"
+            f" ({error}): check the network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror"
+            " or PBCORE_CACHE to another folder, or give a running server with --languagetool-url"
         ) from error
     return folder
 
@@ -95,4 +115,10 @@ def _download(repository: str, folder: Path) -> None:
     pooch.get_logger().setLevel("WARNING")
     get = pooch.HTTPDownloader(timeout=LIMITS, chunk_size=1 << 16)
     print(f"\nLanguageTool {VERSION}: 80 MB from {repository} to {folder}", file=sys.stderr)
-    thread_map(lambda name: store.fetch(name, downloader=get), urls, max_workers=8, disable=None, leave=False)
+    thread_map(
+        lambda name: store.fetch(name, downloader=get),
+        urls,
+        max_workers=8,
+        disable=None,
+        leave=False,
+    )

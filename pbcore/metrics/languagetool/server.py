@@ -23,23 +23,29 @@ START_LIMIT = 240.0
 
 
 class UserServer:
-    """A server that the user runs: never started or stopped here. `identity` has its version and a digest of its rules:
-    two servers of one version can differ in n-grams and configuration."""
+    """A server that the user runs: never started or stopped here. `identity` has its version and a
+    digest of its rules: two servers of one version can differ in n-grams and configuration.
+    """
 
     def __init__(self, url: str) -> None:
-        """`url` with or without scheme and `/v2`, as `localhost:8081`. Raises Unavailable if none answers there."""
+        """`url` with or without scheme and `/v2`, as `localhost:8081`. Raises Unavailable if none
+        answers there.
+        """
         import requests
 
         self._url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v2") + "/"
         try:
-            answer = requests.get(f"{self._url}v2/configinfo?language=en-US", timeout=20, proxies=DIRECT)
+            answer = requests.get(
+                f"{self._url}v2/configinfo?language=en-US", timeout=20, proxies=DIRECT
+            )
             answer.raise_for_status()
-            software, rules = answer.json()["software"], hashlib.sha256(answer.content).hexdigest()[:12]
+            software = answer.json()["software"]
+            rules = hashlib.sha256(answer.content).hexdigest()[:12]
             self.identity = f"{software['version']}-{software['buildDate']}-{rules}"
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise Unavailable(
-                f"no LanguageTool server answers at {self._url} ({error!r}): start it, or correct --languagetool-url "
-                f"or {URL_VARIABLE}, the part before /v2"
+                f"no LanguageTool server answers at {self._url} ({error!r}): start it, or correct"
+                f" --languagetool-url or {URL_VARIABLE}, the part before /v2"
             ) from error
 
     def url(self, lost: str = "") -> str:
@@ -51,28 +57,37 @@ class UserServer:
 
 
 class SharedServer:
-    """The server of the jars in a folder, started by the first process of a run that needs it, used by all of them.
-    Each process holds a lock in `state`. The watchdog starts Java again if it dies, once, and ends it when no process
-    is left. `identity` has LanguageTool's version and a digest of the jars' names and sizes."""
+    """The server of the jars in a folder, started by the first process of a run that needs it, used
+    by all of them. Each process holds a lock in `state`. The watchdog starts Java again if it dies,
+    once, and ends it when no process is left. `identity` has LanguageTool's version and a digest of
+    the jars' names and sizes.
+    """
 
     def __init__(self, jars: Path, state: Path | None = None) -> None:
         """Starts nothing yet."""
         run = os.environ.setdefault(RUN_VARIABLE, uuid.uuid4().hex)
         jar_sizes = sorted((path.name, path.stat().st_size) for path in jars.rglob("*.jar"))
-        key, digest = (hashlib.sha256(repr(one).encode()).hexdigest() for one in ((run, jars, java()), jar_sizes))
-        self.identity, self._jars = f"{jars.name.removeprefix('LanguageTool-')}-{digest[:12]}", jars
+        key, digest = (
+            hashlib.sha256(repr(one).encode()).hexdigest()
+            for one in ((run, jars, java()), jar_sizes)
+        )
+        self.identity = f"{jars.name.removeprefix('LanguageTool-')}-{digest[:12]}"
+        self._jars = jars
         self.state = state or Path(tempfile.gettempdir()) / f"pbcore-grammar-{key[:16]}"
         self._lease = FileLock(self.state / "users" / uuid.uuid4().hex, thread_local=False)
         self._url = ""
 
     def url(self, lost: str = "") -> str:
-        """The server's URL, ending with a slash; starts the server if needed. `lost` is the URL of a request that got
-        no answer. Raises Unavailable if there is no server."""
+        """The server's URL, ending with a slash; starts the server if needed. `lost` is the URL of
+        a request that got no answer. Raises Unavailable if there is no server.
+        """
         if self._url in ("", lost):
             with self._lock():
                 if not self._lease.is_locked:
                     self._lease.acquire()
-                if not (self.state / "java").exists():  # Windows can't remove server.log, which is open
+                if not (
+                    self.state / "java"
+                ).exists():  # Windows can't remove server.log, which is open
                     self._start()
                 self._url = self._answering()
         return self._url
@@ -83,19 +98,28 @@ class SharedServer:
         self._url = ""
 
     def _lock(self) -> AbstractContextManager[object]:
-        """The lock of the folder, held. The watchdog of a server that nobody uses any more removes the folder, perhaps
-        just now."""
+        """The lock of the folder, held. The watchdog of a server that nobody uses any more removes
+        the folder, perhaps just now.
+        """
         while True:
             self.state.mkdir(mode=0o700, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
                 return FileLock(self.state / "lock").acquire()
 
     def _start(self) -> None:
-        """Starts the watchdog, and waits until it has started Java. The parallel collector needs a quarter less time
-        and a third less memory than Java's default; the first compiler alone (level 1) halves the processor time of a
-        few hundred answers and is as fast over thousands."""
-        config, logback = (Path(__file__).with_name(name) for name in ("server.properties", "logback.xml"))
-        command = [str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]
+        """Starts the watchdog, and waits until it has started Java. The parallel collector needs a
+        quarter less time and a third less memory than Java's default; the first compiler alone
+        (level 1) halves the processor time of a few hundred answers and is as fast over thousands.
+        """
+        config, logback = (
+            Path(__file__).with_name(name) for name in ("server.properties", "logback.xml")
+        )
+        command = [
+            str(java()),
+            f"-Xmx{HEAP_MEGABYTES}m",
+            "-XX:+UseParallelGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
         command += ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={logback}"]
         command += ["-cp", f"{self._jars}{os.sep}*"]
         command += ["org.languagetool.server.HTTPServer", "--config", str(config)]
@@ -107,7 +131,9 @@ class SharedServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
+                creationflags=getattr(
+                    subprocess, "CREATE_NEW_PROCESS_GROUP", 0
+                ),  # the same on Windows
             )
         while self._watchdog.poll() is None and not (self.state / "java").exists():
             time.sleep(0.02)
@@ -116,7 +142,8 @@ class SharedServer:
         """The URL, once the server has checked a text: it loads its rules with the first."""
         import requests
 
-        text, limit = {"text": "This is a test.", "language": "en-US"}, time.monotonic() + START_LIMIT
+        text = {"text": "This is a test.", "language": "en-US"}
+        limit = time.monotonic() + START_LIMIT
         while watchdog.held(self.state / "running") and time.monotonic() < limit:
             url = f"http://127.0.0.1:{(self.state / 'java').read_text().partition(' ')[2]}/"
             try:
@@ -125,8 +152,13 @@ class SharedServer:
             except requests.RequestException:
                 time.sleep(0.05)  # Java is not ready yet, or has died
         lines = (self.state / "server.log").read_text(errors="replace").splitlines()
-        tail = " | ".join([line for line in lines if line.strip() and not line.startswith(("\t", " "))][-3:])
-        raise Unavailable(f"LanguageTool's server did not start or died, {watchdog.STARTS} times with {java()}: {tail}")
+        tail = " | ".join(
+            [line for line in lines if line.strip() and not line.startswith(("\t", " "))][-3:]
+        )
+        raise Unavailable(
+            f"LanguageTool's server did not start or died, {watchdog.STARTS} times with {java()}:"
+            f" {tail}"
+        )
 
 
 Server = UserServer | SharedServer

@@ -1,7 +1,8 @@
-"""The watchdog: a process that runs Java for the processes of a run, and ends it when none of them is left.
+"""The watchdog: a process that runs Java for the processes of a run, and ends it when none of them
+is left.
 
-Each of them holds the lock of a file in STATE/users, which the system releases when it ends, however it ends. Run as a
-script, `watchdog.py STATE COMMAND…`: it needs no other module of pbcore.
+Each of them holds the lock of a file in STATE/users, which the system releases when it ends,
+however it ends. Run as a script, `watchdog.py STATE COMMAND…`: it needs no other module of pbcore.
 """
 
 import contextlib
@@ -21,18 +22,24 @@ POLL = 0.3
 
 
 def main(state: Path, command: list[str]) -> None:
-    """Runs `command` with a free port, and once more if it ends. Holds STATE/running as long as there is a server to
-    wait for; STATE/java has its process id and port."""
+    """Runs `command` with a free port, and once more if it ends. Holds STATE/running as long as
+    there is a server to wait for; STATE/java has its process id and port.
+    """
     # Linux kills Java when the watchdog is killed: PR_SET_PDEATHSIG = 1.
-    bound = (lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)) if sys.platform == "linux" else None
-    running, servers = FileLock(state / "running"), list[subprocess.Popen[bytes]]()
+    bound = (
+        (lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)) if sys.platform == "linux" else None
+    )
+    running = FileLock(state / "running")
+    servers = list[subprocess.Popen[bytes]]()
     running.acquire()
     while True:
         if len(servers) < STARTS and all(server.poll() is not None for server in servers):
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 port = str(probe.getsockname()[1])
-            servers.append(subprocess.Popen([*command, "--port", port], cwd=state, preexec_fn=bound))
+            servers.append(
+                subprocess.Popen([*command, "--port", port], cwd=state, preexec_fn=bound)
+            )
             (state / "java").write_text(f"{servers[-1].pid} {port}")
         elif servers[-1].poll() is not None:
             running.release()

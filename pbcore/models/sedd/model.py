@@ -1,7 +1,8 @@
-"""SEDD as a model with its own decoding loop: given tokens are put back before every update, the rest follows the
-reverse process. Checkpoints are in their authors' layout.
+"""SEDD as a model with its own decoding loop: given tokens are put back before every update, the
+rest follows the reverse process. Checkpoints are in their authors' layout.
 
-R rows, T positions, M open positions, N columns."""
+R rows, T positions, M open positions, N columns.
+"""
 
 import json
 import re
@@ -28,7 +29,15 @@ from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
-from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, encoded, end_of, past_eos, read_tokenizer
+from pbcore.models.tokenizer import (
+    HashTokenizer,
+    NoTokenizer,
+    Tokenizer,
+    encoded,
+    end_of,
+    past_eos,
+    read_tokenizer,
+)
 from pbcore.names import SamplerName
 
 OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token
@@ -39,36 +48,68 @@ _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shif
 
 
 class Sedd:
-    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step; NFE
-    is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
-    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch."""
+    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one
+    denoising step; NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on
+    the seed and the sample alone. The network attends to all positions, so padding is masked and
+    answers don't depend on their neighbours in a batch.
+    """
 
     def __init__(
-        self, name: str, network: SeddNetwork, tokenizer: Tokenizer, eos_id: int, info: Mapping[str, Any]
+        self,
+        name: str,
+        network: SeddNetwork,
+        tokenizer: Tokenizer,
+        eos_id: int,
+        info: Mapping[str, Any],
     ) -> None:
         config = network.config
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
-        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, self._graph.mask_id
-        self.network, self.tokenizer, self.device = network, tokenizer, next(network.parameters()).device
-        self.hole = OPEN if self.mask_id is None else self.mask_id  # marks an open position of a canvas
+        self.name = name
+        self.info = info
+        self.eos_id = eos_id
+        self.mask_id = self._graph.mask_id
+        self.network, self.tokenizer, self.device = (
+            network,
+            tokenizer,
+            next(network.parameters()).device,
+        )
+        self.hole = (
+            OPEN if self.mask_id is None else self.mask_id
+        )  # marks an open position of a canvas
 
     def check(self, sampler: SamplerName) -> None:
         self._steps(sampler)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN. Raises
-        ModelError for ids outside the vocabulary, too long rows, and a missing length."""
-        sizes: dict[str, Any] = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
-        return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
+        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform
+        graph OPEN. Raises ModelError for ids outside the vocabulary, too long rows, and a missing
+        length.
+        """
+        sizes: dict[str, Any] = {
+            "tokens": self.network.config.tokens,
+            "limit": self.network.config.length,
+        }
+        return encoded(
+            self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes
+        )
 
     def _steps(self, sampler: SamplerName) -> int:
-        allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
-        policy, number = sampler.policy, "".join(number for word, number in sampler.arguments if word == "s")
+        allowed = (
+            f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a"
+            " denoising one)"
+        )
+        policy = sampler.policy
+        number = "".join(number for word, number in sampler.arguments if word == "s")
         if policy not in PREDICTORS or str(sampler) != f"{policy}-s{number}":
-            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+            raise InputError(
+                f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't"
+                " apply"
+            )
         if not number.isdigit() or int(number) < 1:
-            raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
+            raise InputError(
+                f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32"
+            )
         return int(number)
 
     @torch.inference_mode()
@@ -81,12 +122,17 @@ class Sedd:
         draw: Draw = uniform,
         noise: Noise | None = None,
     ) -> list[Generation]:
-        """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the random numbers (R, T)
-        by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each position of the answer, and the first
-        tokens of a uniform graph those of `START`. `noise` is another schedule than the checkpoint's."""
-        steps, noise = self._steps(sampler), noise or self._noise
+        """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the
+        random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each
+        position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is
+        another schedule than the checkpoint's.
+        """
+        steps = self._steps(sampler)
+        noise = noise or self._noise
         sizes = [len(row.prompt_ids) + len(row.canvas) for row in requests]
-        rows = [torch.tensor([*row.prompt_ids, *row.canvas], device=self.device) for row in requests]
+        rows = [
+            torch.tensor([*row.prompt_ids, *row.canvas], device=self.device) for row in requests
+        ]
         given = pad_sequence(rows, True, self.eos_id)  # (R, T)
         columns = torch.arange(given.shape[1], device=self.device)  # (T,)
         is_open = given == self.hole
@@ -95,30 +141,44 @@ class Sedd:
         first = torch.tensor([len(row.prompt_ids) for row in requests], device=self.device)
         place = (columns - first[:, None]).clamp(min=0)  # (R, T) within the answer
         if self.mask_id is None:
-            start = (draw(seed, key, torch.full_like(key, START), place) * self._graph.columns).long()
+            start = (
+                draw(seed, key, torch.full_like(key, START), place) * self._graph.columns
+            ).long()
         else:
             start = torch.full_like(place, self.mask_id)
         canvas = torch.where(is_open, start, given)
-        canvases, changed = [canvas], torch.where(is_open, 0, -1)  # (R, T) the last step that changed a token
+        canvases, changed = (
+            [canvas],
+            torch.where(is_open, 0, -1),
+        )  # (R, T) the last step that changed a token
         confidences = torch.zeros(canvas.shape, device=self.device)
         for step, t in enumerate(times(steps)):
             where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
-            sigma = torch.full((len(canvas),), noise.total(t), dtype=torch.float32, device=self.device)
-            score = self.network(canvas, sigma, where, None if bool(seen.all()) else seen).exp()  # (M, N)
+            sigma = torch.full(
+                (len(canvas),), noise.total(t), dtype=torch.float32, device=self.device
+            )
+            score = self.network(
+                canvas, sigma, where, None if bool(seen.all()) else seen
+            ).exp()  # (M, N)
             tokens = canvas[where]  # (M,)
             if step == steps:
                 probabilities = denoised(self._graph, noise, tokens, score, t)
             else:
                 predict = PREDICTORS[sampler.policy]
-                probabilities = predict(self._graph, noise, tokens, score, t, (1 - EARLIEST) / steps)
+                probabilities = predict(
+                    self._graph, noise, tokens, score, t, (1 - EARLIEST) / steps
+                )
             numbers = draw(seed, key, torch.full_like(key, step), place)  # (R, T)
             drawn, confidence = draw_tokens(probabilities, numbers[where])
             confidences = confidences.masked_scatter(where, confidence.float())
-            before, canvas = canvas, canvas.masked_scatter(where, drawn)
+            before = canvas
+            canvas = canvas.masked_scatter(where, drawn)
             changed[canvas != before] = step
             canvases.append(canvas)
         film = torch.stack(canvases, dim=1)  # (R, steps + 2, T)
-        spans = [slice(len(row.prompt_ids), size) for row, size in zip(requests, sizes, strict=True)]
+        spans = [
+            slice(len(row.prompt_ids), size) for row, size in zip(requests, sizes, strict=True)
+        ]
         return [
             self._generation(film[row, :, span], changed[row, span], confidences[row, span])
             for row, span in enumerate(spans)
@@ -128,7 +188,9 @@ class Sedd:
         """An answer, from its canvases (steps + 2, L) and what is known of each position (L,)."""
         canvases = [tuple(canvas) for canvas in film.tolist()]
         ids = canvases[-1]
-        end, decode, special = end_of(ids, {self.eos_id}), self.tokenizer.decode, (self.eos_id, self.mask_id)
+        end = end_of(ids, {self.eos_id})
+        decode = self.tokenizer.decode
+        special = (self.eos_id, self.mask_id)
         text = decode(ids[:end])
         return Generation(
             text=text,
@@ -138,17 +200,23 @@ class Sedd:
             steps=tuple(steps.tolist()),
             confidences=tuple(confidences.tolist()),
             trajectory=tuple(canvases),
-            **past_eos(ids, {self.eos_id}, text, lambda ids: decode([i for i in ids if i not in special])),
+            **past_eos(
+                ids, {self.eos_id}, text, lambda ids: decode([i for i in ids if i not in special])
+            ),
         )
 
 
 def times(steps: int) -> list[float]:
-    """The times of the forwards: `steps` from 1 down, evenly spaced, then the denoiser's, close to 0."""
+    """The times of the forwards: `steps` from 1 down, evenly spaced, then the denoiser's, close to
+    0.
+    """
     return [1 - (1 - EARLIEST) * step / steps for step in range(steps + 1)]
 
 
 def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
-    """The SEDD model of a registry entry, in float32 by default. Raises ModelError that says what to do."""
+    """The SEDD model of a registry entry, in float32 by default. Raises ModelError that says what
+    to do.
+    """
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:
         raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
@@ -167,19 +235,32 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         network = _filled(read_sedd(entry.config or read_config(folder), str(folder)), folder)
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
-            words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
+            words = locate(
+                ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"),
+                LoadOptions(),
+            )
             tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
-    eos_id = next((one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None)
+    eos_id = next(
+        (one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None
+    )
     if eos_id is None:
         raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")
     network = network.to(device=place, dtype=kind).eval().requires_grad_(False)
     config = network.config
     more = {"graph": config.graph, "noise": config.noise, "layers": config.blocks}
-    return Sedd(entry.name, network, tokenizer, eos_id, plain_info(entry, options, "sedd", network, kind) | more)
+    return Sedd(
+        entry.name,
+        network,
+        tokenizer,
+        eos_id,
+        plain_info(entry, options, "sedd", network, kind) | more,
+    )
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
-    """The network with a checkpoint's weights. Raises ModelError naming missing and unexpected keys, wrong shapes."""
+    """The network with a checkpoint's weights. Raises ModelError naming missing and unexpected
+    keys, wrong shapes.
+    """
     network = SeddNetwork(config)
     tensors: dict[str, Any] = {}
     for file in shards(folder):
@@ -199,6 +280,11 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
 def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Writes weights, as they are or in another dtype, and config.json in the authors' layout."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8")
-    weights = {key: value.detach().to("cpu", dtype).contiguous() for key, value in network.state_dict().items()}
+    (folder / "config.json").write_text(
+        json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8"
+    )
+    weights = {
+        key: value.detach().to("cpu", dtype).contiguous()
+        for key, value in network.state_dict().items()
+    }
     save_file(weights, folder / "model.safetensors")

@@ -1,8 +1,10 @@
-"""The network of SEDD: a transformer with full attention that reads the noise level through adaptive layer norms and
-returns log-scores.
+"""The network of SEDD: a transformer with full attention that reads the noise level through
+adaptive layer norms and returns log-scores.
 
-R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask with absorbing noise),
-M wanted positions. Parameters have the names of the authors' checkpoints, whose config.json is read here, too."""
+R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask
+with absorbing noise), M wanted positions. Parameters have the names of the authors' checkpoints,
+whose config.json is read here, too.
+"""
 
 import math
 from collections.abc import Mapping
@@ -28,8 +30,9 @@ def _at(key: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SeddConfig:
-    """A checkpoint's config: sizes, graph (kind of corruption), noise schedule. `length` is the longest sequence of its
-    training; `sigma_min` and `sigma_max` are of geometric noise only."""
+    """A checkpoint's config: sizes, graph (kind of corruption), noise schedule. `length` is the
+    longest sequence of its training; `sigma_min` and `sigma_max` are of geometric noise only.
+    """
 
     tokens: int = _at("tokens")
     graph: str = _at("graph.type")
@@ -50,7 +53,9 @@ class SeddConfig:
 
 
 def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
-    """The config in a config.json. Raises ModelError that names every key that is missing or not allowed."""
+    """The config in a config.json. Raises ModelError that names every key that is missing or not
+    allowed.
+    """
     problems: list[str] = []
     values: dict[str, Any] = {}
     for one in fields(SeddConfig):
@@ -79,7 +84,12 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
 
 def to_json(config: SeddConfig) -> dict[str, Any]:
     """The config as its authors' layout has it; `read_sedd` is the inverse."""
-    result: dict[str, Any] = {"tokens": config.tokens, "graph": {}, "noise": {}, "model": {"type": "ddit"}}
+    result: dict[str, Any] = {
+        "tokens": config.tokens,
+        "graph": {},
+        "noise": {},
+        "model": {"type": "ddit"},
+    }
     for one in fields(config):
         part, _, leaf = one.metadata["key"].rpartition(".")
         (result[part] if part else result)[leaf] = getattr(config, one.name)
@@ -99,9 +109,13 @@ class SeddNetwork(nn.Module):
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
         self.output_layer = _Output(config)
 
-    def forward(self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,).
-        `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0."""
+    def forward(
+        self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None
+    ) -> Tensor:
+        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise
+        `sigma` (R,). `seen` (R, T) is false at padding, None without any. The entry of the token
+        that stands there is 0.
+        """
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
         hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
@@ -112,7 +126,9 @@ class SeddNetwork(nn.Module):
         scores = self.output_layer(hidden[want], condition[row]).float()  # (M, N)
         if self.config.scale_by_sigma:
             total = sigma.float()[row]  # (M,)
-            scores = scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
+            scores = (
+                scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
+            )
         result: Tensor = scores.scatter(-1, ids[want][:, None], 0.0)
         return result
 
@@ -122,11 +138,15 @@ class _SigmaMap(nn.Module):
 
     def __init__(self, condition: int) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(2 * FREQUENCIES, condition), nn.SiLU(), nn.Linear(condition, condition))
+        self.mlp = nn.Sequential(
+            nn.Linear(2 * FREQUENCIES, condition), nn.SiLU(), nn.Linear(condition, condition)
+        )
 
     def forward(self, sigma: Tensor) -> Tensor:
         places = torch.arange(FREQUENCIES, dtype=torch.float32, device=sigma.device)
-        angles = sigma.float()[:, None] * torch.exp(-math.log(10000) * places / FREQUENCIES)  # (R, 128)
+        angles = sigma.float()[:, None] * torch.exp(
+            -math.log(10000) * places / FREQUENCIES
+        )  # (R, 128)
         waves = torch.cat([angles.cos(), angles.sin()], dim=-1)
         result: Tensor = self.mlp(waves.to(next(self.mlp.parameters()).dtype))
         return result
@@ -154,18 +174,28 @@ class _Block(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
         self.attn_qkv = nn.Linear(width, 3 * width, bias=False)
         self.attn_out = nn.Linear(width, width, bias=False)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
         self.adaLN_modulation = _zero(nn.Linear(config.condition, 6 * width))
 
-    def forward(self, hidden: Tensor, condition: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(
+        self, hidden: Tensor, condition: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None
+    ) -> Tensor:
         """(R, T, D) → (R, T, D)."""
         changes = self.adaLN_modulation(condition)[:, None].chunk(6, dim=-1)  # (R, 1, D) each
         shift, scale, gate, shift_mlp, scale_mlp, gate_mlp = changes
         qkv = self.attn_qkv(_modulated(self.norm1(hidden), shift, scale))  # (R, T, 3 D)
-        query, key, value = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (R, H, T, D/H) each
-        mixed = F.scaled_dot_product_attention(_turned(query, rotary), _turned(key, rotary), value, attn_mask=mask)
+        query, key, value = qkv.unflatten(-1, (3, self.heads, -1)).permute(
+            2, 0, 3, 1, 4
+        )  # (R, H, T, D/H) each
+        mixed = F.scaled_dot_product_attention(
+            _turned(query, rotary), _turned(key, rotary), value, attn_mask=mask
+        )
         hidden = hidden + gate * self.attn_out(mixed.transpose(1, 2).flatten(2))
-        result: Tensor = hidden + gate_mlp * self.mlp(_modulated(self.norm2(hidden), shift_mlp, scale_mlp))
+        result: Tensor = hidden + gate_mlp * self.mlp(
+            _modulated(self.norm2(hidden), shift_mlp, scale_mlp)
+        )
         return result
 
 

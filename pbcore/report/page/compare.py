@@ -1,4 +1,6 @@
-"""The page of a comparison: differences by cell, and the answers that flipped, of both runs side by side."""
+"""The page of a comparison: differences by cell, and the answers that flipped, of both runs side by
+side.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,17 +24,25 @@ SIDES = ("A", "B")
 Entries = Sequence[StoredCell]
 
 
-def comparison_page(comparison: Comparison, head: Entries, base: Entries, runs: tuple[Path, Path]) -> str:
-    """The page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack answers, as a
-    baseline file does."""
+def comparison_page(
+    comparison: Comparison, head: Entries, base: Entries, runs: tuple[Path, Path]
+) -> str:
+    """The page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack
+    answers, as a baseline file does.
+    """
     names = runs[0].name if runs[0] == runs[1] else f"{runs[0].name} against {runs[1].name}"
     title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
-    return assembled(title, _content(comparison, runs), _answers(comparison, (head, base), runs), runs[0].name)
+    return assembled(
+        title, _content(comparison, runs), _answers(comparison, (head, base), runs), runs[0].name
+    )
 
 
-def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple[Path, Path]) -> list[Answers]:
-    """The compared cells of both runs; the two of a pair name each other and what flipped between them. A cell of B
-    that several of A are compared with names the first."""
+def _answers(
+    comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple[Path, Path]
+) -> list[Answers]:
+    """The compared cells of both runs; the two of a pair name each other and what flipped between
+    them. A cell of B that several of A are compared with names the first.
+    """
     pairs: dict[tuple[str, str], CellComparison] = {}  # by side and the cell's id there
     for compared in comparison.cells:
         for place in zip(SIDES, compared.pair.ids, strict=True):
@@ -43,12 +53,19 @@ def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple
     kept = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
     found = []
     for side, entry in places:
-        cell, pair = entry.cell, pairs[side, entry.cell.id]
+        cell = entry.cell
+        pair = pairs[side, entry.cell.id]
         beside = "B" if side == "A" else "A"
         other = numbers.get((beside, pair.pair.ids[SIDES.index(beside)]))
-        worse, better = (tuple(dict.fromkeys(flip.index for flip in flips)) for flips in (pair.worse, pair.better))
-        name, asked = f"{side}:{cell.id}", kept[side](cell)
-        found.append(Answers(name, cell.model, cell, entry.samples, asked, side, other, worse, better))
+        worse, better = (
+            tuple(dict.fromkeys(flip.index for flip in flips))
+            for flips in (pair.worse, pair.better)
+        )
+        name = f"{side}:{cell.id}"
+        asked = kept[side](cell)
+        found.append(
+            Answers(name, cell.model, cell, entry.samples, asked, side, other, worse, better)
+        )
     return found
 
 
@@ -62,15 +79,21 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     verdicts = Counter(row["verdict"] for row in compared)
     given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
     parts = [
-        f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. "
-        f"{counted(len(compared), 'cell')} compared, {verdicts['worse']} significantly worse in A, "
-        f"{verdicts['better']} significantly better (Holm's test over all cells, level {comparison.level:g}).</p>",
+        (
+            f"<p>A: <code>{text(str(runs[0]))}</code> · B:"
+            f" <code>{text(str(runs[1]))}</code>{given}. {counted(len(compared), 'cell')} compared,"
+            f" {verdicts['worse']} significantly worse in A, {verdicts['better']} significantly"
+            f" better (Holm's test over all cells, level {comparison.level:g}).</p>"
+        ),
         *(f"<p>{text(sentence, 600)}</p>" for sentence in mean_text(comparison)),
     ]
     if compared:
         rates = rates_shown(comparison)
         columns = [*COMPARED, *map(_rate, rates), words("differs", "other conditions", wide=True)]
-        caption = f"A − B in points; each cell opens its answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
+        caption = (
+            "A − B in points; each cell opens its"
+            f" answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
+        )
         parts.append(html_table(columns, compared, caption, "compared cells"))
     if others:
         columns = [MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True)]
@@ -79,8 +102,12 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
 
 
 def _row(comparison: Comparison, cell: CellComparison) -> Row:
-    """A row of the table: names as `B's → A's` where they differ, scores and differences in points."""
-    model, sampler = (new if new == old else f"{old} → {new}" for new, old in (cell.pair.model, cell.pair.sampler))
+    """A row of the table: names as `B's → A's` where they differ, scores and differences in
+    points.
+    """
+    model, sampler = (
+        new if new == old else f"{old} → {new}" for new, old in (cell.pair.model, cell.pair.sampler)
+    )
     row: Row = {"model": model, "sampler": sampler, "task": cell.pair.task, "cell": cell}
     for name in ("base", "head", "change", "low", "high"):
         share = getattr(cell, name)
@@ -91,14 +118,18 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
 
 
 def _change(row: Row) -> str:
-    return f"{signed(row['change'])} [{signed(row['low'])} to {signed(row['high'])}]".replace("-", "−")
+    return f"{signed(row['change'])} [{signed(row['low'])} to {signed(row['high'])}]".replace(
+        "-", "−"
+    )
 
 
 def _rate(name: str) -> Column:
     _, head, places = RATES[name]
 
     def shown(row: Row) -> str:
-        before, after = (NONE if value is None else fixed(value, places) for value in row["cell"].rates[name])
+        before, after = (
+            NONE if value is None else fixed(value, places) for value in row["cell"].rates[name]
+        )
         return before if before == after else f"{before} → {after}"
 
     return Column(head, shown, lambda row: row["cell"].rates[name][1], "B → A, where they differ")
@@ -114,7 +145,9 @@ def _opened(row: Row, inner: str) -> str:
 
 
 def _flips_opened(row: Row, inner: str) -> str:
-    return link(f"A:{row['cell'].id}", inner, only="flips") if row["worse"] or row["better"] else inner
+    return (
+        link(f"A:{row['cell'].id}", inner, only="flips") if row["worse"] or row["better"] else inner
+    )
 
 
 COMPARED = (

@@ -1,8 +1,11 @@
-"""Data for the page's script: cells with their facts, questions, and as many answers as fit, as compact JSON.
+"""Data for the page's script: cells with their facts, questions, and as many answers as fit, as
+compact JSON.
 
-An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps, confidences, why it is
-wrong, grammar matches, former tokens, the length of a text that was cut, what a server told, and kinds of failure.
-Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62."""
+An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps,
+confidences, why it is wrong, grammar matches, former tokens, the length of a text that was cut,
+what a server told, and kinds of failure. Tokens (numbers of a table of texts, as kinds are), steps
+and confidences are strings of digits to the base 62.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +36,10 @@ Tokens = dict[str, int]  # the text of every token on a page → its number, in 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """A cell as the page shows it, under its `id` and `model` there, with its answers and their questions. In a
-    comparison also the run's letter (`side`), the number of the other run's cell and the samples that flipped."""
+    """A cell as the page shows it, under its `id` and `model` there, with its answers and their
+    questions. In a comparison also the run's letter (`side`), the number of the other run's cell
+    and the samples that flipped.
+    """
 
     id: str
     model: str
@@ -61,7 +66,11 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
     """An answer for the page's script."""
     text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
     why, found, kinds = (sample.details.get(name) for name in ("why", "matches", "failure"))
-    pieces = None if sample.tokens is None else [token_digits(_number(tokens, piece)) for piece in sample.tokens]
+    pieces = (
+        None
+        if sample.tokens is None
+        else [token_digits(_number(tokens, piece)) for piece in sample.tokens]
+    )
     former = [
         [one.at, _number(tokens, one.token), one.step, one.until, round(one.confidence, 4)]
         for one in sample.former or ()
@@ -80,7 +89,11 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
         former or 0,
         len(text) if len(text) > LONGEST else 0,
         0 if sample.served is None else dump_json(sample.served)[:LONGEST],
-        [_number(tokens, str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds])] if kinds else 0,
+        (
+            [_number(tokens, str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+            if kinds
+            else 0
+        ),
     ]
 
 
@@ -95,7 +108,9 @@ def _answer(sample: SampleRecord) -> str | None:
 
 
 def digits(steps: Sequence[int]) -> str | list[int]:
-    """A digit for each step, `-` for tokens that were not decoded; the list itself where steps are too many."""
+    """A digit for each step, `-` for tokens that were not decoded; the list itself where steps are
+    too many.
+    """
     if any(not -1 <= step < len(DIGITS) for step in steps):
         return list(steps)
     return "".join("-" if step < 0 else DIGITS[step] for step in steps)
@@ -118,8 +133,10 @@ def _two(number: int) -> str:
 
 
 def _matches(cell: CellRecord, found: Iterable[Any], text: str) -> list[list[Any]]:
-    """Grammar matches as (first character, length, rule, message), by the characters of the whole text.
-    LanguageTool was given the stripped text, or of one with steps its final answer: its offsets start there."""
+    """Grammar matches as (first character, length, rule, message), by the characters of the whole
+    text. LanguageTool was given the stripped text, or of one with steps its final answer: its
+    offsets start there.
+    """
     options = cell.conditions.options
     marked = options.get("cot") and options.get("cot_answer") != "whole"
     offset = text.rfind((final_answer(text) or "" if marked else text).strip())
@@ -132,9 +149,10 @@ def _matches(cell: CellRecord, found: Iterable[Any], text: str) -> list[list[Any
 
 
 def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[str]]:
-    """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of their tokens: flips,
-    then wrong ones, then the others, in turn from all cells and by index, so that cells of one task have the same
-    samples."""
+    """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of
+    their tokens: flips, then wrong ones, then the others, in turn from all cells and by index, so
+    that cells of one task have the same samples.
+    """
     tokens: Tokens = {}
     order = []
     for number, one in enumerate(cells):
@@ -156,9 +174,12 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[s
     return [[answer for _, answer in sorted(one, key=itemgetter(0))] for one in kept], list(tokens)
 
 
-def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tuple[dict[str, Any], list[list[Any]]]:
-    """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in about `room` bytes
-    of JSON, but at least `LEAST` of them for answers."""
+def page_data(
+    cells: Sequence[Answers], run: str, room: int, remote: bool
+) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in
+    about `room` bytes of JSON, but at least `LEAST` of them for answers.
+    """
     pools, numbers = _pools(cells)
     data: dict[str, Any] = {
         "run": printable(run, NAME),
@@ -172,15 +193,24 @@ def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tu
     room -= len(as_json(data).encode()) + AROUND * len(cells)
     answers, tokens = chosen(cells, max(room, LEAST))
     for number, pool in enumerate(pools):
-        wanted = {answer[0] for one, at in zip(answers, numbers, strict=True) if at == number for answer in one}
-        data["questions"][number] = packed_questions({at: asked for at, asked in pool.items() if at in wanted})
+        wanted = {
+            answer[0]
+            for one, at in zip(answers, numbers, strict=True)
+            if at == number
+            for answer in one
+        }
+        data["questions"][number] = packed_questions(
+            {at: asked for at, asked in pool.items() if at in wanted}
+        )
     return data | {"tokens": tokens}, answers
 
 
 def cell_data(one: Answers) -> str:
     """All answers of one cell as JSON, for a page that asks for them."""
     answers, tokens = chosen([one], 1 << 62)
-    return as_json({"answers": answers[0], "tokens": tokens, "questions": packed_questions(one.questions)})
+    return as_json(
+        {"answers": answers[0], "tokens": tokens, "questions": packed_questions(one.questions)}
+    )
 
 
 def _cell(one: Answers, questions: int) -> dict[str, Any]:
@@ -213,7 +243,11 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
 def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
     conditions = cell.conditions
     nfe = cell.nfe_mean
-    spread = "" if nfe is None else f"{fixed(nfe)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    spread = (
+        ""
+        if nfe is None
+        else f"{fixed(nfe)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    )
     same = cell.rows_mean in (None, nfe)
     rates = {
         "rows": None if same else cell.rows_mean,
@@ -225,11 +259,23 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
     }
     return [
         ("error", first_line(cell.error or "") if cell.status != "ok" else ""),
-        ("wrong answers", f"{judged.count(True)} of {len(judged)}" if any(one is not None for one in judged) else ""),
+        (
+            "wrong answers",
+            (
+                f"{judged.count(True)} of {len(judged)}"
+                if any(one is not None for one in judged)
+                else ""
+            ),
+        ),
         ("NFE", spread),
         *((name, "" if value is None else fixed(value, 2)) for name, value in rates.items()),
         ("failures", ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())),
-        ("not measured", "; ".join(f"{name}: {first_line(why)}" for name, why in absent_reasons(cell.absent).items())),
+        (
+            "not measured",
+            "; ".join(
+                f"{name}: {first_line(why)}" for name, why in absent_reasons(cell.absent).items()
+            ),
+        ),
         ("seeds", ", ".join(map(str, conditions.seeds)) if len(conditions.seeds) > 1 else ""),
         ("device", " ".join(filter(None, (conditions.device, conditions.dtype)))),
         ("data", conditions.data_source or ""),
@@ -238,15 +284,22 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
 
 
 def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[int]]:
-    """The questions of all cells without repetitions, and for each cell the number of its pool; −1 without questions.
-    Cells of a task share a pool if their questions agree wherever they have the same index."""
+    """The questions of all cells without repetitions, and for each cell the number of its pool; −1
+    without questions. Cells of a task share a pool if their questions agree wherever they have the
+    same index.
+    """
     pools: list[dict[int, Question]] = []
     of_task: defaultdict[str, list[int]] = defaultdict(list)
     numbers = []
     for one in cells:
-        known, number = of_task[one.cell.task], -1
+        known = of_task[one.cell.task]
+        number = -1
         if one.questions:
-            fits = (i for i in known if all(pools[i].get(at, asked) == asked for at, asked in one.questions.items()))
+            fits = (
+                i
+                for i in known
+                if all(pools[i].get(at, asked) == asked for at, asked in one.questions.items())
+            )
             number = next(fits, len(pools))
             if number == len(pools):
                 pools.append({})
@@ -257,7 +310,9 @@ def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[in
 
 
 def packed_questions(pool: Mapping[int, Question]) -> dict[str, Any]:
-    """Questions for the page's script; what all prompts of a task begin and end with stands once."""
+    """Questions for the page's script; what all prompts of a task begin and end with stands
+    once.
+    """
     prompts = [one.prompt[:LONGEST] for one in pool.values()]
     before = _common(prompts)
     rests = [prompt[len(before) :] for prompt in prompts]
@@ -272,10 +327,16 @@ def packed_questions(pool: Mapping[int, Question]) -> dict[str, Any]:
         ]
         for (index, one), rest in zip(pool.items(), rests, strict=True)
     }
-    return {"before": before, "after": after, "shots": max((one.shots for one in pool.values()), default=0), "of": of}
+    return {
+        "before": before,
+        "after": after,
+        "shots": max((one.shots for one in pool.values()), default=0),
+        "of": of,
+    }
 
 
 def _common(texts: Sequence[str]) -> str:
     """What all texts begin with."""
-    first, last = min(texts, default=""), max(texts, default="")
+    first = min(texts, default="")
+    last = max(texts, default="")
     return next((first[:i] for i, sign in enumerate(first) if sign != last[i]), first)

@@ -1,4 +1,6 @@
-"""The page as one file: template, style, script and data put together, and a policy that forbids every request."""
+"""The page as one file: template, style, script and data put together, and a policy that forbids
+every request.
+"""
 
 import base64
 import hashlib
@@ -15,7 +17,16 @@ from markupsafe import Markup
 from pbcore.printable import printable
 from pbcore.report.looks import COLOURS, DARK
 
-SCRIPTS = ("base.js", "data.js", "film.js", "cell.js", "answers.js", "plot.js", "take.js", "main.js")
+SCRIPTS = (
+    "base.js",
+    "data.js",
+    "film.js",
+    "cell.js",
+    "answers.js",
+    "plot.js",
+    "take.js",
+    "main.js",
+)
 _SPECIAL = re.compile("[<\u2028\u2029\ud800-\udfff]")
 
 
@@ -30,10 +41,17 @@ def attribute(value: str, limit: int = 300) -> str:
 
 
 def document(
-    title: str, content: str, data: str, holds: tuple[int, int], remote: bool = False, sections: Sequence[str] = ()
+    title: str,
+    content: str,
+    data: str,
+    holds: tuple[int, int],
+    remote: bool = False,
+    sections: Sequence[str] = (),
 ) -> str:
-    """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how many; with `remote` it
-    may ask the server that it came from; `sections` are the headings that its navigation names."""
+    """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how
+    many; with `remote` it may ask the server that it came from; `sections` are the headings that
+    its navigation names.
+    """
     style = asset("page.css") + "".join(
         f".s{i} {{ color: light-dark({light}, {dark}); }}\n"
         for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))
@@ -41,8 +59,8 @@ def document(
     script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
     server = "connect-src 'self'; " if remote else ""
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
-        f"{server}base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src"
+        f" data:; {server}base-uri 'none'; form-action 'none'"
     )
     return rendered(
         "page.html",
@@ -58,7 +76,9 @@ def document(
 
 
 def rendered(template: str, **values: Any) -> Markup:
-    """A template of this package. Texts are foreign: on one line, their hidden signs shown, and escaped."""
+    """A template of this package. Texts are foreign: on one line, their hidden signs shown, and
+    escaped.
+    """
     return Markup(_TEMPLATES.get_template(template).render(values))
 
 

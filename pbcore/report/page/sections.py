@@ -1,5 +1,6 @@
-"""Sections that report.md and report.html share: what factors change, order and variety of answers, and the frontier.
-Each is described once and rendered twice."""
+"""Sections that report.md and report.html share: what factors change, order and variety of answers,
+and the frontier. Each is described once and rendered twice.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +24,9 @@ from pbcore.tasks.naming import short
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table with a note. report.md has its `title` and `heads` (default: those of the columns), the page its `short`
-    title and a `caption` above the table (default: the title)."""
+    """A table with a note. report.md has its `title` and `heads` (default: those of the columns),
+    the page its `short` title and a `caption` above the table (default: the title).
+    """
 
     title: str
     short: str
@@ -47,8 +49,13 @@ class Section:
         """The section of the page; empty without rows."""
         if not self.rows:
             return ""
-        table = tables.html_table(self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:])
-        return f'<section><h2>{self.short}</h2>{table}<p class="note">{text(self.note, 1000)}</p></section>'
+        table = tables.html_table(
+            self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:]
+        )
+        return (
+            f"<section><h2>{self.short}</h2>{table}<p"
+            f' class="note">{text(self.note, 1000)}</p></section>'
+        )
 
 
 def factor_section(changes: Iterable[FactorChange]) -> Section:
@@ -64,14 +71,17 @@ def factor_section(changes: Iterable[FactorChange]) -> Section:
             "answers %": _share(one.answers),
             "scores %": _share(one.scores),
             "mean": f"{fixed(100 * one.before)} → {fixed(100 * one.after)}",
-            "change, points": f"{signed(100 * one.change)} [{signed(100 * one.low)} – {signed(100 * one.high)}]",
+            "change, points": (
+                f"{signed(100 * one.change)} [{signed(100 * one.low)} – {signed(100 * one.high)}]"
+            ),
         }
         for one in changes
     ]
     title = "What changes with each factor"
     note = (
-        "Answers and scores: the share that is another one when this factor alone changes, beside the change of the "
-        "mean, each with its 95 % interval over samples. Flips in both directions cancel in the mean."
+        "Answers and scores: the share that is another one when this factor alone changes, beside"
+        " the change of the mean, each with its 95 % interval over samples. Flips in both"
+        " directions cancel in the mean."
     )
     return Section(title, title, note, _columns(rows), rows)
 
@@ -85,8 +95,9 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> list[tables.Column]:
 
 
 def exploration_section(cells: pd.DataFrame) -> Section:
-    """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a law to compare with,
-    without columns that are empty."""
+    """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a
+    law to compare with, without columns that are empty.
+    """
     own = {"pass_at", "flip_flops", "law"}  # a cell with none of them has no row
     rows = [
         _explored(one, told)
@@ -95,18 +106,22 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     ]
     columns = [column for column in _columns(rows) if any(row[column.head] != NONE for row in rows)]
     note = (
-        "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and the share after which "
-        "the same token came back (2602.06161). Texts / seed: different answers to a question over its seeds; pass@k: "
-        "at least one of k seeds is right (unbiased, 2107.03374). TV: total variation between the answers and the "
-        "exact law, in brackets that of as many exact draws; transitions and visits of walks (2606.22976), places of "
-        "the items of right lists. Bits: entropy per transition of walks, of right answers for lists, and that of "
-        "exact draws."
+        "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and"
+        " the share after which the same token came back (2602.06161). Texts / seed: different"
+        " answers to a question over its seeds; pass@k: at least one of k seeds is right (unbiased,"
+        " 2107.03374). TV: total variation between the answers and the exact law, in brackets that"
+        " of as many exact draws; transitions and visits of walks (2606.22976), places of the items"
+        " of right lists. Bits: entropy per transition of walks, of right answers for lists, and"
+        " that of exact draws."
     )
-    return Section("Order, remasks and variety of the answers", "Order and variety", note, columns, rows)
+    return Section(
+        "Order, remasks and variety of the answers", "Order and variety", note, columns, rows
+    )
 
 
 def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str]:
-    law, passed = told.get("law", {}), told.get("pass_at", {})
+    law = told.get("law", {})
+    passed = told.get("pass_at", {})
     return {
         "task": short(cell["task"]),
         "model": cell["model"],
@@ -117,13 +132,17 @@ def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str
         "texts / seed": _number(told.get("distinct"), ".2f"),
         "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or NONE,
         "TV of transitions": _number(law.get("kernel"), ".3f", law.get("kernel_by_chance")),
-        "TV of places or visits": _number(law.get("places", law.get("stationary")), ".3f", law.get("places_by_chance")),
+        "TV of places or visits": _number(
+            law.get("places", law.get("stationary")), ".3f", law.get("places_by_chance")
+        ),
         "bits (exact)": _number(law.get("entropy"), ".2f", law.get("entropy_exact")),
     }
 
 
 def _number(value: float | None, form: str, exact: float | None = None) -> str:
-    return (NONE if value is None else format(value, form)) + ("" if exact is None else f" ({exact:{form}})")
+    return (NONE if value is None else format(value, form)) + (
+        "" if exact is None else f" ({exact:{form}})"
+    )
 
 
 KINDS = {
@@ -155,15 +174,24 @@ def rooms(answers: Iterable[Answers]) -> list[Room]:
     """The cells that have a frontier, by model and task, samplers in natural order."""
     found = []
     for one in answers:
-        known = room(one.cell, one.samples, {index: question.length for index, question in one.questions.items()})
+        known = room(
+            one.cell,
+            one.samples,
+            {index: question.length for index, question in one.questions.items()},
+        )
         found += [] if known is None else [replace(known, model=one.model)]
     models = list(dict.fromkeys(one.model for one in found))
     tasks = sorted_tasks(one.task for one in found)
-    return sorted(found, key=lambda one: (models.index(one.model), tasks.index(one.task), natural(one.sampler)))
+    return sorted(
+        found,
+        key=lambda one: (models.index(one.model), tasks.index(one.task), natural(one.sampler)),
+    )
 
 
 def frontier_section(found: Iterable[Room]) -> Section:
-    """Cells beside the optimal frontier: the best accuracy of independent draws in as many steps."""
+    """Cells beside the optimal frontier: the best accuracy of independent draws in as many
+    steps.
+    """
     rows: list[Row] = [
         {
             **{name: getattr(one, name) for name in ("model", "sampler", "task", "steps", "gap")},
@@ -175,13 +203,24 @@ def frontier_section(found: Iterable[Room]) -> Section:
     ]
     title = "the best accuracy of independent draws in as many steps"
     note = (
-        "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only tokens drawn "
-        "independently of each other from the exact predictions and keep each, adaptive orders included; for each n "
-        "at its own steps, then averaged over samples. They choose positions before they look at predicted tokens or "
-        "noise (positions first), or after they see them (tokens first). It doesn't bind samplers that take tokens "
-        "back, choose their own tokens or declare nothing, nor models whose predictions aren't the exact ones. Only "
-        "list_ops tasks with several answers are here, with one token per item, greedy or at τ = 1: other canvases, "
-        "of waiting lines and Latin squares too, hold more tokens than items, and tasks with one answer need one step."
+        "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only"
+        " tokens drawn independently of each other from the exact predictions and keep each,"
+        " adaptive orders included; for each n at its own steps, then averaged over samples. They"
+        " choose positions before they look at predicted tokens or noise (positions first), or"
+        " after they see them (tokens first). It doesn't bind samplers that take tokens back,"
+        " choose their own tokens or declare nothing, nor models whose predictions aren't the exact"
+        " ones. Only list_ops tasks with several answers are here, with one token per item, greedy"
+        " or at τ = 1: other canvases, of waiting lines and Latin squares too, hold more tokens"
+        " than items, and tasks with one answer need one step."
     )
-    heads = ("model", "sampler", "task", "score [95 % interval]", "steps", "chooses", "best", "gap, points")
+    heads = (
+        "model",
+        "sampler",
+        "task",
+        "score [95 % interval]",
+        "steps",
+        "chooses",
+        "best",
+        "gap, points",
+    )
     return Section(f"Frontier: {title}, in %", "Frontier", note, FRONTIER, rows, heads, title)

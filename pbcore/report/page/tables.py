@@ -1,5 +1,6 @@
-"""Tables of columns over rows: as HTML, readable without JavaScript, which the page's script sorts by what its cells
-carry; and in Markdown, from the same columns."""
+"""Tables of columns over rows: as HTML, readable without JavaScript, which the page's script sorts
+by what its cells carry; and in Markdown, from the same columns.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +21,9 @@ from pbcore.text import NAME, code, md
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its head, each row's text, and the value to sort by (default: the text, in natural order)."""
+    """A column: its head, each row's text, and the value to sort by (default: the text, in natural
+    order).
+    """
 
     head: str
     text: Callable[[Row], str]
@@ -52,11 +55,18 @@ class Column:
 
 
 def decimals(
-    key: str, head: str, places: int = 1, about: str = "", optional: bool = False, none: str = "not measured"
+    key: str,
+    head: str,
+    places: int = 1,
+    about: str = "",
+    optional: bool = False,
+    none: str = "not measured",
 ) -> Column:
     """A column of numbers; `–` for what was not measured, and `none` says why."""
     value = itemgetter(key)
-    return Column(head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none)
+    return Column(
+        head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none
+    )
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -81,20 +91,30 @@ _UNLISTED = "the task's right answers can't be listed"
 _UNTIMED = "the cells have no time of their own, or were not all run"
 _UNREACHED = "no sampler of the policy reached that score"
 _UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
-_PER_STEP = "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean"
+_PER_STEP = (
+    "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain"
+    " mean"
+)
 _PER_ROW = f"mean over samples of canvas tokens / rows; {ROWS_NOTE}"
 _PER_FORWARD = (
-    "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the plain mean"
+    "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the"
+    " plain mean"
 )
 _CEILING = (
-    "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by parallel decoding"
+    "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by"
+    " parallel decoding"
 )
 _BITS = (
-    "what drawing tokens together loses, in bits: the total correlation between the tokens that one step reveals, "
-    "summed over steps, mean over answers; 0 is lossless"
+    "what drawing tokens together loses, in bits: the total correlation between the tokens that one"
+    " step reveals, summed over steps, mean over answers; 0 is lossless"
 )
-_AUP = "accuracy under parallelism: the area under score over tokens per forward, where lost score counts e^(−3·loss)"
-_LEVEL = "the largest tokens per step at which the mean score is at least {} %; measured points only"
+_AUP = (
+    "accuracy under parallelism: the area under score over tokens per forward, where lost score"
+    " counts e^(−3·loss)"
+)
+_LEVEL = (
+    "the largest tokens per step at which the mean score is at least {} %; measured points only"
+)
 STEPS = (
     decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT),
     decimals("tokens_per_row", "tokens/row", 2, _PER_ROW, optional=True),
@@ -107,7 +127,9 @@ RATES = (
     decimals("samples_per_second", "samples/s", 1, none=_UNTIMED),
 )
 THEORY = (
-    decimals("ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"),
+    decimals(
+        "ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"
+    ),
     decimals("bits_lost", "bits lost", 2, _BITS, True, _UNLISTED),
 )
 MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, optional=True)
@@ -124,7 +146,10 @@ POLICIES = (
     MODEL,
     Column("policy", lambda row: str(row["family"]), code=True),
     decimals("points", "points", 0, "samplers of this policy that were measured on all tasks"),
-    *(decimals(f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none=_UNREACHED) for level in LEVELS),
+    *(
+        decimals(f"PB{level}", f"PB{level}", 2, _LEVEL.format(level), none=_UNREACHED)
+        for level in LEVELS
+    ),
     decimals("AUP", "AUP", 1, _AUP, none="an area needs two points at least"),
 )
 
@@ -137,14 +162,19 @@ def html_table(
     style: str = "",
     explained: bool = False,
 ) -> Markup:
-    """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it the reason for each
-    `–`, and if `explained` what the columns are. Optional columns that would be empty are left out."""
+    """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
+    the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
+    empty are left out.
+    """
     shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
     return rendered(
         "table.html",
         columns=shown,
         rows=[
-            ({f"data-{name}": str(row[name]) for name in FILTERED if name in row}, [_cell(one, row) for one in shown])
+            (
+                {f"data-{name}": str(row[name]) for name in FILTERED if name in row},
+                [_cell(one, row) for one in shown],
+            )
             for row in rows
         ],
         caption=caption,
@@ -169,7 +199,9 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
 
 
 def matrix(scope: Scope) -> Markup:
-    """Scores of a category: a row per model and sampler, the means over its tasks, and a column per task."""
+    """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
+    task.
+    """
     groups = [by_task(group, scope.tasks) for _, _, group in by_sampler(scope.records)]
     rows = [row | {"cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
     mean = scored("mean", "plain mean over the tasks", _UNSCORED)
@@ -204,8 +236,20 @@ def of_task(scope: Scope, task: str) -> Markup:
     """A task's cells, each a row that opens its samples."""
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
     rows = [record | {"missing": missing(group, [task])} for group in groups for record in group]
-    sampler = Column("sampler", SAMPLER.text, code=True, linked=lambda row, inner: link(row["id"], inner))
-    columns = [MODEL, sampler, scored("score %", none=_UNSCORED), *THEORY, decimals("n", "samples", 0), *RATES, MISSING]
-    headlines = ", ".join(sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"])
+    sampler = Column(
+        "sampler", SAMPLER.text, code=True, linked=lambda row, inner: link(row["id"], inner)
+    )
+    columns = [
+        MODEL,
+        sampler,
+        scored("score %", none=_UNSCORED),
+        *THEORY,
+        decimals("n", "samples", 0),
+        *RATES,
+        MISSING,
+    ]
+    headlines = ", ".join(
+        sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"]
+    )
     caption = f"{printable(task, 80)}: score is {headlines}"
     return html_table(columns, rows, caption, f"cells of {task}")

@@ -36,9 +36,12 @@ SHOWN = 12  # curves of a plot that are seen without asking
 MEANS = "means over each model's own tasks"
 
 
-def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> Path:
-    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before. Raises
-    the errors of `results.load`."""
+def write_page(
+    run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None
+) -> Path:
+    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of
+    it before. Raises the errors of `results.load`.
+    """
     path = Path(run_dir)
     cells, answers = found or read(path)
     return rebuild(cells, [path], path, answers)
@@ -51,8 +54,12 @@ def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
     return cells, answers_of(cells, [path], stored)
 
 
-def read_all(paths: Sequence[Path], with_answers: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
-    """The rows and answers of one result, or of several side by side. Raises the errors of `results.load`."""
+def read_all(
+    paths: Sequence[Path], with_answers: bool = True
+) -> tuple[pd.DataFrame, list[Answers]]:
+    """The rows and answers of one result, or of several side by side. Raises the errors of
+    `results.load`.
+    """
     if len(paths) == 1:
         return read(paths[0])
     cells = side_by_side(load_many(paths))
@@ -60,8 +67,9 @@ def read_all(paths: Sequence[Path], with_answers: bool = True) -> tuple[pd.DataF
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
-    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with other prompts, each
-    model is named with its run."""
+    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with
+    other prompts, each model is named with its run.
+    """
     ran = cells[cells["status"] == "ok"]
     mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
     if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():
@@ -73,8 +81,12 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
 
 
-def rebuild(cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers]) -> Path:
-    """Writes report.html for a frame of `load` or `load_many`, with the `answers` of its sources."""
+def rebuild(
+    cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers]
+) -> Path:
+    """Writes report.html for a frame of `load` or `load_many`, with the `answers` of its
+    sources.
+    """
     where = " ".join(os.path.relpath(path, out) for path in sources)
     return write_atomic(out / FILE, page(cells, answers, *name_and_facts(sources), where=where))
 
@@ -85,10 +97,13 @@ def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
     return ", ".join(path.name for path in sources), RunDir(sources[0]).read_run() if alone else {}
 
 
-def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()) -> list[Answers]:
-    """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
-    `known`: what was read of the one source before. In a frame of several runs a model may be named with its run ("tiny
-    of a")."""
+def answers_of(
+    cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()
+) -> list[Answers]:
+    """The answers of a frame's cells, in its order. A cell without a record there (of published
+    tables) is left out. `known`: what was read of the one source before. In a frame of several runs
+    a model may be named with its run ("tiny of a").
+    """
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))
@@ -98,7 +113,11 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[Sto
                 entries = load_stored(path, lambda damaged: None)
         for entry in entries:
             cell = entry.cell
-            names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            names = (
+                encodable(cell.model_at),
+                encodable(cell.task),
+                encodable(cell.sampler),
+            )  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
     found = []
     for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
@@ -111,7 +130,9 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[Sto
 
 
 def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
-    """The questions of a run's cells: as they were kept with it, else loaded again if the data is here."""
+    """The questions of a run's cells: as they were kept with it, else loaded again if the data is
+    here.
+    """
     known = kept(run)
 
     def asked(cell: CellRecord) -> Mapping[int, Question]:
@@ -135,14 +156,20 @@ def page(
     remote: bool = False,
     where: str = ".",
 ) -> str:
-    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no
-    answers and asks its server for them. `where`: the run, as seen from the page's folder."""
+    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With
+    `remote` it holds no answers and asks its server for them. `where`: the run, as seen from the
+    page's folder.
+    """
     whole, categories = scopes(cells)
     known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     rows = overview(whole)
     caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
     means = html_table(OVERVIEW, rows, caption, MEANS, "all-tasks", True)
-    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
+    further = (
+        factor_section(factor_changes(answers)),
+        exploration_section(cells),
+        frontier_section(rooms(answers)),
+    )
     missing = gaps(cells)
     content = rendered(
         "content.html",
@@ -150,14 +177,24 @@ def page(
         findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
         drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
         overview=means if rows else "",
-        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
+        curves=(
+            _policies(whole, "speed at a quality, by policy: means over all tasks")
+            if len(categories) > 1
+            else ""
+        ),
         categories=[_category(scope, known, len(categories) == 1) for scope in categories],
         further=Markup("".join(section.html() for section in further)),
         gaps=missing,
         facts=run_facts(cells, run),
     )
     notes = ["not measured, and notes"] if missing else []
-    sections = ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]  # of its navigation
+    sections = [
+        "overview",
+        *(scope.title for scope in categories),
+        "answers",
+        *notes,
+        "the run",
+    ]  # of its navigation
     return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
 
 
@@ -172,18 +209,23 @@ def assembled(
     where: str = ".",
 ) -> str:
     """A page of static `content` and as many answers as `size` bytes leave room for."""
-    room = (size or SIZE) - len(document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace"))
+    room = (size or SIZE) - len(
+        document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace")
+    )
     data, packed = page_data(answers, run, room, remote)
     data["where"] = where
-    shown, total = sum(map(len, packed)), sum(len(one.samples) for one in answers)
+    shown = sum(map(len, packed))
+    total = sum(len(one.samples) for one in answers)
     note = ""
     if shown < total and not remote:
         note = (
-            f'<p class="note">This file holds {shown:,} of {counted(total, "answer")}; wrong ones come first. '
-            f'All are shown by <code class="hint" data-run="{attribute(where)}">pbcore view {text(shlex.quote(where))}'
-            "</code> in this file's folder.</p>"
+            f'<p class="note">This file holds {shown:,} of {counted(total, "answer")}; wrong ones'
+            f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
+            f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
         )
-    parts = embedded("page", data) + "".join(embedded(f"s{number}", one) for number, one in enumerate(packed) if one)
+    parts = embedded("page", data) + "".join(
+        embedded(f"s{number}", one) for number, one in enumerate(packed) if one
+    )
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
 
 
@@ -193,8 +235,14 @@ def _category(scope: Scope, known: Mapping[tuple[str, str], Look], alone: bool) 
     return {
         "title": scope.title,
         "alone": alone,
-        "drawn": "" if alone else plot(series(scope, known, SHOWN), f"{scope.title}, mean of its tasks"),
-        "policies": "" if alone and len(scope.tasks) == 1 else _policies(scope, speed, f"{scope.title}: PBx", alone),
+        "drawn": (
+            "" if alone else plot(series(scope, known, SHOWN), f"{scope.title}, mean of its tasks")
+        ),
+        "policies": (
+            ""
+            if alone and len(scope.tasks) == 1
+            else _policies(scope, speed, f"{scope.title}: PBx", alone)
+        ),
         "matrix": matrix(scope),
         "tasks": [
             {

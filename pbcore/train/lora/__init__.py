@@ -1,1 +1,3 @@
-"""Low-rank adapters (LoRA) of masked diffusion models, trained on one task, as in the paper's appendix F.1."""
+"""Low-rank adapters (LoRA) of masked diffusion models, trained on one task, as in the paper's
+appendix F.1.
+"""

@@ -1,5 +1,6 @@
-"""`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all weights), or resumes an
-interrupted run."""
+"""`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all
+weights), or resumes an interrupted run.
+"""
 
 import argparse
 import time
@@ -80,14 +81,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _settings(options: argparse.Namespace) -> LoraSettings:
-    """The settings that are given; of the others a SEDD model has those of F.4. Raises InputError for settings of an
-    adapter with such a model, which is trained whole."""
-    given = {field.name: getattr(options, field.name) for field in fields(LoraSettings) if hasattr(options, field.name)}
-    given["task"] = next((name for name in all_task_names() if short(name) == options.task), options.task)
+    """The settings that are given; of the others a SEDD model has those of F.4. Raises InputError
+    for settings of an adapter with such a model, which is trained whole.
+    """
+    given = {
+        field.name: getattr(options, field.name)
+        for field in fields(LoraSettings)
+        if hasattr(options, field.name)
+    }
+    given["task"] = next(
+        (name for name in all_task_names() if short(name) == options.task), options.task
+    )
     if resolve_model(options.adapt).family == "sedd":
         odd = [f"--{name.replace('_', '-')}" for name in OF_ADAPTERS if name in given]
         if odd:
-            raise InputError(f"{', '.join(odd)}: {options.adapt} is a SEDD model, which is trained whole; leave it out")
+            raise InputError(
+                f"{', '.join(odd)}: {options.adapt} is a SEDD model, which is trained whole; leave it out"
+            )
         given = {**F4, **given}
     return LoraSettings(model=options.adapt, **given)
 
@@ -115,22 +125,32 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
         say(f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.accelerator.is_main_process and run.best is not None:
         _write(run, run.best, out)
-        say(f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
+        say(
+            f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}"
+        )
         name = f"{settings.model}+{out}" if adapter else out
         say(f"use it: pytest benches --model {settings.model} --model {name}")
     return 0
 
 
 def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
-    """Prints a line every 50 steps and after validations, and saves the state every so many minutes."""
+    """Prints a line every 50 steps and after validations, and saves the state every so many
+    minutes.
+    """
     saved = time.monotonic()
 
     def report(run: LoraRun) -> None:
         nonlocal saved
         row = run.log[-1]
-        judged = f"validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
+        judged = (
+            f"validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %"
+            if "score" in row
+            else ""
+        )
         if "loss" not in row:
-            run.accelerator.print(f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}")
+            run.accelerator.print(
+                f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}"
+            )
         elif run.step % 50 == 0 or judged:
             left = run.seconds / run.step * (run.steps - run.step)
             loss = fmean(row["loss"] for row in run.log[-50:] if "loss" in row)
@@ -145,7 +165,9 @@ def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
 
 
 def _write(run: LoraRun, best: dict[str, Any], folder: Path) -> None:
-    """Writes the best adapter (of a model that was trained whole: its checkpoint), its card and its loss."""
+    """Writes the best adapter (of a model that was trained whole: its checkpoint), its card and its
+    loss.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     put(run, best["weights"])
     if isinstance(run.plain, ScoreLoss):
@@ -164,14 +186,19 @@ def _plot(run: LoraRun, path: Path) -> None:
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
     log = pd.DataFrame(run.log).set_index("step")
-    loss, judged = log["loss"].dropna(), log.dropna(subset="score")
+    loss = log["loss"].dropna()
+    judged = log.dropna(subset="score")
     axes.plot(loss, linewidth=0.5, alpha=0.4, color="C0")
-    axes.plot(loss.rolling(50, min_periods=1).mean(), color="C0", label="training, mean of 50 steps")
+    axes.plot(
+        loss.rolling(50, min_periods=1).mean(), color="C0", label="training, mean of 50 steps"
+    )
     axes.plot(judged["validation_loss"], "o-", color="C1", label="validation")
     axes.set(xlabel="step", ylabel=LOSSES[run.settings.method], yscale="log")
     scores = axes.twinx()
     scores.plot(100 * judged["score"], "s--", color="C2")
-    scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
+    scores.set(
+        ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102)
+    )
     axes.legend()
     figure.savefig(path)
 
@@ -188,7 +215,10 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         digest=digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
-        rows="\n".join(f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |" for r in judged),
+        rows="\n".join(
+            f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |"
+            for r in judged
+        ),
         scored=min(settings.scored, len(run.data.validation)),
         validation=len(run.data.validation),
         train=len(run.data.train),
@@ -199,21 +229,40 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog=f"More: {docs('fine-tune.md')}"
+        prog="python -m pbcore.train",
+        description=__doc__.split(": ", 1)[1],
+        epilog=f"More: {docs('fine-tune.md')}",
     )
-    parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt")
+    parser.add_argument(
+        "--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt"
+    )
     parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
-    parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)")
+    parser.add_argument(
+        "--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)"
+    )
     for item in fields(LoraSettings):
-        name, words = f"--{item.name.replace('_', '-')}", dict(item.metadata)
+        name = f"--{item.name.replace('_', '-')}"
+        words = dict(item.metadata)
         if item.default is False:
             parser.add_argument(name, action="store_true", default=argparse.SUPPRESS, **words)
         elif words:
             words["help"] += "" if item.default is None else f" (default: {item.default})"
             parser.add_argument(name, default=argparse.SUPPRESS, **words)
-    parser.add_argument("--steps", type=int, metavar="N", help="stop after this step; the same command goes on")
-    parser.add_argument("--save-minutes", type=float, default=3.0, metavar="M", help="minutes between two saved states")
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="stop after this step; the same command goes on"
+    )
+    parser.add_argument(
+        "--save-minutes",
+        type=float,
+        default=3.0,
+        metavar="M",
+        help="minutes between two saved states",
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), metavar="N", help="CPU threads")
+    parser.add_argument(
+        "--threads", type=int, default=torch.get_num_threads(), metavar="N", help="CPU threads"
+    )
     return parser

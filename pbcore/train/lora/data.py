@@ -26,7 +26,9 @@ class Examples:
     task: Task
     train: tuple[Sample, ...]
     validation: tuple[Sample, ...]
-    _rows: dict[int, Row] = field(default_factory=dict)  # of samples by number; validation examples' are negative
+    _rows: dict[int, Row] = field(
+        default_factory=dict
+    )  # of samples by number; validation examples' are negative
 
     @cached_property
     def digest(self) -> str:
@@ -34,7 +36,9 @@ class Examples:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches of an epoch, whose order is another each time; the few rows that are left over wait for it."""
+        """Whole batches of an epoch, whose order is another each time; the few rows that are left
+        over wait for it.
+        """
         return len(self.train) // self.settings.batch
 
     def batch(self, step: int) -> Batch:
@@ -48,32 +52,44 @@ class Examples:
 
     def validation_batch(self, number: int) -> Batch:
         """Batch `number` of the validation examples, with the same noise each time."""
-        start, size = number * self.settings.batch, self.settings.batch
+        start = number * self.settings.batch
+        size = self.settings.batch
         rng = torch.Generator().manual_seed(-1 - number)
         samples = enumerate(self.validation[start : start + size], start)
         return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
     def _row(self, index: int, sample: Sample) -> Row:
-        """A sample on the canvas that decoding starts from, read once. Raises ModelError for words that the model
-        lacks, InputError for an answer that doesn't fit."""
+        """A sample on the canvas that decoding starts from, read once. Raises ModelError for words
+        that the model lacks, InputError for an answer that doesn't fit.
+        """
         if index not in self._rows:
-            prompt, rng = self.model.encode(sample, None, 0).prompt_ids, Random(f"{self.settings.seed}/{index}")
-            self._rows[index] = row(sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng)
+            prompt = self.model.encode(sample, None, 0).prompt_ids
+            rng = Random(f"{self.settings.seed}/{index}")
+            self._rows[index] = row(
+                sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng
+            )
         return self._rows[index]
 
     def _noisy(self, rows: list[Row], rng: torch.Generator) -> Batch:
         if isinstance(self.model, Sedd):
             return noisy_batch(rows, self.model.eos_id, *process(self.model.network), rng)
-        nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)  # of use for pairs of words only
-        return masked_batch(rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng)
+        nothing = torch.zeros(
+            self.model.vocab_size, dtype=torch.bool
+        )  # of use for pairs of words only
+        return masked_batch(
+            rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng
+        )
 
 
 def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
-    """The examples of a task: its train split, which `load_task` generates, or the rows of the user's own folder or
-    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for. Without shots an
-    example is its last question alone, as in the official code. Raises InputError for fewer examples than a batch, and
-    for shots of a task that has none to choose."""
-    wanted, shots = settings.train + settings.validation, settings.shots or None
+    """The examples of a task: its train split, which `load_task` generates, or the rows of the
+    user's own folder or file, shuffled by the seed; where there are fewer than asked for, in the
+    proportion asked for. Without shots an example is its last question alone, as in the official
+    code. Raises InputError for fewer examples than a batch, and for shots of a task that has none
+    to choose.
+    """
+    wanted = settings.train + settings.validation
+    shots = settings.shots or None
     if settings.data_dir is None and task_spec(settings.task).rows is None:
         task = load_task(settings.task, None, settings.n, wanted, settings.seed, "train", shots)
         samples = list(task.samples)
@@ -87,7 +103,7 @@ def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
     parts = tuple(samples[:train]), tuple(samples[train : train + settings.validation])
     if train < settings.batch or not parts[1]:
         raise InputError(
-            f"{settings.task}: {len(samples)} examples, {train} of them for training, are less than a batch of "
-            f"{settings.batch}; give more rows or a smaller batch"
+            f"{settings.task}: {len(samples)} examples, {train} of them for training, are less than"
+            f" a batch of {settings.batch}; give more rows or a smaller batch"
         )
     return Examples(model, settings, replace(task, samples=parts[1]), *parts)

@@ -1,4 +1,6 @@
-"""The run of an adapter, or of a whole SEDD model: steps, validation, and a state to resume from bit for bit."""
+"""The run of an adapter, or of a whole SEDD model: steps, validation, and a state to resume from
+bit for bit.
+"""
 
 import time
 import warnings
@@ -26,8 +28,10 @@ from pbcore.train.noise import Batch
 
 @dataclass(slots=True)
 class LoraRun:
-    """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
-    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper."""
+    """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the
+    best weights. `loss` is the module as `accelerate` prepared it, `plain` the same without its
+    wrapper.
+    """
 
     settings: LoraSettings
     model: Any  # a MaskedModel, or a Sedd that is trained whole
@@ -55,16 +59,21 @@ def start(settings: LoraSettings) -> LoraRun:
     try:
         from accelerate import Accelerator
     except ImportError as error:
-        raise InputError("adapters are trained with accelerate and peft: pip install 'pbcore[lora]'") from error
+        raise InputError(
+            "adapters are trained with accelerate and peft: pip install 'pbcore[lora]'"
+        ) from error
     accelerator = Accelerator(cpu=settings.device == "cpu")
     parts = settings.accumulate * accelerator.num_processes
     if settings.batch % parts:
         raise InputError(
-            f"a batch of {settings.batch} rows can't be shared by {accelerator.num_processes} processes with "
-            f"{settings.accumulate} forwards each; give a batch that {parts} divides"
+            f"a batch of {settings.batch} rows can't be shared by {accelerator.num_processes}"
+            f" processes with {settings.accumulate} forwards each; give a batch that {parts}"
+            " divides"
         )
     device = str(accelerator.device) if settings.device != "cpu" else "cpu"
-    model, plain = adapted(settings, device) if settings.method == "lora" else whole(settings, device)
+    model, plain = (
+        adapted(settings, device) if settings.method == "lora" else whole(settings, device)
+    )
     weights = [value for value in plain.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=settings.weight_decay)
     loss = accelerator.prepare_model(plain)
@@ -72,9 +81,10 @@ def start(settings: LoraSettings) -> LoraRun:
 
 
 def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
-    """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
-    on. Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
-    modules that the model lacks."""
+    """The model and its loss, with an adapter whose weights are drawn by the seed; the model
+    decodes with it from now on. Raises InputError for a model that is not a native masked one with
+    full attention, if peft is missing, and for modules that the model lacks.
+    """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -86,45 +96,66 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     finally:
         torch.backends.mkldnn.enabled = kept
     network = getattr(model, "network", None)
-    if not isinstance(model, MaskedModel) or not isinstance(network, NativeNetwork) or model.block is not None:
+    if (
+        not isinstance(model, MaskedModel)
+        or not isinstance(network, NativeNetwork)
+        or model.block is not None
+    ):
         raise InputError(
-            f"--adapt {settings.model}: adapters are trained for masked diffusion models with full attention that load "
-            "natively, such as tiny, llada-1.5 and dream; SEDD models are trained whole"
+            f"--adapt {settings.model}: adapters are trained for masked diffusion models with full"
+            " attention that load natively, such as tiny, llada-1.5 and dream; SEDD models are"
+            " trained whole"
         )
     module: Any = network.module
     config = LoraConfig(
-        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=list(settings.targets)
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=list(settings.targets),
     )
     torch.manual_seed(settings.seed)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in a way that is going out of use
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # peft asks transformers in a way that is going out of use
             wrapper = get_peft_model(module, config)
     except ValueError as error:
         raise InputError(f"--targets {' '.join(settings.targets)}: {error}") from error
     wrapper.peft_config["default"].base_model_name_or_path = settings.model
     if settings.gradient_checkpointing:
-        enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
+        enable = (
+            getattr(module, "activation_checkpointing_enable", None)
+            or module.gradient_checkpointing_enable
+        )
         enable({"use_reentrant": False})
     return model, AnswerLoss(network, wrapper, shift=model.shift)
 
 
 def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
-    """The model, all of whose weights are trained in float32, and its loss. Raises InputError for another model."""
+    """The model, all of whose weights are trained in float32, and its loss. Raises InputError for
+    another model.
+    """
     model = load_model(settings.model, device)
     if not isinstance(model, Sedd):
-        raise InputError(f"--adapt {settings.model}: only SEDD models are trained whole; others get an adapter")
+        raise InputError(
+            f"--adapt {settings.model}: only SEDD models are trained whole; others get an adapter"
+        )
     torch.manual_seed(settings.seed)
     model.network.requires_grad_(True)
     return model, ScoreLoss(model.network)
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
-    """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
-    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept."""
+    """Trains up to step `until`; `report` is called after each step. Before the first step, at the
+    end of an epoch (or every `every` steps) and of the run the validation examples are judged; the
+    best of the trained adapters is kept.
+    """
     every = run.settings.every or run.data.steps_per_epoch
     if not run.log:
-        run.log.append({"step": 0, **_judged(run), "seconds": 0.0})  # the model itself, to compare with
+        run.log.append(
+            {"step": 0, **_judged(run), "seconds": 0.0}
+        )  # the model itself, to compare with
         report(run)
     while run.step < min(until, run.steps):
         started = time.perf_counter()
@@ -140,14 +171,19 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
 
 
 def _step(run: LoraRun, rate: float) -> float:
-    """One optimizer step; returns the loss before it. Processes and forwards share it, which changes its gradient by
-    rounding and dropout alone."""
-    settings, accelerator = run.settings, run.accelerator
+    """One optimizer step; returns the loss before it. Processes and forwards share it, which
+    changes its gradient by rounding and dropout alone.
+    """
+    settings = run.settings
+    accelerator = run.accelerator
     batch = run.data.batch(run.step)
     run.loss.train()
     run.optimizer.zero_grad(set_to_none=True)
     parts = settings.accumulate * accelerator.num_processes
-    mine = range(accelerator.process_index * settings.accumulate, (accelerator.process_index + 1) * settings.accumulate)
+    mine = range(
+        accelerator.process_index * settings.accumulate,
+        (accelerator.process_index + 1) * settings.accumulate,
+    )
     total = torch.zeros((), device=run.model.device)
     for number, (part, share) in enumerate(_parts(batch, batch.shares(settings.balance), parts)):
         if number not in mine:
@@ -164,27 +200,42 @@ def _step(run: LoraRun, rate: float) -> float:
 
 
 def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, Tensor]]:
-    """The batch in `number` parts of as many rows each, without columns that are padding in all of them."""
+    """The batch in `number` parts of as many rows each, without columns that are padding in all of
+    them.
+    """
     size = len(batch.ids) // number
     of_target = batch.masked.nonzero()[:, 0] // size  # (M,): the part that each target is in
     for part in range(number):
-        rows, mine = slice(part * size, (part + 1) * size), of_target == part
+        rows = slice(part * size, (part + 1) * size)
+        mine = of_target == part
         left = int(batch.attend[rows].any(0).int().argmax())
         ids, attend, masked = (one[rows, left:] for one in (batch.ids, batch.attend, batch.masked))
         time = None if batch.time is None else batch.time[rows]
         yield (
-            Batch(ids, attend, masked, batch.targets[mine], batch.weights[mine], batch.tasks[rows], time),
+            Batch(
+                ids,
+                attend,
+                masked,
+                batch.targets[mine],
+                batch.weights[mine],
+                batch.tasks[rows],
+                time,
+            ),
             shares[mine],
         )
 
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples, shared by processes; after a step the best weights are kept, by score,
-    then by loss."""
+    """Loss and score of the validation examples, shared by processes; after a step the best weights
+    are kept, by score, then by loss.
+    """
     run.loss.eval()
-    rank, world = run.accelerator.process_index, run.accelerator.num_processes
-    sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers
+    rank = run.accelerator.process_index
+    world = run.accelerator.num_processes
+    sums = torch.zeros(
+        4, dtype=torch.float64, device=run.model.device
+    )  # losses, batches, scores, answers
     for number in range(rank, -(-len(run.data.validation) // run.settings.batch), world):
         batch = run.data.validation_batch(number)
         shares = batch.shares(run.settings.balance).to(run.model.device)
@@ -194,13 +245,18 @@ def _judged(run: LoraRun) -> dict[str, float]:
     if samples:
         texts = [answer.text for answer in decode(run.model, samples, run.settings.sampler)]
         task = run.data.task
-        scores = [one.scores.get(task.headline) for one in task.score_many(texts, samples, metrics=[task.headline])]
+        scores = [
+            one.scores.get(task.headline)
+            for one in task.score_many(texts, samples, metrics=[task.headline])
+        ]
         measured = [score for score in scores if score is not None]
         sums[2:] += torch.tensor([sum(measured), len(measured)], device=sums.device)
     losses, batches, total, answers = run.accelerator.reduce(sums, "sum").tolist()
     loss = losses / batches
     if not answers:
-        raise InputError(f"{run.settings.task}: none of its scores can be measured here; see `pbcore doctor`")
+        raise InputError(
+            f"{run.settings.task}: none of its scores can be measured here; see `pbcore doctor`"
+        )
     score = total / answers
     if run.step and (run.best is None or (score, -loss) > (run.best["score"], -run.best["loss"])):
         weights = {name: value.detach().cpu().clone() for name, value in run.weights().items()}
@@ -224,16 +280,24 @@ def save(run: LoraRun, folder: Path) -> None:
 
 
 def resume(run: LoraRun, folder: Path) -> None:
-    """Restores the saved state into a new run. Raises InputError if its settings or examples were others."""
+    """Restores the saved state into a new run. Raises InputError if its settings or examples were
+    others.
+    """
     state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
     differing = run.settings.differences(state["settings"])
     if state["data"] != run.data.digest:
         differing.append("its examples were others")
     if differing:
-        raise InputError(f"{folder} holds another run: {'; '.join(differing)}. Give its settings, or another --out")
+        raise InputError(
+            f"{folder} holds another run: {'; '.join(differing)}. Give its settings, or another"
+            " --out"
+        )
     put(run, state["weights"])
     run.optimizer.load_state_dict(state["optimizer"])
-    run.step, run.seconds, run.log, run.best = state["step"], state["seconds"], state["log"], state["best"]
+    run.step = state["step"]
+    run.seconds = state["seconds"]
+    run.log = state["log"]
+    run.best = state["best"]
 
 
 @torch.no_grad()

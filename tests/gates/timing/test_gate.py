@@ -1,4 +1,6 @@
-"""pbcore.gates.timing.gate: seconds of a run against those of an earlier run, what is said, and the job of a cell."""
+"""pbcore.gates.timing.gate: seconds of a run against those of an earlier run, what is said, and the
+job of a cell.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from pbcore.gates.timing.gate import Timings, TimingVerdict, against_code, against_run, job, judge_time
+from pbcore.gates.timing.gate import (
+    Timings,
+    TimingVerdict,
+    against_code,
+    against_run,
+    job,
+    judge_time,
+)
 from pbcore.gates.timing.interleaved import NotTimed, Side
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
@@ -37,7 +46,9 @@ def run_of(folder: Path, name: str, rounds: dict[str, float], shared: bool = Fal
 
 class TestTimings:
     def test_a_slower_cell_is_named(self) -> None:
-        """The title counts the judged cells alone; their median change is that of head against base."""
+        """The title counts the judged cells alone; their median change is that of head against
+        base.
+        """
         timings = Timings("main", {"a": SLOWER, "b": FINE, "c": unjudged()})
         assert timings.slower == [("a", SLOWER.reason)]
         assert list(timings.lines()) == [
@@ -48,7 +59,9 @@ class TestTimings:
 
     def test_cells_that_were_not_judged_are_counted_by_reason(self) -> None:
         """The first of each stands for the others."""
-        timings = Timings("main", {"a": FINE, "b": unjudged("shared"), "c": unjudged("shared"), "d": unjudged()})
+        timings = Timings(
+            "main", {"a": FINE, "b": unjudged("shared"), "c": unjudged("shared"), "d": unjudged()}
+        )
         assert list(timings.lines()) == [
             "timing passed against main: 1 cell judged, 0 slower, median change +10.0 %",
             "  2 cells (b …): shared",
@@ -61,7 +74,9 @@ class TestTimings:
             "timing against main:",
             "  1 cell (d): other machine",
         ]
-        assert list(Timings("main", silent="no timings").lines()) == ["timing not judged against main: no timings"]
+        assert list(Timings("main", silent="no timings").lines()) == [
+            "timing not judged against main: no timings"
+        ]
 
     def test_markdown_is_a_section(self) -> None:
         """A heading, then a list."""
@@ -75,7 +90,9 @@ class TestTimings:
 
 class TestAgainstRun:
     def test_cells_of_both_runs_are_judged(self, tmp_path: Path) -> None:
-        """Twice the seconds fail, the same pass, and a cell that the earlier run lacks has no verdict."""
+        """Twice the seconds fail, the same pass, and a cell that the earlier run lacks has no
+        verdict.
+        """
         base = run_of(tmp_path, "base", {"random-k1": 1.0, "random-k2": 1.0})
         head = run_of(tmp_path, "head", {"random-k1": 2.0, "random-k2": 1.0, "random-k4": 9.0})
         timings = against_run(Settings(gate_time=0.1), head, base.path)
@@ -86,9 +103,14 @@ class TestAgainstRun:
         assert timings.base == str(base.path)
 
     @pytest.mark.parametrize("sides", [(True, False), (False, True)])
-    def test_a_shared_device_on_either_side_is_not_judged(self, tmp_path: Path, sides: tuple[bool, bool]) -> None:
+    def test_a_shared_device_on_either_side_is_not_judged(
+        self, tmp_path: Path, sides: tuple[bool, bool]
+    ) -> None:
         """Workers that wait for one another say nothing about the code."""
-        head, base = (run_of(tmp_path, name, {"random-k1": 1.0}, on) for name, on in zip("ab", sides, strict=True))
+        head, base = (
+            run_of(tmp_path, name, {"random-k1": 1.0}, on)
+            for name, on in zip("ab", sides, strict=True)
+        )
         (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
         assert not verdict.judged
         assert "shared a device" in verdict.reason
@@ -101,7 +123,10 @@ class TestAgainstRun:
 
     def test_cells_that_failed_have_no_time(self, tmp_path: Path) -> None:
         """On either side."""
-        base, head = (run_of(tmp_path, name, {"random-k1": 1.0, "random-k2": 1.0}) for name in ("base", "head"))
+        base, head = (
+            run_of(tmp_path, name, {"random-k1": 1.0, "random-k2": 1.0})
+            for name in ("base", "head")
+        )
         for run, sampler in ((base, "random-k1"), (head, "random-k2")):
             run.write_cell(replace(factory.cell(sampler=sampler)[0], status="error"), [])
         assert against_run(Settings(gate_time=0.1), head, base.path).verdicts == {}
@@ -111,7 +136,10 @@ class TestAgainstRun:
         base, head = (run_of(tmp_path, name, {"random-k1": 1.0}) for name in ("base", "head"))
         head.write_run({"machine": {"cpu": "new"}})
         (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
-        assert verdict.reason == "timing not judged: different machines: cpu is 'new', the baseline's 'x'"
+        assert (
+            verdict.reason
+            == "timing not judged: different machines: cpu is 'new', the baseline's 'x'"
+        )
         head.write_run({})
         (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
         assert "no record of the machine" in verdict.reason
@@ -121,7 +149,9 @@ class TestAgainstCode:
     def test_without_a_gated_cell_it_says_so(self, tmp_path: Path) -> None:
         """Nothing is decoded again."""
         head = run_of(tmp_path, "head", {"random-k1": 1.0})
-        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",))
+        )
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
         said: list[str] = []
@@ -129,11 +159,15 @@ class TestAgainstCode:
         assert (timings.silent, said) == ("the run has no finished cell that is gated", [])
 
     def test_no_server_is_asked_again(self, tmp_path: Path) -> None:
-        """A cell of a model behind a server is not judged: its answers would be paid for once more."""
+        """A cell of a model behind a server is not judged: its answers would be paid for once
+        more.
+        """
         record, samples = factory.cell("far", sampler="ar")
         told = {"provider": "host", "kind": "openai", "concurrency": 8, "asked": 20, "kept": 0}
         head = factory.write(create(tmp_path, "head"), [(replace(record, served=told), samples)])
-        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",))
+        )
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
         said: list[str] = []
@@ -142,17 +176,23 @@ class TestAgainstCode:
         assert "paid, again" in timings.verdicts[record.id].reason
         assert said == []
 
-    def test_each_gated_cell_is_announced_and_judged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """At least three rounds a side, by this machine's measure; a cell that a side can't run is told with its
-        reason.
+    def test_each_gated_cell_is_announced_and_judged(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """At least three rounds a side, by this machine's measure; a cell that a side can't run is
+        told with its reason.
         """
         head = run_of(tmp_path, "head", {"random-k1": 1.0, "random-k2": 1.0, "random-k4": 1.0})
         names = [f"tiny/shuffle/random-k{k}" for k in (1, 2, 4)]
-        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",))
+        )
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
 
-        def timed(head: Any, base: Any, job: dict[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+        def timed(
+            head: Any, base: Any, job: dict[str, Any], rounds: int
+        ) -> tuple[list[float], list[float]]:
             if job["sampler"] == "random-k2":
                 raise NotTimed("the base could not run it")
             return [2.0] * rounds, [1.0] * rounds
@@ -169,17 +209,29 @@ class TestAgainstCode:
         assert (untimed.judged, untimed.ok) == (False, True)
         assert untimed.reason == "timing not judged: the base could not run it"
 
-    def test_all_cells_of_a_model_are_timed_together(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """So that a side loads it once; without gates all that ran are, in as many rounds as the run had."""
-        entries = [factory.cell(model, task) for model, task in (("b", "a/x"), ("a", "a/x"), ("b", "a/y"))]
+    def test_all_cells_of_a_model_are_timed_together(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So that a side loads it once; without gates all that ran are, in as many rounds as the
+        run had.
+        """
+        entries = [
+            factory.cell(model, task) for model, task in (("b", "a/x"), ("a", "a/x"), ("b", "a/y"))
+        ]
         failed = replace(factory.cell("a", "a/z")[0], status="error")
         head = factory.write(create(tmp_path, "head"), [*entries, (failed, [])])
-        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), rounds=5, model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(
+                gate_time=0.1, against=str(tmp_path), rounds=5, model=("ideal",), task=("copy",)
+            )
+        )
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
         asked: list[Any] = []
 
-        def timed(head: Side, base: Side, job: dict[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+        def timed(
+            head: Side, base: Side, job: dict[str, Any], rounds: int
+        ) -> tuple[list[float], list[float]]:
             asked.append((head.label, base.folder, rounds))
             return [1.0] * rounds, [1.0] * rounds
 
@@ -196,7 +248,9 @@ class TestAgainstCode:
     def test_a_base_that_is_gone_judges_nothing(self, tmp_path: Path) -> None:
         """With the reason."""
         head = run_of(tmp_path, "head", {"random-k1": 1.0})
-        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",))
+        )
         timings = against_code(plan, head, None, print)
         assert timings.verdicts == {}
         assert timings.silent.startswith(f"{tmp_path} holds no pbcore/")
@@ -207,22 +261,41 @@ class TestAgainstCode:
         plan = make_plan(Settings(gate_time=0.1, against="main", model=("ideal",), task=("copy",)))
         (timings,) = judge_time(plan, head, False, None, print)
         assert (timings.base, timings.silent) == ("main", "the run is not complete")
-        plan = make_plan(Settings(gate_time=0.1, gate=(head.path,), model=("ideal",), task=("copy",)))
+        plan = make_plan(
+            Settings(gate_time=0.1, gate=(head.path,), model=("ideal",), task=("copy",))
+        )
         (timings,) = judge_time(plan, head, False, None, print)
         assert [verdict.ok for verdict in timings.verdicts.values()] == [True]
 
 
 class TestJob:
     def cell(self, **settings: Any) -> dict[str, Any]:
-        record: CellRecord = factory.cell(model="tiny", task="waiting_line/copy", sampler="random-k2")[0]
+        record: CellRecord = factory.cell(
+            model="tiny", task="waiting_line/copy", sampler="random-k2"
+        )[0]
         return job(make_plan(Settings(model=("tiny",), task=("copy",), **settings)), record)
 
     def test_what_decides_the_work_is_in_it(self, tmp_path: Path) -> None:
         """The model with its loading options, the task with its samples, the first seed."""
-        asked = self.cell(seed=(4, 5), n=(5,), limit=3, data_seed=2, dtype="float32", batch_size=(6,), revision="main")
+        asked = self.cell(
+            seed=(4, 5),
+            n=(5,),
+            limit=3,
+            data_seed=2,
+            dtype="float32",
+            batch_size=(6,),
+            revision="main",
+        )
         assert asked == {
             "model": {"name": "tiny", "device": "cpu", "dtype": "float32", "revision": "main"},
-            "task": {"files": [], "name": "waiting_line/copy", "data_dir": None, "n": (5,), "limit": 3, "seed": 2},
+            "task": {
+                "files": [],
+                "name": "waiting_line/copy",
+                "data_dir": None,
+                "n": (5,),
+                "limit": 3,
+                "seed": 2,
+            },
             "sampler": "random-k2",
             "seed": 4,
             "batch_size": 6,

@@ -44,13 +44,21 @@ def decode(model, samples, sampler, seed=0, batch_size=None):
 
 def fake(folder: Path, side: str, sleep: float = 0.0) -> Path:
     (folder / "pbcore").mkdir(parents=True)
-    (folder / "pbcore" / "__init__.py").write_text(FAKE.replace("SIDE", side).replace("SLEEP", str(sleep)))
+    (folder / "pbcore" / "__init__.py").write_text(
+        FAKE.replace("SIDE", side).replace("SLEEP", str(sleep))
+    )
     return folder
 
 
 def job(model: str = "m", sampler: str = "random-k1") -> dict[str, Any]:
     task = {"files": [], "name": "waiting_line/copy"}
-    return {"model": {"name": model}, "task": task, "sampler": sampler, "seed": 0, "batch_size": None}
+    return {
+        "model": {"name": model},
+        "task": task,
+        "sampler": sampler,
+        "seed": 0,
+        "batch_size": None,
+    }
 
 
 @pytest.fixture
@@ -63,7 +71,9 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class TestInterleaved:
-    def test_rounds_alternate_after_one_that_warms_each_side(self, pair: tuple[Side, Side], tmp_path: Path) -> None:
+    def test_rounds_alternate_after_one_that_warms_each_side(
+        self, pair: tuple[Side, Side], tmp_path: Path
+    ) -> None:
         """Base, head, base, head …, each with its own code, and the seconds are told apart."""
         head, base = interleaved(*pair, job(), 3)
         assert (tmp_path / "log").read_text().split() == [
@@ -79,9 +89,13 @@ class TestInterleaved:
         assert len(head) == len(base) == 3
         assert min(base) >= 0.2
 
-    def test_what_a_side_cannot_run_is_told_and_the_next_cell_goes_on(self, pair: tuple[Side, Side]) -> None:
+    def test_what_a_side_cannot_run_is_told_and_the_next_cell_goes_on(
+        self, pair: tuple[Side, Side]
+    ) -> None:
         """An error, or a process that dies, costs its cell alone; the reason names the side."""
-        with pytest.raises(NotTimed, match=r"the base could not run it \(RuntimeError: weights not here\)"):
+        with pytest.raises(
+            NotTimed, match=r"the base could not run it \(RuntimeError: weights not here\)"
+        ):
             interleaved(*pair, job(model="missing"), 3)
         with pytest.raises(NotTimed, match="the base's process ended with status 9"):
             interleaved(*pair, job(sampler="dying"), 3)
@@ -89,7 +103,9 @@ class TestInterleaved:
 
 
 class TestSide:
-    def test_another_pbcore_than_the_bases_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_pbcore_than_the_bases_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A folder without the package would time whatever is installed; so nothing is timed."""
         monkeypatch.setenv("PYTHONPATH", str(fake(tmp_path / "other", "other")))
         side = Side("base", tmp_path)
@@ -112,8 +128,12 @@ class TestSide:
         side.close()
 
     def test_a_base_that_cannot_be_imported_says_so_at_once(self, tmp_path: Path) -> None:
-        """Its last line of stderr is the reason, also for later cells, for which it is not started again."""
-        (fake(tmp_path, "x") / "pbcore" / "__init__.py").write_text("import a_module_that_was_removed")
+        """Its last line of stderr is the reason, also for later cells, for which it is not started
+        again.
+        """
+        (fake(tmp_path, "x") / "pbcore" / "__init__.py").write_text(
+            "import a_module_that_was_removed"
+        )
         side = Side("base", tmp_path)
         for _ in range(2):
             with pytest.raises(NotTimed, match="No module named 'a_module_that_was_removed'"):
@@ -124,7 +144,9 @@ class Process:
     """A timing process that says what it is told to."""
 
     def __init__(self, *answers: str) -> None:
-        self.answers, self.asked, self.ended = list(answers), [], []
+        self.answers = list(answers)
+        self.asked = []
+        self.ended = []
         self.stdin = SimpleNamespace(write=self.write, flush=lambda: None)
         self.stdout = SimpleNamespace(readline=lambda: self.answers.pop(0))
         self.returncode = 3
@@ -168,7 +190,9 @@ class TestTalk:
         ("answers", "stderr", "last"),
         [((), "", "it said nothing"), (("",), "first\nlast\n\n", "last"), ((), "  one  ", "one")],
     )
-    def test_a_process_that_ended_is_let_go(self, side: Side, answers: tuple[str, ...], stderr: str, last: str) -> None:
+    def test_a_process_that_ended_is_let_go(
+        self, side: Side, answers: tuple[str, ...], stderr: str, last: str
+    ) -> None:
         """With its status and last words; the next job starts another."""
         process = self.started(side, *answers, stderr=stderr)
         with pytest.raises(NotTimed, match=f"the base's process ended with status 3: {last}$"):
@@ -177,26 +201,38 @@ class TestTalk:
         assert (side._process, side._said) == (None, None)
         side.close()
 
-    def test_it_is_started_with_its_own_code_alone(self, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The base's folder comes before what PYTHONPATH holds, and the script's own folder is not searched."""
+    def test_it_is_started_with_its_own_code_alone(
+        self, side: Side, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The base's folder comes before what PYTHONPATH holds, and the script's own folder is not
+        searched.
+        """
         started: list[Any] = []
 
         def popen(words: list[str], **options: Any) -> Process:
             started.append((words, options["env"]["PYTHONPATH"]))
-            return Process(json.dumps({"pbcore": str(side.folder / "pbcore" / "__init__.py")}), '{"seconds": 1}')
+            return Process(
+                json.dumps({"pbcore": str(side.folder / "pbcore" / "__init__.py")}),
+                '{"seconds": 1}',
+            )
 
         monkeypatch.setattr(module.subprocess, "Popen", popen)
         for path, paths in (("/other", [str(side.folder), "/other"]), ("", [str(side.folder)])):
             monkeypatch.setenv("PYTHONPATH", path)
             assert side.seconds({}) == 1.0
-            assert started[-1] == ([sys.executable, "-P", str(module.SCRIPT)], os.pathsep.join(paths))
+            assert started[-1] == (
+                [sys.executable, "-P", str(module.SCRIPT)],
+                os.pathsep.join(paths),
+            )
             side.close()
         side.seconds({})
         side._process.answers = ['{"seconds": 4}']  # type: ignore[union-attr]
         assert side.seconds({}) == 4.0
         assert len(started) == 3
 
-    def test_both_sides_end_whatever_happens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_both_sides_end_whatever_happens(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Also after an error."""
         closed: list[str] = []
         monkeypatch.setattr(Side, "close", lambda side: closed.append(side.label))
@@ -228,7 +264,10 @@ class TestCheckout:
             assert (folder / "pbcore" / "__init__.py").read_text() == "1"
         assert not folder.exists()
         listed = subprocess.run(
-            ["git", "-C", repository, "worktree", "list"], capture_output=True, text=True, check=True
+            ["git", "-C", repository, "worktree", "list"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert len(listed.stdout.splitlines()) == 1
 
@@ -239,7 +278,9 @@ class TestCheckout:
         assert repository.exists()
 
     def test_a_package_in_a_folder_of_the_repository(self, repository: Path) -> None:
-        """The base's folder is the same one of its worktree; after an error the worktree is gone, too."""
+        """The base's folder is the same one of its worktree; after an error the worktree is gone,
+        too.
+        """
         git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
         (repository / "part").mkdir()
         subprocess.run([*git, "mv", "pbcore", "part/pbcore"], check=True)
@@ -250,7 +291,10 @@ class TestCheckout:
         assert folder.name == "part"
         assert not held.__exit__(KeyError, KeyError(), None)
         assert not folder.exists()
-        with pytest.raises(BaseError, match="holds no pbcore/"), checkout("HEAD~1", repository / "part"):
+        with (
+            pytest.raises(BaseError, match="holds no pbcore/"),
+            checkout("HEAD~1", repository / "part"),
+        ):
             pass
 
     def test_git_itself_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

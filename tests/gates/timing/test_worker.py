@@ -36,18 +36,29 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append(name)
         return SimpleNamespace(samples=tuple(range(40)))
 
-    def decode(model: Any, samples: tuple[int, ...], sampler: str, *, seed: int, batch_size: int | None) -> None:
+    def decode(
+        model: Any, samples: tuple[int, ...], sampler: str, *, seed: int, batch_size: int | None
+    ) -> None:
         calls.append((model.name, len(samples), sampler, seed, batch_size))
 
-    for name, function in (("load_model", load_model), ("load_task", load_task), ("decode", decode)):
+    for name, function in (
+        ("load_model", load_model),
+        ("load_task", load_task),
+        ("decode", decode),
+    ):
         monkeypatch.setattr(pbcore, name, function)
     return calls
 
 
 class TestBench:
-    def test_a_cells_first_round_comes_after_a_batch_that_is_not_timed(self, log: list[Any]) -> None:
-        """Then the cell is warm; another cell of the same model and task is warmed for itself, without loading."""
-        bench, other = Bench(), {**JOB, "sampler": "random-k2"}
+    def test_a_cells_first_round_comes_after_a_batch_that_is_not_timed(
+        self, log: list[Any]
+    ) -> None:
+        """Then the cell is warm; another cell of the same model and task is warmed for itself,
+        without loading.
+        """
+        bench = Bench()
+        other = {**JOB, "sampler": "random-k2"}
         for job in (JOB, JOB, other):
             assert bench.seconds(job) >= 0
         assert log == [
@@ -65,13 +76,19 @@ class TestBench:
         Bench().seconds({**JOB, "batch_size": 5})
         assert log[2:] == [("m", 5, "random-k1", 3, 5), ("m", 40, "random-k1", 3, 5)]
 
-    def test_the_seconds_are_those_between(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_seconds_are_those_between(
+        self, log: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The clock after decoding less the clock before."""
         clock = iter([100.0, 102.5])
-        monkeypatch.setattr("pbcore.gates.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        monkeypatch.setattr(
+            "pbcore.gates.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock))
+        )
         assert Bench().seconds(JOB) == 2.5
 
-    def test_two_models_never_share_the_memory(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_models_never_share_the_memory(
+        self, log: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The one before is let go before the next is loaded."""
         bench = Bench()
         bench.seconds(JOB)
@@ -86,11 +103,17 @@ class TestBench:
 
 
 class TestGpu:
-    def test_the_clock_waits_for_the_device(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_clock_waits_for_the_device(
+        self, log: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Before and after the decoding that is timed; on the CPU there is nothing to wait for."""
         device = SimpleNamespace(type="cuda")
-        monkeypatch.setattr("torch.cuda.synchronize", lambda device: log.append(("waited", device.type)))
-        monkeypatch.setattr(pbcore, "load_model", lambda name: SimpleNamespace(name=name, device=device))
+        monkeypatch.setattr(
+            "torch.cuda.synchronize", lambda device: log.append(("waited", device.type))
+        )
+        monkeypatch.setattr(
+            pbcore, "load_model", lambda name: SimpleNamespace(name=name, device=device)
+        )
         Bench().seconds(JOB)
         assert [call[0] for call in log[1:]] == ["m", "waited", "m", "waited"]
         device.type = "cpu"
@@ -121,8 +144,9 @@ class TestMain:
     def test_answers_stand_alone_on_stdout(
         self, log: list[Any], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Which pbcore, then an answer a job, whatever a library prints; an error is an answer, and the next job
-        works."""
+        """Which pbcore, then an answer a job, whatever a library prints; an error is an answer, and
+        the next job works.
+        """
         broken = {**JOB, "seed": None, "task": {"files": [], "nonsense": 1}}
         lines = [json.dumps(job) + "\n" for job in (JOB, broken, JOB)] + ["{\n"]
         monkeypatch.setattr("sys.stdin", lines)
@@ -136,13 +160,22 @@ class TestMain:
         out, err = capfd.readouterr()
         first, *answers = map(json.loads, out.splitlines())
         assert first == {"pbcore": pbcore.__file__}
-        assert [list(answer) for answer in answers] == [["seconds"], ["error"], ["seconds"], ["error"]]
+        assert [list(answer) for answer in answers] == [
+            ["seconds"],
+            ["error"],
+            ["seconds"],
+            ["error"],
+        ]
         assert answers[1]["error"].startswith("TypeError: ")
         assert err.count("noise") == 3
 
-    def test_options_in_another_order_are_the_same_model(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_options_in_another_order_are_the_same_model(
+        self, log: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """It is loaded once, and its cell stays warm."""
-        monkeypatch.setattr(pbcore, "load_model", lambda **options: log.append("load") or SimpleNamespace(name="m"))
+        monkeypatch.setattr(
+            pbcore, "load_model", lambda **options: log.append("load") or SimpleNamespace(name="m")
+        )
         bench = Bench()
         for model in ({"name": "m", "dtype": "x"}, {"dtype": "x", "name": "m"}):
             bench.seconds({**JOB, "model": model})

@@ -1,4 +1,6 @@
-"""Local tasks for the harness: a JSON file of rows and a YAML file that declares the task; no hub."""
+"""Local tasks for the harness: a JSON file of rows and a YAML file that declares the task; no
+hub.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,15 @@ WITHOUT = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'
 
 
 def write_task(
-    folder: Path, name: str, rows: list[dict[str, Any]], shots: list[dict[str, Any]] | None = None, **config: Any
+    folder: Path,
+    name: str,
+    rows: list[dict[str, Any]],
+    shots: list[dict[str, Any]] | None = None,
+    **config: Any,
 ) -> Path:
-    """Declares a task over `rows` in `folder`, which serves as --include_path; with `shots` as solved examples."""
+    """Declares a task over `rows` in `folder`, which serves as --include_path; with `shots` as
+    solved examples.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for split, given in {"test": rows, "train": shots or []}.items():
@@ -37,8 +45,11 @@ def write_task(
     return folder
 
 
-def copy_task(folder: Path, name: str = "toy_copy", rows: int = 4, shots: int = 1, **config: Any) -> Path:
-    """The package's own copy questions, which `tiny` answers, as a generate_until task with solved examples.
+def copy_task(
+    folder: Path, name: str = "toy_copy", rows: int = 4, shots: int = 1, **config: Any
+) -> Path:
+    """The package's own copy questions, which `tiny` answers, as a generate_until task with solved
+    examples.
 
     As a chat the harness's prompts are those of `waiting_line/copy`.
     """

@@ -33,12 +33,28 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"name": "whole", "filter": [{"function": "take_first"}]},
             {
                 "name": "first",
-                "filter": [{"function": "regex", "regex_pattern": '"([A-Z][a-z]+)'}, {"function": "take_first"}],
+                "filter": [
+                    {"function": "regex", "regex_pattern": '"([A-Z][a-z]+)'},
+                    {"function": "take_first"},
+                ],
             },
         ],
     )
-    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--tasks", "toy_copy", "--device", "cpu"]
-    options = ["--include_path", str(tasks), "--apply_chat_template", "--fewshot_as_multiturn", "true"]
+    arguments = [
+        "--model_args",
+        "pretrained=tiny,sampler=threshold-0.9",
+        "--tasks",
+        "toy_copy",
+        "--device",
+        "cpu",
+    ]
+    options = [
+        "--include_path",
+        str(tasks),
+        "--apply_chat_template",
+        "--fewshot_as_multiturn",
+        "true",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["lm-eval", *arguments, *options]) == 0
@@ -47,7 +63,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow  # the harness reads all its tasks
 def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
-    """Scores by filter, forwards, tokens and seconds are in the record; the harness's files are beside it."""
+    """Scores by filter, forwards, tokens and seconds are in the record; the harness's files are
+    beside it.
+    """
     [run] = (ran / "reports").iterdir()
     [cell] = results.load_cells(run)
     assert cell.id == "tiny/lm_eval/toy_copy/threshold-0.9"
@@ -58,9 +76,13 @@ def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
     assert cell.nfe_mean is not None
     answers = results.load_samples(run)[cell.id]
     assert [one.canvas_tokens for one in answers] == [32] * 4
-    assert cell.tokens_per_step == pytest.approx(sum(32 / one.nfe for one in answers if one.nfe) / 4)
+    assert cell.tokens_per_step == pytest.approx(
+        sum(32 / one.nfe for one in answers if one.nfe) / 4
+    )
     assert cell.seconds
-    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"]["pbcore"]["tasks"]
+    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"][
+        "pbcore"
+    ]["tasks"]
     assert told["toy_copy"]["nfe_mean"] == cell.nfe_mean
     assert told["toy_copy"]["tokens_per_forward"] == pytest.approx(cell.tokens_per_forward)
     assert results.load(run)["task"].tolist() == ["lm_eval/toy_copy"]
@@ -72,7 +94,9 @@ def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
 def test_the_whole_record(ran: Path, file_regression: FileRegressionFixture) -> None:
     """Cell, answers, questions and facts of the run, without seconds, paths and versions."""
     [run] = (ran / "reports").iterdir()
-    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"]["pbcore"]
+    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"][
+        "pbcore"
+    ]
     [stored] = load_stored(run)
     facts = json.loads((run / "run.json").read_text())
     whole = {
@@ -84,7 +108,10 @@ def test_the_whole_record(ran: Path, file_regression: FileRegressionFixture) -> 
     }
     text = json.dumps(whole, indent=1, ensure_ascii=False, default=str)
     text = re.sub(
-        r'("\w*(?:seconds?|per_second|rounds|peak_memory\w*|gpu\w*|cpu\w*|note)": )(\d[^,\n]*|"[^"]*")', r'\1"…"', text
+        r'("\w*(?:seconds?|per_second|rounds|peak_memory\w*|gpu\w*|cpu\w*|note)":'
+        r' )(\d[^,\n]*|"[^"]*")',
+        r'\1"…"',
+        text,
     )
     text = re.sub(r'"rounds": \[[^]]*\]', '"rounds": "…"', text)
     text = re.sub(r'"versions": \{[^}]*\}', '"versions": "…"', text)
@@ -119,8 +146,12 @@ def test_random_weights_are_told(ran: Path, tmp_path: Path, dummy: bool) -> None
 
 
 @pytest.mark.slow
-def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(ran: Path, tmp_path: Path) -> None:
-    """One cached answer among four: scores stay, what its forwards would say is not measured, with the reason."""
+def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(
+    ran: Path, tmp_path: Path
+) -> None:
+    """One cached answer among four: scores stay, what its forwards would say is not measured, with
+    the reason.
+    """
     [run] = (ran / "reports").iterdir()
     shutil.copytree(run / "lm_eval", tmp_path / "lm_eval")
     file = next((tmp_path / "lm_eval").rglob("results_*.json"))
@@ -137,7 +168,9 @@ def test_answers_of_the_harness_cache_have_no_forwards_and_seconds(ran: Path, tm
 
 
 @pytest.mark.slow
-def test_a_missing_file_of_samples(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_of_samples(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It is named, with what writes it; files of one run twice are refused."""
     [run] = (ran / "reports").iterdir()
     for folder in ("a", "b"):
@@ -186,9 +219,14 @@ def test_what_the_harness_is_given(
     assert len(between) == len(added) + bool(added)  # the folder is named anew each time
 
 
-@pytest.mark.parametrize(("ends", "status"), [(None, 0), (SystemExit(), 0), (SystemExit(3), 3), (SystemExit("x"), 1)])
+@pytest.mark.parametrize(
+    ("ends", "status"), [(None, 0), (SystemExit(), 0), (SystemExit(3), 3), (SystemExit("x"), 1)]
+)
 def test_the_harness_own_commands(
-    ends: SystemExit | None, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ends: SystemExit | None,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`ls` and `validate` are the harness's, which reads the words and ends as it likes."""
     import lm_eval.__main__ as harness
@@ -207,16 +245,25 @@ def test_the_harness_own_commands(
 
 def test_results_files_come_by_date(tmp_path: Path) -> None:
     """The oldest first, whatever their folders' names."""
-    for place in ("b/results_2025-01.json", "a/results_2026-01.json", "a/c/results_2025-01.json", "a/other.json"):
+    for place in (
+        "b/results_2025-01.json",
+        "a/results_2026-01.json",
+        "a/c/results_2025-01.json",
+        "a/other.json",
+    ):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).touch()
     found = [str(file.relative_to(tmp_path)) for file in results_files(tmp_path)]
     assert found == ["a/c/results_2025-01.json", "b/results_2025-01.json", "a/results_2026-01.json"]
 
 
-def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_other_models_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Results without forwards and tokens say why they can't be a run."""
-    (tmp_path / "results_2026.json").write_text(json.dumps({"config": {"model": "hf"}, "configs": {}}))
+    (tmp_path / "results_2026.json").write_text(
+        json.dumps({"config": {"model": "hf"}, "configs": {}})
+    )
     assert main(["lm-eval", "import", str(tmp_path), str(tmp_path / "run")]) == 2
     assert "not written with --model pbcore" in capsys.readouterr().err
 
@@ -237,7 +284,10 @@ def test_an_option_without_its_value(capsys: pytest.CaptureFixture[str]) -> None
         main(["lm-eval", "run", "--tasks", "t", "--output_path"])
     said = capsys.readouterr().err
     assert said.startswith("usage: pbcore lm-eval ARGUMENTS")
-    assert said.splitlines()[-1] == "pbcore lm-eval: error: argument --output_path/-o: expected one argument"
+    assert (
+        said.splitlines()[-1]
+        == "pbcore lm-eval: error: argument --output_path/-o: expected one argument"
+    )
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,9 +298,17 @@ def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_output_goes_into_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For the name of a file the harness writes files of other names, of which no run would be made."""
+    """For the name of a file the harness writes files of other names, of which no run would be
+    made.
+    """
     monkeypatch.chdir(tmp_path)
-    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--tasks", "none", "--output_path=all.json"]
+    arguments = [
+        "--model_args",
+        "pretrained=tiny,sampler=threshold-0.9",
+        "--tasks",
+        "none",
+        "--output_path=all.json",
+    ]
     assert main(["lm-eval", *arguments]) == 2
     assert "--output_path all.json: give a folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -260,13 +318,28 @@ def test_output_goes_into_a_folder(
 def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that can't be used ends with status 2 and no traceback."""
     tasks = copy_task(tmp_path / "tasks")
-    arguments = ["--tasks", "toy_copy", "--include_path", str(tasks), "--output_path", str(tmp_path)]
+    arguments = [
+        "--tasks",
+        "toy_copy",
+        "--include_path",
+        str(tasks),
+        "--output_path",
+        str(tmp_path),
+    ]
     assert main(["lm-eval", "--model_args", "pretrained=tiny", *arguments]) == 2
     assert "needs a model and a sampler" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # the harness reads all its tasks
 def test_an_unknown_task_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--output_path", str(tmp_path)]
+    arguments = [
+        "--model_args",
+        "pretrained=tiny,sampler=threshold-0.9",
+        "--output_path",
+        str(tmp_path),
+    ]
     assert main(["lm-eval", *arguments, "--tasks", "nope_task"]) == 2
-    assert "pbcore lm-eval: Tasks not found: nope_task; `pbcore lm-eval ls tasks` lists" in capsys.readouterr().err
+    assert (
+        "pbcore lm-eval: Tasks not found: nope_task; `pbcore lm-eval ls tasks` lists"
+        in capsys.readouterr().err
+    )

@@ -65,4 +65,8 @@ def test_solved_examples_are_those_that_the_harness_draws(
     prompts = [str(sample.prompt) for sample in task.samples]
     assert prompts == [row["arguments"][0][0] for row in found["samples"]["toy_copy"]]
     examples = [one.prompt for one in load_task("waiting_line/copy", n=3).samples[3:8]]
-    assert sum(str(one) in prompts[0] for one in examples) == found["n-shot"]["toy_copy"] == (shots or 0)
+    assert (
+        sum(str(one) in prompts[0] for one in examples)
+        == found["n-shot"]["toy_copy"]
+        == (shots or 0)
+    )

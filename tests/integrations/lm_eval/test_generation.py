@@ -10,7 +10,8 @@ from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.tasks import Asked, asked, cut, scored
 from pbcore.names import parse
 
-GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
+GREEDY = parse("confidence-k2")
+SAMPLED = parse("confidence-k2+t0.7")
 
 
 @pytest.mark.parametrize(
@@ -21,20 +22,30 @@ GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
         ({"max_gen_toks": 1}, Asked(1)),
         ({"max_completion_tokens": 7}, Asked(7)),
         ({"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9}, Asked(8, ("a", "b"))),
-        ({"do_sample": False, "temperature": 0.7}, Asked(256)),  # transformers ignores the temperature then
+        (
+            {"do_sample": False, "temperature": 0.7},
+            Asked(256),
+        ),  # transformers ignores the temperature then
         ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, Asked(256)),
     ],
 )
 def test_greedy_requests(arguments: dict[str, Any], expected: Asked) -> None:
-    """Length, stop strings, and settings that change nothing where the most probable token is taken."""
+    """Length, stop strings, and settings that change nothing where the most probable token is
+    taken.
+    """
     assert asked(arguments, GREEDY, 256) == expected
 
 
 def test_what_is_a_score() -> None:
     """Numbers from 0 to 1; what else a metric gives is absent, with the reason."""
     right = scored({"acc": True, "part": 0.25, "none": 0}, {"filtered": "x"})
-    assert (right.scores, right.details) == ({"acc": 1.0, "part": 0.25, "none": 0.0}, {"filtered": "x"})
-    odd = scored({"acc": 1, "bleu": (1, 2), "perplexity": 1.5, "loss": -0.5, "nothing": float("nan")}, {})
+    assert (right.scores, right.details) == (
+        {"acc": 1.0, "part": 0.25, "none": 0.0},
+        {"filtered": "x"},
+    )
+    odd = scored(
+        {"acc": 1, "bleu": (1, 2), "perplexity": 1.5, "loss": -0.5, "nothing": float("nan")}, {}
+    )
     assert odd.scores == {"acc": 1.0}
     why = "the harness's value of a document is not a number from 0 to 1"
     assert odd.details == {"absent": dict.fromkeys(("bleu", "perplexity", "loss", "nothing"), why)}
@@ -42,7 +53,11 @@ def test_what_is_a_score() -> None:
 
 def test_a_request_with_the_samplers_temperature() -> None:
     """The sampler's own temperature is allowed, and no word on it too."""
-    assert asked({"do_sample": True, "temperature": 0.7}, SAMPLED, 8) == asked({}, SAMPLED, 8) == Asked(8)
+    assert (
+        asked({"do_sample": True, "temperature": 0.7}, SAMPLED, 8)
+        == asked({}, SAMPLED, 8)
+        == Asked(8)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The Monte Carlo bound against a plain sum over every pattern of masks, and against the definition by orders."""
+"""The Monte Carlo bound against a plain sum over every pattern of masks, and against the definition
+by orders.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.models.network import Columns
 from tests.models.checkpoints import llama_checkpoint
 
-PROMPT, ANSWER = [2, 7, 8, 9], [10, 11, 12]
+PROMPT = [2, 7, 8, 9]
+ANSWER = [10, 11, 12]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["llada", "dream"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A checkpoint with random weights; Dream's logits are shifted by one."""
-    return pbcore.load_model(str(llama_checkpoint(tmp_path_factory.mktemp("model"))), shift=request.param)
+    return pbcore.load_model(
+        str(llama_checkpoint(tmp_path_factory.mktemp("model"))), shift=request.param
+    )
 
 
 def log_p(model: Any, prompt: list[int], canvas: list[int], place: int, token: int) -> float:
@@ -38,7 +43,8 @@ def log_p(model: Any, prompt: list[int], canvas: list[int], place: int, token: i
 
 def by_patterns(model: Any, prompt: list[int], answer: list[int]) -> float:
     """The bound, enumerated: the mean over l of the mean over patterns of l masks."""
-    length, total = len(answer), 0.0
+    length = len(answer)
+    total = 0.0
     for pattern in range(1, 2**length):
         masked = [i for i in range(length) if pattern >> i & 1]
         canvas = [model.mask_id if i in masked else token for i, token in enumerate(answer)]
@@ -70,13 +76,18 @@ def test_few_tokens_are_exact(model: Any) -> None:
 def test_one_token_is_the_likelihood_itself(model: Any) -> None:
     """A continuation of one token takes one forward."""
     [found] = bounds(model, [(PROMPT, ANSWER[:1])], draws=2, seeds=[0], size=8)
-    assert found.value == pytest.approx(log_p(model, PROMPT, [model.mask_id], 0, ANSWER[0]), abs=1e-4)
+    assert found.value == pytest.approx(
+        log_p(model, PROMPT, [model.mask_id], 0, ANSWER[0]), abs=1e-4
+    )
     assert found.forwards == 1
 
 
 def test_draws_estimate_the_exact_bound(model: Any) -> None:
-    """Over many seeds the estimates' mean is the exact bound, and their spread no more than the standard errors say."""
-    exact, seeds = by_patterns(model, PROMPT, ANSWER), range(60)
+    """Over many seeds the estimates' mean is the exact bound, and their spread no more than the
+    standard errors say.
+    """
+    exact = by_patterns(model, PROMPT, ANSWER)
+    seeds = range(60)
     found = bounds(model, [(PROMPT, ANSWER)] * len(seeds), draws=6, seeds=list(seeds), size=64)
     values = torch.tensor([one.value for one in found], dtype=torch.float64)
     assert all(one.error > 0 and one.forwards == 6 for one in found)
@@ -90,7 +101,8 @@ def test_results_do_not_depend_on_batches(model: Any) -> None:
     pairs = [(PROMPT, ANSWER), (PROMPT[:2], [*ANSWER, 13, 14, 15]), ([2], ANSWER[:1])]
     together = bounds(model, pairs, draws=9, seeds=[1, 2, 3], size=16)
     alone = [
-        bounds(model, [pair], draws=9, seeds=[seed], size=1)[0] for pair, seed in zip(pairs, [1, 2, 3], strict=True)
+        bounds(model, [pair], draws=9, seeds=[seed], size=1)[0]
+        for pair, seed in zip(pairs, [1, 2, 3], strict=True)
     ]
     assert [one.value for one in together] == pytest.approx([one.value for one in alone], abs=1e-4)
 
@@ -106,13 +118,20 @@ def test_unusable_input(model: Any, answer: list[int], draws: Any, message: str)
 def test_checkpoint_is_random(tmp_path: Path) -> None:
     """The exactness above is no accident of a model that predicts all tokens alike."""
     model = pbcore.load_model(str(llama_checkpoint(tmp_path)))
-    values = [one.value for one in bounds(model, [(PROMPT, [token]) for token in range(6, 16)], 2, [0] * 10, 10)]
+    values = [
+        one.value
+        for one in bounds(model, [(PROMPT, [token]) for token in range(6, 16)], 2, [0] * 10, 10)
+    ]
     assert max(values) - min(values) > 0.5
 
 
 def test_terms_are_rounded_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -1 for each masked token's sum, a term is -L / l to the last bit."""
-    monkeypatch.setattr(likelihood, "_log_probabilities", lambda _, rows: -torch.ones(len(rows), dtype=torch.float64))
+    monkeypatch.setattr(
+        likelihood,
+        "_log_probabilities",
+        lambda _, rows: -torch.ones(len(rows), dtype=torch.float64),
+    )
     [found] = bounds(model, [([1], [2] * 49)], draws=64, seeds=[0], size=64)
     masked, _, _ = likelihood._patterns(49, 64, 0)
     terms = torch.tensor([-49 / int(row.sum()) for row in masked], dtype=torch.float64)

@@ -17,8 +17,11 @@ from tests.models.checkpoints import llama_checkpoint
 
 needs_harness()
 
-from pbcore.integrations.lm_eval.likelihood import bounds  # noqa: E402
-from pbcore.integrations.lm_eval.model import PbcoreLM, register  # noqa: E402  without the harness it can't be imported
+from pbcore.integrations.lm_eval.likelihood import bounds
+from pbcore.integrations.lm_eval.model import (
+    PbcoreLM,
+    register,
+)
 
 CHOICES: dict[str, Any] = {
     "output_type": "multiple_choice",
@@ -40,7 +43,9 @@ def evaluate(folder: Path, task: str, lm: PbcoreLM, **options: Any) -> dict[str,
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    results: dict[str, Any] = simple_evaluate(lm, tasks=[task], task_manager=manager, bootstrap_iters=0, **options)
+    results: dict[str, Any] = simple_evaluate(
+        lm, tasks=[task], task_manager=manager, bootstrap_iters=0, **options
+    )
     return results
 
 
@@ -56,7 +61,9 @@ def llada(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_not_given(tmp_path: Path, tiny: PbcoreLM) -> None:
-    """The defaults are those of docs/lm-eval.md: seed 0, 128 draws per likelihood, answers of 256 tokens."""
+    """The defaults are those of docs/lm-eval.md: seed 0, 128 draws per likelihood, answers of 256
+    tokens.
+    """
     info = tiny.get_model_info()["pbcore"]
     assert {name: info[name] for name in ("seed", "mc", "batch_size", "device")} == {
         "seed": 0,
@@ -69,10 +76,16 @@ def test_what_is_not_given(tmp_path: Path, tiny: PbcoreLM) -> None:
     assert request["canvas_tokens"] == 256
 
 
-def test_what_is_told_of_the_model_can_be_written(tiny: PbcoreLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_told_of_the_model_can_be_written(
+    tiny: PbcoreLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Texts, numbers, switches and nothing; the harness can't write objects as JSON."""
     plain = {"family": "llada", "layers": 4, "share": 0.5, "dummy": False, "revision": None}
-    monkeypatch.setattr(tiny, "_model", SimpleNamespace(name="x", info={**plain, "dtype": torch.float32, "sizes": [4]}))
+    monkeypatch.setattr(
+        tiny,
+        "_model",
+        SimpleNamespace(name="x", info={**plain, "dtype": torch.float32, "sizes": [4]}),
+    )
     assert tiny.get_model_info()["pbcore"]["model_info"] == plain
 
 
@@ -89,25 +102,40 @@ def test_the_entry_point_names_the_model() -> None:
 
 
 def test_a_task_is_answered_as_decode_answers(tmp_path: Path) -> None:
-    """The harness's responses are those of `decode`, and its scores follow; forwards and tokens are told."""
+    """The harness's responses are those of `decode`, and its scores follow; forwards and tokens are
+    told.
+    """
     lm = PbcoreLM("tiny", "threshold-0.9", device="cpu")
-    results = evaluate(copy_task(tmp_path), "toy_copy", lm, apply_chat_template=True, fewshot_as_multiturn=True)
+    results = evaluate(
+        copy_task(tmp_path), "toy_copy", lm, apply_chat_template=True, fewshot_as_multiturn=True
+    )
     rows = results["samples"]["toy_copy"]
-    answers = pbcore.decode(pbcore.load_model("tiny"), [row["arguments"][0][0] for row in rows], "threshold-0.9", 32)
+    answers = pbcore.decode(
+        pbcore.load_model("tiny"), [row["arguments"][0][0] for row in rows], "threshold-0.9", 32
+    )
     assert [row["resps"][0][0] for row in rows] == [answer.text for answer in answers]
     assert results["results"]["toy_copy"]["exact_match,none"] == 1
     requests = results["config"]["pbcore"]["tasks"]["toy_copy"]["requests"]
     assert [one["nfe"] for one in requests] == [answer.nfe for answer in answers]
-    assert [one["answer_tokens"] for one in requests] == [answer.answer_tokens for answer in answers]
-    total = sum(answer.answer_tokens or 0 for answer in answers) / sum(answer.nfe or 0 for answer in answers)
-    assert results["config"]["pbcore"]["tasks"]["toy_copy"]["tokens_per_forward"] == pytest.approx(total)
+    assert [one["answer_tokens"] for one in requests] == [
+        answer.answer_tokens for answer in answers
+    ]
+    total = sum(answer.answer_tokens or 0 for answer in answers) / sum(
+        answer.nfe or 0 for answer in answers
+    )
+    assert results["config"]["pbcore"]["tasks"]["toy_copy"]["tokens_per_forward"] == pytest.approx(
+        total
+    )
 
 
 def test_text_ends_before_the_first_stop_string(tmp_path: Path, tiny: PbcoreLM) -> None:
     """Stop strings of the task are cut off, with what follows."""
     settings = {"until": ["never", '", "'], "max_gen_toks": 32}
     results = evaluate(
-        copy_task(tmp_path, "toy_stop", 2, generation_kwargs=settings), "toy_stop", tiny, apply_chat_template=True
+        copy_task(tmp_path, "toy_stop", 2, generation_kwargs=settings),
+        "toy_stop",
+        tiny,
+        apply_chat_template=True,
     )
     for row in results["samples"]["toy_stop"]:
         assert row["resps"][0][0] == row["target"].split('", "')[0]
@@ -115,14 +143,22 @@ def test_text_ends_before_the_first_stop_string(tmp_path: Path, tiny: PbcoreLM) 
 
 def test_max_gen_toks_is_the_length(tmp_path: Path, tiny: PbcoreLM) -> None:
     """The canvas has as many tokens as the task asks for."""
-    evaluate(copy_task(tmp_path, "toy_short", 2, generation_kwargs={"max_gen_toks": 8}), "toy_short", tiny)
+    evaluate(
+        copy_task(tmp_path, "toy_short", 2, generation_kwargs={"max_gen_toks": 8}),
+        "toy_short",
+        tiny,
+    )
     assert [one["canvas_tokens"] for one in told(tiny, "toy_short")["requests"]] == [8, 8]
 
 
 def test_the_harness_applies_the_models_chat_template(tmp_path: Path, llada: Path) -> None:
-    """The prompt is the tokenizer's template of the chat, and the tokenizer's name changes with the template."""
+    """The prompt is the tokenizer's template of the chat, and the tokenizer's name changes with the
+    template.
+    """
     lm = PbcoreLM(str(llada), "confidence-k4", device="cpu")
-    folder = write_task(tmp_path, "chat", [{"question": "Copy this list", "answer": "abcd"}], **generation())
+    folder = write_task(
+        tmp_path, "chat", [{"question": "Copy this list", "answer": "abcd"}], **generation()
+    )
     row = evaluate(folder, "chat", lm, apply_chat_template=True)["samples"]["chat"][0]
     assert row["arguments"][0][0] == "[BOS][USER]Copy this list[ASSISTANT]"
     assert lm.tokenizer_name.startswith(llada.name)
@@ -133,15 +169,22 @@ def test_a_model_without_template_says_so(tmp_path: Path, llada: Path) -> None:
     folder = write_task(tmp_path, "chat", [{"question": "abcd", "answer": "abcd"}], **generation())
     with pytest.raises(InputError, match="no chat template"):
         evaluate(
-            folder, "chat", PbcoreLM(str(llada), "confidence-k4", device="cpu", chat="plain"), apply_chat_template=True
+            folder,
+            "chat",
+            PbcoreLM(str(llada), "confidence-k4", device="cpu", chat="plain"),
+            apply_chat_template=True,
         )
 
 
 def test_a_repeated_request_has_a_seed_for_each_turn(tmp_path: Path, llada: Path) -> None:
-    """With `repeats` a sampler with temperature answers differently each time, and again the same in another run."""
+    """With `repeats` a sampler with temperature answers differently each time, and again the same
+    in another run.
+    """
     settings = {"do_sample": True, "temperature": 1.0, "max_gen_toks": 8}
     config = generation() | {"generation_kwargs": settings, "repeats": 3}
-    folder = write_task(tmp_path, "again", [{"question": "Copy this list", "answer": "abcd"}], **config)
+    folder = write_task(
+        tmp_path, "again", [{"question": "Copy this list", "answer": "abcd"}], **config
+    )
 
     def answers() -> list[str]:
         lm = PbcoreLM(str(llada), "confidence-k4+t1.0", device="cpu")
@@ -161,8 +204,13 @@ def test_choices_are_ranked_by_the_bound(tmp_path: Path, llada: Path) -> None:
     requests = told(lm, "choose")["requests"]
     likelihoods = [row["resps"][i][0][0] for row in results["samples"]["choose"] for i in range(3)]
     assert [one["log_likelihood"] for one in requests] == likelihoods
-    assert all(one["standard_error"] == 0 for one in requests)  # few tokens: all patterns are computed
-    best = [max(range(3), key=lambda i, row=row: row["resps"][i][0][0]) for row in results["samples"]["choose"]]
+    assert all(
+        one["standard_error"] == 0 for one in requests
+    )  # few tokens: all patterns are computed
+    best = [
+        max(range(3), key=lambda i, row=row: row["resps"][i][0][0])
+        for row in results["samples"]["choose"]
+    ]
     assert [row["acc"] for row in results["samples"]["choose"]] == [best[0] == 0, best[1] == 1]
 
 
@@ -170,21 +218,34 @@ def test_choices_are_ranked_by_the_bound(tmp_path: Path, llada: Path) -> None:
 def test_an_empty_context_is_the_start_of_a_text(
     start: list[int], llada: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the tokenizer puts before every text, and EOS where that is nothing; blanks belong to the continuation."""
+    """What the tokenizer puts before every text, and EOS where that is nothing; blanks belong to
+    the continuation.
+    """
     lm = PbcoreLM(str(llada), "confidence-k1", device="cpu", mc=4)
     model = lm._model
     monkeypatch.setattr(type(model.tokenizer), "text", lambda tokenizer, text: start)
     answers = [("", " Bob"), ("  ", "Bob")]
     asked: Any = [SimpleNamespace(args=given, task_name="t", doc_id=0, idx=0) for given in answers]
-    pairs = [(start or [model.eos_id], model.tokenizer.piece(given + answer)) for given, answer in answers]
+    pairs = [
+        (start or [model.eos_id], model.tokenizer.piece(given + answer))
+        for given, answer in answers
+    ]
     expected = bounds(model, pairs, 4, [0, 0], 8)
-    assert [value for value, _ in lm.loglikelihood(asked)] == pytest.approx([one.value for one in expected])
+    assert [value for value, _ in lm.loglikelihood(asked)] == pytest.approx(
+        [one.value for one in expected]
+    )
 
 
 def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:
     """Perplexity of documents names what to choose instead."""
-    config = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "{{question}}"}
-    folder = write_task(tmp_path, "roll", ROWS, **config, metric_list=[{"metric": "word_perplexity"}])
+    config = {
+        "output_type": "loglikelihood_rolling",
+        "doc_to_text": "",
+        "doc_to_target": "{{question}}",
+    }
+    folder = write_task(
+        tmp_path, "roll", ROWS, **config, metric_list=[{"metric": "word_perplexity"}]
+    )
     with pytest.raises(InputError, match="multiple_choice"):
         evaluate(folder, "roll", PbcoreLM(str(llada), "confidence-k1", device="cpu"))
 
@@ -199,8 +260,12 @@ def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:
         ("cpu", True, "cpu"),
     ],
 )
-def test_the_device(given: str | None, gpu: bool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU where there is one, unless another device is named; the harness's own default is a GPU."""
+def test_the_device(
+    given: str | None, gpu: bool, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU where there is one, unless another device is named; the harness's own default is a
+    GPU.
+    """
     places: list[str] = []
 
     def load(name: str, device: str, dtype: str | None) -> Any:
@@ -216,16 +281,24 @@ def test_the_device(given: str | None, gpu: bool, place: str, monkeypatch: pytes
 def test_a_server_is_measured_as_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness would ask it one request after the other."""
     far = SimpleNamespace(name="far", info={"family": "server"})
-    monkeypatch.setattr("pbcore.integrations.lm_eval.model.load_model", lambda *given, **options: far)
+    monkeypatch.setattr(
+        "pbcore.integrations.lm_eval.model.load_model", lambda *given, **options: far
+    )
     with pytest.raises(InputError) as error:
         PbcoreLM("far", "confidence-k1", device="cpu")
-    assert str(error.value).startswith("far answers behind a server: measure it as cells, with pytest benches")
+    assert str(error.value).startswith(
+        "far answers behind a server: measure it as cells, with pytest benches"
+    )
 
 
 def test_models_without_the_bound_say_why(tmp_path: Path) -> None:
     """A model that decodes by itself gives no likelihoods."""
     with pytest.raises(InputError, match="tiny-ar gives no likelihoods"):
-        evaluate(write_task(tmp_path, "choose", ROWS, **CHOICES), "choose", PbcoreLM("tiny-ar", "ar", device="cpu"))
+        evaluate(
+            write_task(tmp_path, "choose", ROWS, **CHOICES),
+            "choose",
+            PbcoreLM("tiny-ar", "ar", device="cpu"),
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +306,10 @@ def test_models_without_the_bound_say_why(tmp_path: Path) -> None:
     [
         ({"pretrained": "tiny"}, "needs a model and a sampler"),
         ({"pretrained": "tiny", "sampler": "treshold-0.9"}, "threshold"),
-        ({"pretrained": "tiny", "sampler": "threshold-0.9", "speed": 3}, "unknown model option speed"),
+        (
+            {"pretrained": "tiny", "sampler": "threshold-0.9", "speed": 3},
+            "unknown model option speed",
+        ),
         ({"pretrained": "tiny", "sampler": "threshold-0.9", "batch_size": 0}, "batch_size"),
     ],
 )

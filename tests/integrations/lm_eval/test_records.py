@@ -17,7 +17,7 @@ from tests.integrations.lm_eval.harness import needs_harness
 
 needs_harness()
 
-from pbcore.integrations.lm_eval.records import write_run  # noqa: E402
+from pbcore.integrations.lm_eval.records import write_run
 
 TEXTS = [" Jones", " Smith", " Alice"]
 VALUES = [[-4.0, -1.5, -3.0], [-0.5, -6.0, -2.0]]
@@ -42,7 +42,12 @@ RESULTS: dict[str, Any] = {
                 "choose": {
                     "seconds": 2.0,
                     "requests": [
-                        {"doc": doc, "log_likelihood": value, "standard_error": 0.25, "nfe": 5 + place}
+                        {
+                            "doc": doc,
+                            "log_likelihood": value,
+                            "standard_error": 0.25,
+                            "nfe": 5 + place,
+                        }
                         for doc, values in enumerate(VALUES)
                         for place, value in enumerate(values)
                     ],
@@ -60,7 +65,10 @@ def row(doc: int, right: float) -> dict[str, Any]:
         "prompt_hash": f"p{doc}",
         "target_hash": f"t{doc}",
         "target": 1,
-        "arguments": {f"gen_args_{i}": {"arg_0": f"question {doc}", "arg_1": text} for i, text in enumerate(TEXTS)},
+        "arguments": {
+            f"gen_args_{i}": {"arg_0": f"question {doc}", "arg_1": text}
+            for i, text in enumerate(TEXTS)
+        },
         "resps": [[[str(value), "False"]] for value in VALUES[doc]],
         "filtered_resps": [[str(value), "False"] for value in VALUES[doc]],
         "filter": "none",
@@ -73,20 +81,25 @@ def written(folder: Path, results: dict[str, Any] = RESULTS) -> Path:
     """The harness's files in a folder."""
     folder.mkdir(exist_ok=True)
     lines = [row(0, 1.0), row(1, 0.0)]
-    (folder / "samples_choose_2026.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (folder / "samples_choose_2026.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in lines)
+    )
     file = folder / "results_2026.json"
     file.write_text(json.dumps(results))
     return file
 
 
-def imported(folder: Path, results: dict[str, Any] = RESULTS) -> tuple[CellRecord, tuple[SampleRecord, ...]]:
+def imported(
+    folder: Path, results: dict[str, Any] = RESULTS
+) -> tuple[CellRecord, tuple[SampleRecord, ...]]:
     [stored] = load_stored(write_run([written(folder / "files", results)], folder / "run"))
     return stored.cell, stored.samples
 
 
 def test_choices_by_likelihood(tmp_path: Path) -> None:
-    """The answer is the likeliest continuation; its forwards are those of all; nothing was decoded, so nothing has a
-    canvas or tokens per step."""
+    """The answer is the likeliest continuation; its forwards are those of all; nothing was decoded,
+    so nothing has a canvas or tokens per step.
+    """
     cell, samples = imported(tmp_path)
     assert [(one.index, one.text, one.nfe, one.canvas_tokens) for one in samples] == [
         (10, " Smith", 18, None),
@@ -94,7 +107,12 @@ def test_choices_by_likelihood(tmp_path: Path) -> None:
     ]
     assert [one.details["log_likelihood"] for one in samples] == VALUES
     assert [one.details["standard_error"] for one in samples] == [[0.25] * 3] * 2
-    assert (cell.scores["acc"].mean, cell.nfe_mean, cell.tokens_per_step, cell.seconds) == (0.5, 18, None, 2)
+    assert (cell.scores["acc"].mean, cell.nfe_mean, cell.tokens_per_step, cell.seconds) == (
+        0.5,
+        18,
+        None,
+        2,
+    )
 
 
 def test_conditions(tmp_path: Path) -> None:
@@ -117,7 +135,9 @@ def test_conditions(tmp_path: Path) -> None:
 
 
 def test_an_answer_with_an_unknown_part(tmp_path: Path) -> None:
-    """A continuation whose likelihood came from the harness's cache has no forwards, nor has the cell then."""
+    """A continuation whose likelihood came from the harness's cache has no forwards, nor has the
+    cell then.
+    """
     results = copy.deepcopy(RESULTS)
     del results["config"]["pbcore"]["tasks"]["choose"]["requests"][1]["nfe"]
     cell, samples = imported(tmp_path, results)
@@ -125,18 +145,39 @@ def test_an_answer_with_an_unknown_part(tmp_path: Path) -> None:
     assert "cache" in cell.absent["nfe"]
 
 
-def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line per cell, and where the run is; its questions are kept with it."""
     written(tmp_path / "files")
     monkeypatch.chdir(tmp_path)
     assert main(["lm-eval", "import", "files", "run"]) == 0
     header, _, line, last = capsys.readouterr().out.splitlines()
     assert header.split("  ")[0] == "cell"
-    assert header.split()[1:] == ["samples", "score", "mean", "(%)", "NFE", "tokens/forward", "seconds"]
-    assert line.split() == ["tiny/lm_eval/choose/confidence-k1", "2", "acc", "50.00", "18.00", "–", "2.00"]
+    assert header.split()[1:] == [
+        "samples",
+        "score",
+        "mean",
+        "(%)",
+        "NFE",
+        "tokens/forward",
+        "seconds",
+    ]
+    assert line.split() == [
+        "tiny/lm_eval/choose/confidence-k1",
+        "2",
+        "acc",
+        "50.00",
+        "18.00",
+        "–",
+        "2.00",
+    ]
     assert last == "run: run"
     [known] = kept(RunDir(tmp_path / "run")).values()
-    assert [(one.index, one.prompt) for one in known.values()] == [(10, "question 0"), (11, "question 1")]
+    assert [(one.index, one.prompt) for one in known.values()] == [
+        (10, "question 0"),
+        (11, "question 1"),
+    ]
 
 
 def test_damage_is_named(tmp_path: Path) -> None:

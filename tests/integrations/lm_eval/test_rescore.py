@@ -26,6 +26,8 @@ def test_cells_of_the_harness_stay(
     said = capsys.readouterr().out
     assert "1 cell scored again" in said
     assert "1 cell left unchanged: lm-evaluation-harness asked and scored them" in said
-    before, after = ({one.cell.task: one for one in load_stored(tmp_path / name)} for name in ("old", "new"))
+    before, after = (
+        {one.cell.task: one for one in load_stored(tmp_path / name)} for name in ("old", "new")
+    )
     assert after["lm_eval/sums"] == before["lm_eval/sums"]
     assert after[COPY] != before[COPY]

@@ -20,11 +20,20 @@ SCORED: dict[str, Any] = {
     "generation_kwargs": {"until": ["\n"], "max_gen_toks": 16},
     "metric_list": [{"metric": "exact_match"}],
     "filter_list": [
-        {"name": "number", "filter": [{"function": "regex", "regex_pattern": "(\\d+)"}, {"function": "take_first"}]},
+        {
+            "name": "number",
+            "filter": [
+                {"function": "regex", "regex_pattern": "(\\d+)"},
+                {"function": "take_first"},
+            ],
+        },
         {"name": "none", "filter": [{"function": "take_first"}]},
     ],
 }
-SUMS = [{"question": question, "answer": answer} for question, answer in (("1+1", "2"), ("1+2", "3"), ("2+2", "4"))]
+SUMS = [
+    {"question": question, "answer": answer}
+    for question, answer in (("1+1", "2"), ("1+2", "3"), ("2+2", "4"))
+]
 
 
 @pytest.fixture
@@ -33,8 +42,12 @@ def harness() -> None:
 
 
 @pytest.mark.usefixtures("harness")
-def test_the_harness_asks_and_scores(run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text is cut at the stop string, goes through the filters, and each filter has its score."""
+def test_the_harness_asks_and_scores(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is cut at the stop string, goes through the filters, and each filter has its
+    score.
+    """
     folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
     monkeypatch.setenv("SPEAKER_SAYS", "It is 3.\n4")
     output = run(*ANSWER, "--task", "lm_eval/sums", "--lm-eval-path", str(folder))
@@ -64,10 +77,14 @@ def test_a_single_answer_by_its_node_id(
 
 @pytest.mark.usefixtures("harness")
 def test_a_cell_is_what_the_harness_itself_finds(run: Run, project: pytest.Pytester) -> None:
-    """`tiny` on its own copy questions: answers, scores and NFE are those of `lm_eval --model pbcore`."""
+    """`tiny` on its own copy questions: answers, scores and NFE are those of `lm_eval --model
+    pbcore`.
+    """
     folder = copy_task(project.path / "tasks", rows=3)
     settings = ["--model", "tiny", "--sampler", "threshold-0.9", "--out", "out"]
-    run(*settings, "--task", "lm_eval/toy_copy", "--lm-eval-path", str(folder)).assert_outcomes(passed=1)
+    run(*settings, "--task", "lm_eval/toy_copy", "--lm-eval-path", str(folder)).assert_outcomes(
+        passed=1
+    )
     [cell] = pbcore.results.load_cells(project.path / "out")
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
@@ -85,10 +102,21 @@ def test_a_cell_is_what_the_harness_itself_finds(run: Run, project: pytest.Pytes
 
 
 @pytest.mark.usefixtures("harness")
-def test_a_finished_cell_is_kept(run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_cell_is_kept(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`--resume` knows it by its key."""
     folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
-    given = ["--model", "speaker", "--sampler", "eb-0.1", "--task", "lm_eval/sums", "--lm-eval-path", str(folder)]
+    given = [
+        "--model",
+        "speaker",
+        "--sampler",
+        "eb-0.1",
+        "--task",
+        "lm_eval/sums",
+        "--lm-eval-path",
+        str(folder),
+    ]
     run(*given, "--out", "out").assert_outcomes(passed=1)
     output = run(*given, "--resume", "out")
     output.stdout.fnmatch_lines(["*1 *kept*"])
@@ -106,12 +134,16 @@ def test_its_answers_are_not_scored_again(
 
 
 @pytest.mark.usefixtures("harness")
-def test_a_sampler_that_contradicts_the_task_is_left_out(run: Run, project: pytest.Pytester) -> None:
+def test_a_sampler_that_contradicts_the_task_is_left_out(
+    run: Run, project: pytest.Pytester
+) -> None:
     """A task that asks for greedy decoding isn't sampled."""
     folder = copy_task(project.path / "tasks", rows=1)
     given = ["--model", "tiny", "--sampler", "confidence-k4+t1.0", "--task", "lm_eval/toy_copy"]
     output = run(*given, "--lm-eval-path", str(folder))
-    output.stdout.fnmatch_lines(["*left out*lm_eval/toy_copy × confidence-k4+t1.0: the task asks for greedy decoding*"])
+    output.stdout.fnmatch_lines(
+        ["*left out*lm_eval/toy_copy × confidence-k4+t1.0: the task asks for greedy decoding*"]
+    )
 
 
 @pytest.mark.usefixtures("harness")
@@ -119,12 +151,17 @@ def test_a_sampler_that_contradicts_the_task_is_left_out(run: Run, project: pyte
     ("config", "message"),
     [
         ({"unsafe_code": True}, "*--confirm-run-unsafe-code*"),
-        ({"output_type": "multiple_choice", "doc_to_choice": ["2", "3"]}, "*judged by likelihoods*pbcore lm-eval*"),
+        (
+            {"output_type": "multiple_choice", "doc_to_choice": ["2", "3"]},
+            "*judged by likelihoods*pbcore lm-eval*",
+        ),
         ({"repeats": 2}, "*repeats*"),
         ({"doc_to_image": "image"}, "*images or sound*"),
     ],
 )
-def test_tasks_that_can_not_be_cells(run: Run, project: pytest.Pytester, config: dict[str, Any], message: str) -> None:
+def test_tasks_that_can_not_be_cells(
+    run: Run, project: pytest.Pytester, config: dict[str, Any], message: str
+) -> None:
     """A usage error names the reason and what to do."""
     folder = write_task(project.path / "tasks", "sums", SUMS, **{**SCORED, **config})
     output = run(*ANSWER, "--task", "lm_eval/sums", "--lm-eval-path", str(folder))
@@ -136,7 +173,14 @@ def test_tasks_that_can_not_be_cells(run: Run, project: pytest.Pytester, config:
 def test_the_opt_in_admits_tasks_that_run_code(run: Run, project: pytest.Pytester) -> None:
     """With the harness's own switch such a task is a cell."""
     folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED, unsafe_code=True)
-    output = run(*ANSWER, "--task", "lm_eval/sums", "--lm-eval-path", str(folder), "--confirm-run-unsafe-code")
+    output = run(
+        *ANSWER,
+        "--task",
+        "lm_eval/sums",
+        "--lm-eval-path",
+        str(folder),
+        "--confirm-run-unsafe-code",
+    )
     output.assert_outcomes(passed=1)
 
 

@@ -33,18 +33,27 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        quick = {"health_check_period_ms": 500, "health_check_timeout_ms": 500, "health_check_failure_threshold": 4}
+        quick = {
+            "health_check_period_ms": 500,
+            "health_check_timeout_ms": 500,
+            "health_check_failure_threshold": 4,
+        }
         self._cluster = Cluster(
             initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False, **SMALL, "_system_config": quick},
+            head_node_args={
+                "num_cpus": 0,
+                "include_dashboard": False,
+                **SMALL,
+                "_system_config": quick,
+            },
         )
         self.address: str = self._cluster.address
         self.nodes: list[Any] = []
         self._addresses = count(2)
 
     def add(self, **options: Any) -> Any:
-        # Addresses of their own: a driver belongs to the node that has its address, here always the head.
-        # And files of their own, as machines have.
+        # Addresses of their own: a driver belongs to the node that has its address, here always the
+        # head. And files of their own, as machines have.
         number = next(self._addresses)
         place = {"node_ip_address": f"127.0.0.{number}", "runtime_env_dir_name": f"files{number}"}
         self.nodes.append(self._cluster.add_node(**{"num_cpus": 1, **SMALL, **place, **options}))
@@ -63,14 +72,25 @@ class Project:
     """A folder with the stock cells and a log of the cells that were begun."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.log = path / "project", path / "log"
+        self.path = path / "project"
+        self.log = path / "log"
         (self.path / "benches").mkdir(parents=True)
         shutil.copy(ROOT / "benches" / "test_waiting_line.py", self.path / "benches")
         (self.path / "conftest.py").write_text(CONFTEST + LOG.format(log=str(self.log)))
-        (self.path / "pytest.ini").write_text("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
+        (self.path / "pytest.ini").write_text(
+            "[pytest]\njunit_family = xunit1\nmarkers = quick: x\n"
+        )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", "-p", "no:cacheprovider", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "benches/test_waiting_line.py",
+            "-p",
+            "no:cacheprovider",
+            *arguments,
+        ]
         return subprocess.Popen(
             command,
             cwd=self.path,

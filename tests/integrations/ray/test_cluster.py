@@ -1,4 +1,6 @@
-"""--ray over a real Ray cluster whose nodes are processes of this machine, some of them killed in mid-run."""
+"""--ray over a real Ray cluster whose nodes are processes of this machine, some of them killed in
+mid-run.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def two(cluster: Nodes) -> Nodes:
 
 @pytest.fixture
 def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.delenv("CI", raising=False)  # there pytest repeats whole messages in its short summary
+    monkeypatch.delenv(
+        "CI", raising=False
+    )  # there pytest repeats whole messages in its short summary
     return Project(tmp_path)
 
 
@@ -61,16 +65,32 @@ def passed(said: str, number: int) -> None:
 
 class TestRows:
     def test_rows_equal_those_of_one_process(self, cells: Project, two: Nodes) -> None:
-        """Weights and exact marginals over two nodes: the same rows but for times, JUnit and tables as ever, and each
-        record says where it was made."""
-        both = ("--model", "tiny", "--model", "ideal", "--limit", "2", "--task", "copy", "--task", "sort")
+        """Weights and exact marginals over two nodes: the same rows but for times, JUnit and tables
+        as ever, and each record says where it was made.
+        """
+        both = (
+            "--model",
+            "tiny",
+            "--model",
+            "ideal",
+            "--limit",
+            "2",
+            "--task",
+            "copy",
+            "--task",
+            "sort",
+        )
         assert cells.run(*both, "--out", "one")[0] == 0
         straight = cells.begun()
-        code, said = cells.run(*both, "--out", "many", "--junitxml", "junit.xml", "--ray", two.address)
+        code, said = cells.run(
+            *both, "--out", "many", "--junitxml", "junit.xml", "--ray", two.address
+        )
         assert code == 0, said
         assert "waiting_line: score in %" in said
         assert "told where it runs" in said
-        pd.testing.assert_frame_equal(rows(cells.path / "many"), rows(cells.path / "one"), check_like=True)
+        pd.testing.assert_frame_equal(
+            rows(cells.path / "many"), rows(cells.path / "one"), check_like=True
+        )
         workers = pbcore.results.load(cells.path / "many")["worker"]
         assert len(set(workers)) == 2
         assert {worker.partition("@")[0] for worker in workers} == {"ray0", "ray1"}
@@ -81,9 +101,33 @@ class TestRows:
         assert os.getpid() not in {pid for pid, _ in again}
 
     def test_resume_goes_across(self, cells: Project, two: Nodes) -> None:
-        """Cells that one process has finished are kept by a run on the cluster, and the other way round."""
-        three = ("--model", "ideal", "--limit", "2", "--sampler", "random-k4", "--task", "copy", "--task", "sort")
-        cells.run("--model", "ideal", "--limit", "2", "--sampler", "random-k4", "--task", "copy", "--out", "out")
+        """Cells that one process has finished are kept by a run on the cluster, and the other way
+        round.
+        """
+        three = (
+            "--model",
+            "ideal",
+            "--limit",
+            "2",
+            "--sampler",
+            "random-k4",
+            "--task",
+            "copy",
+            "--task",
+            "sort",
+        )
+        cells.run(
+            "--model",
+            "ideal",
+            "--limit",
+            "2",
+            "--sampler",
+            "random-k4",
+            "--task",
+            "copy",
+            "--out",
+            "out",
+        )
         code, said = cells.run(*three, "--resume", "out", "--ray", two.address)
         assert code == 0, said
         assert "resumed: 1 cell kept, 1 measured" in said
@@ -92,10 +136,13 @@ class TestRows:
         assert "resumed: 2 cells kept, 1 measured" in said
 
     def test_x_stops_after_the_cells_that_run(self, cells: Project, two: Nodes) -> None:
-        """The first cell that breaks ends the run with exit code 1, whichever worker is there first; what had begun is
-        kept."""
+        """The first cell that breaks ends the run with exit code 1, whichever worker is there
+        first; what had begun is kept.
+        """
         floor = ("--floor", "broken/* accuracy>=0")  # so that -x judges cells and not samples
-        code, said = cells.run("--model", "broken", *TEN, "-x", *floor, "--out", "out", "--ray", two.address)
+        code, said = cells.run(
+            "--model", "broken", *TEN, "-x", *floor, "--out", "out", "--ray", two.address
+        )
         assert code == 1, said
         assert "stopping after" in said
         assert "of 10 cells" in said
@@ -144,7 +191,9 @@ class TestDeaths:
         begun = Counter(cell for _, cell in cells.begun()[before:])
         assert sum(begun.values()) <= 11
         assert len(begun) == 10
-        pd.testing.assert_frame_equal(rows(cells.path / "many"), rows(cells.path / "one"), check_like=True)
+        pd.testing.assert_frame_equal(
+            rows(cells.path / "many"), rows(cells.path / "one"), check_like=True
+        )
 
     def test_a_killed_controller_resumes(self, cells: Project, two: Nodes) -> None:
         """kill -9 of pytest: its workers end, and the resumed run repeats no finished cell."""
@@ -163,9 +212,12 @@ class TestDeaths:
     @pytest.mark.nightly
     def test_five_random_node_kills(self, cells: Project, two: Nodes) -> None:
         """Each kill costs at most the cell that its node was running; nothing is lost."""
-        chance, tasks = random.Random(20), ("--task", "waiting_line/*", "--limit", "2")
+        chance = random.Random(20)
+        tasks = ("--task", "waiting_line/*", "--limit", "2")
         samplers = [word for k in (2, 4, 8) for word in ("--sampler", f"random-k{k}")]
-        process = cells.start("--model", "slow", *tasks, *samplers, "--out", "out", "--ray", two.address)
+        process = cells.start(
+            "--model", "slow", *tasks, *samplers, "--out", "out", "--ray", two.address
+        )
         for kill in range(5):
             cells.wait(3 + 5 * kill + chance.randint(0, 3), process)
             two.kill(chance.choice(two.nodes))
@@ -181,16 +233,37 @@ class TestDeaths:
 
 class TestPlaces:
     def test_a_model_gets_the_gpus_that_it_asks_for(self, cells: Project, two: Nodes) -> None:
-        """`big` says that it needs two and runs on the one node that has them, beside workers with one."""
-        single, double = two.add(num_gpus=1), two.add(num_gpus=2)
+        """`big` says that it needs two and runs on the one node that has them, beside workers with
+        one.
+        """
+        single = two.add(num_gpus=1)
+        double = two.add(num_gpus=2)
         try:
             code, said = cells.run(
-                *("--model", "big", "--model", "ideal", "--limit", "2", "--task", "copy", "--task", "sort"),
-                *("--sampler", "random-k4", "--ray-gpus", "1", "--out", "out", "--ray", two.address),
+                "--model",
+                "big",
+                "--model",
+                "ideal",
+                "--limit",
+                "2",
+                "--task",
+                "copy",
+                "--task",
+                "sort",
+                "--sampler",
+                "random-k4",
+                "--ray-gpus",
+                "1",
+                "--out",
+                "out",
+                "--ray",
+                two.address,
             )
             assert code == 0, said
             table = pbcore.results.load(cells.path / "out")
-            nodes = table.groupby("model")["worker"].agg(lambda names: {name.partition("/")[2] for name in names})
+            nodes = table.groupby("model")["worker"].agg(
+                lambda names: {name.partition("/")[2] for name in names}
+            )
             assert nodes["big"] == {double.node_id[:6]}
         finally:
             two.kill(single)

@@ -21,7 +21,11 @@ from tests.results import factory
 
 
 def node(number: int, **resources: float) -> dict[str, Any]:
-    return {"NodeID": f"{number:08}", "NodeManagerAddress": f"10.0.0.{number}", "Resources": resources}
+    return {
+        "NodeID": f"{number:08}",
+        "NodeManagerAddress": f"10.0.0.{number}",
+        "Resources": resources,
+    }
 
 
 class TestOptions:
@@ -30,9 +34,13 @@ class TestOptions:
         """Host and port, or the two words."""
         assert options.address(text) == text
 
-    @pytest.mark.parametrize("text", ["benches", "10.0.0.1", "ray://head:10001", "head:", ":6379", ""])
+    @pytest.mark.parametrize(
+        "text", ["benches", "10.0.0.1", "ray://head:10001", "head:", ":6379", ""]
+    )
     def test_what_is_no_address(self, text: str) -> None:
-        """A path that was put after a bare --ray is the usual case, so the message says where paths go."""
+        """A path that was put after a bare --ray is the usual case, so the message says where paths
+        go.
+        """
         with pytest.raises(argparse.ArgumentTypeError, match="paths before --ray"):
             options.address(text)
 
@@ -49,12 +57,17 @@ class TestOptions:
 
     def test_sizes_go_with_ray(self) -> None:
         """Alone they would say nothing."""
-        for settings in (Settings.of(ray_gpus=1.0), Settings.of(ray_cpus=2), Settings.of(ray_workers=3)):
+        for settings in (
+            Settings.of(ray_gpus=1.0),
+            Settings.of(ray_cpus=2),
+            Settings.of(ray_workers=3),
+        ):
             with pytest.raises(InputError, match="go with --ray"):
                 check(settings)
         assert check(Settings.of(ray="auto", ray_gpus=1.0, ray_cpus=2, ray_workers=3))
         assert [
-            options.RayOptions(ray_gpus=gpus).gpus(gpu) for gpu, gpus in ((False, None), (True, None), (True, 0.5))
+            options.RayOptions(ray_gpus=gpus).gpus(gpu)
+            for gpu, gpus in ((False, None), (True, None), (True, 0.5))
         ] == [
             0,
             1,
@@ -63,7 +76,9 @@ class TestOptions:
 
 
 class TestUsage:
-    def test_without_ray_the_extra_is_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_ray_the_extra_is_named(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A usage error before anything is collected."""
 
         def missing(name: str) -> None:
@@ -99,7 +114,12 @@ class TestUsage:
 class TestNodes:
     def test_room(self) -> None:
         """As many workers as the scarcer resource allows; nodes without room are left out."""
-        nodes = [node(1, CPU=0.0), node(2, CPU=8.0, GPU=2.0), node(3, CPU=3.0, GPU=4.0), node(4, CPU=16.0)]
+        nodes = [
+            node(1, CPU=0.0),
+            node(2, CPU=8.0, GPU=2.0),
+            node(3, CPU=3.0, GPU=4.0),
+            node(4, CPU=16.0),
+        ]
         assert connect.fitting(nodes, 1, 1.0) == {"00000002": 2, "00000003": 3}
         assert connect.fitting(nodes, 4, 0.0) == {"00000002": 2, "00000004": 4}
         assert connect.fitting(nodes, 1, 0.5) == {"00000002": 4, "00000003": 3}
@@ -109,16 +129,24 @@ class TestNodes:
         """Every difference, with its node; none is the empty text."""
         here = dict.fromkeys(connect.COMPARED, "1")
         assert connect.differences(here, {"a": here, "b": here}) == ""
-        found = connect.differences(here, {"a": here, "b": {**here, "torch": "2"}, "c": {"pbcore": "gone"}})
+        found = connect.differences(
+            here, {"a": here, "b": {**here, "torch": "2"}, "c": {"pbcore": "gone"}}
+        )
         assert "torch is 2 on b and 1 on the controller" in found
         assert "pbcore is gone on c and 1 on the controller" in found
         assert " on a " not in found
 
     def test_local_versions_are_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A head without a GPU has torch's +cpu."""
-        monkeypatch.setattr("pbcore.results.resume.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"})
+        monkeypatch.setattr(
+            "pbcore.results.resume.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"}
+        )
         known = connect.facts()
-        assert (known["torch"], known["python"], known["pbcore"]) == ("2.13.0", "3.13.1", "not installed")
+        assert (known["torch"], known["python"], known["pbcore"]) == (
+            "2.13.0",
+            "3.13.1",
+            "not installed",
+        )
         assert len(known["pbcore's source"]) >= 16
 
 
@@ -138,11 +166,15 @@ class TestSplit:
         config = self.config(monkeypatch, tmp_path, ray="auto", share_forwards=True)
         assert pool.split(config, ids) == {0.0: ids}
 
-    def test_big_models_have_workers_of_their_own(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    def test_big_models_have_workers_of_their_own(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    ) -> None:
         """The models' own number of GPUs counts where workers have any."""
         config = self.config(monkeypatch, tmp_path, ray="auto", gpu=True)
         gpus = {"small": 1, "big": 3}
-        monkeypatch.setattr("pbcore.models.resolve_model", lambda name: type("Entry", (), {"gpus": gpus[name]}))
+        monkeypatch.setattr(
+            "pbcore.models.resolve_model", lambda name: type("Entry", (), {"gpus": gpus[name]})
+        )
         small, big = (type("Name", (), {"model": name}) for name in gpus)
         assert [pool.needed(config, name) for name in (small, big, None)] == [1.0, 3.0, 1.0]  # type: ignore[arg-type]
         config = self.config(monkeypatch, tmp_path, ray="auto")
@@ -164,7 +196,10 @@ class TestCrowded:
     def test_who_may_compute_there_too(self, others: list[str], room: int, expected: bool) -> None:
         """Workers on the node, and as many of those that have no node yet as it has room for."""
         config: Any = None
-        own, *rest = (pool.Remote(f"ray{i}", config, None, config, node) for i, node in enumerate(["a", *others]))
+        own, *rest = (
+            pool.Remote(f"ray{i}", config, None, config, node)
+            for i, node in enumerate(["a", *others])
+        )
         assert pool.crowded(own, [own, *rest], room) is expected
 
 
@@ -180,14 +215,21 @@ class TestFinished:
             pytest_runtest_logreport=lambda report: config.reports.append(report),
             pytest_runtest_logfinish=lambda nodeid, location: None,
             pytest_report_from_serializable=lambda config, data: SimpleNamespace(**data),
-            pytest_warning_recorded=SimpleNamespace(call_historic=lambda kwargs: self.warnings.append(kwargs)),
+            pytest_warning_recorded=SimpleNamespace(
+                call_historic=lambda kwargs: self.warnings.append(kwargs)
+            ),
         )
         return config
 
-    def finish(self, config: Any, record: str | None, *caught: warnings.WarningMessage) -> list[Any]:
+    def finish(
+        self, config: Any, record: str | None, *caught: warnings.WarningMessage
+    ) -> list[Any]:
         """The reports of a cell that a worker has run."""
         phases = ("setup", "call", "teardown")
-        reports = [{"when": when, "outcome": "passed", "longrepr": None, "user_properties": []} for when in phases]
+        reports = [
+            {"when": when, "outcome": "passed", "longrepr": None, "user_properties": []}
+            for when in phases
+        ]
         done = worker.Done(reports, record, [])
         place = SimpleNamespace(_done=done)
         for one in caught:
@@ -205,8 +247,12 @@ class TestFinished:
         for report in self.finish(config, None):
             assert (report.outcome, report.longrepr, report.user_properties) == ("passed", None, [])
 
-    def test_a_record_that_cannot_be_written_fails_the_call(self, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The call alone, whose report says why, also as a property; setup and teardown have passed."""
+    def test_a_record_that_cannot_be_written_fails_the_call(
+        self, config: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The call alone, whose report says why, also as a property; setup and teardown have
+        passed.
+        """
         text = rundir.run_dir(config).write_cell(*factory.cell()).read_text()
 
         def full(*facts: Any) -> None:
@@ -215,13 +261,21 @@ class TestFinished:
         monkeypatch.setattr("pbcore.results.rundir.RunDir.write_cell", full)
         setup, call, teardown = self.finish(config, text)
         why = "OSError: no space left"
-        assert (call.outcome, call.longrepr, call.user_properties) == ("failed", why, [("pbcore_unwritten", why)])
+        assert (call.outcome, call.longrepr, call.user_properties) == (
+            "failed",
+            why,
+            [("pbcore_unwritten", why)],
+        )
         for report in (setup, teardown):
             assert (report.outcome, report.longrepr, report.user_properties) == ("passed", None, [])
 
     def test_warnings_come_as_they_are(self, config: Any) -> None:
         """With class, text and place."""
-        self.finish(config, None, warnings.WarningMessage(DeprecationWarning("old"), DeprecationWarning, "f.py", 3))
+        self.finish(
+            config,
+            None,
+            warnings.WarningMessage(DeprecationWarning("old"), DeprecationWarning, "f.py", 3),
+        )
         [told] = self.warnings
         found = told.pop("warning_message")
         assert told == {"when": "runtest", "nodeid": "id", "location": None}
@@ -233,9 +287,12 @@ class TestFinished:
         )
 
     @pytest.mark.parametrize(
-        ("module", "name"), [("no_such_package.warnings", "OddWarning"), ("pbcore.errors", "OddWarning")]
+        ("module", "name"),
+        [("no_such_package.warnings", "OddWarning"), ("pbcore.errors", "OddWarning")],
     )
-    def test_a_warning_of_a_class_that_is_not_here(self, config: Any, module: str, name: str) -> None:
+    def test_a_warning_of_a_class_that_is_not_here(
+        self, config: Any, module: str, name: str
+    ) -> None:
         """It is still a warning, and its text names the class."""
         odd = type(name, (Warning,), {"__module__": module})
         self.finish(config, None, warnings.WarningMessage(odd("it drips"), odd, "f.py", 3))
@@ -274,8 +331,9 @@ class TestCauses:
     def test_the_cause_is_what_ray_says_of_the_worker(self) -> None:
         """Without ids before it and advice after it; any other text is kept."""
         long = (
-            "The actor died unexpectedly before finishing this task.\n\tactor_id: 3cf4\nThe actor is dead because its "
-            "worker process has died. Worker exit detail: End of file. Some common causes include: (1) the OOM killer"
+            "The actor died unexpectedly before finishing this task.\n\tactor_id: 3cf4\nThe actor"
+            " is dead because its worker process has died. Worker exit detail: End of file. Some"
+            " common causes include: (1) the OOM killer"
         )
         said = connect.cause_of(Exception(long))
         assert said == "its worker process has died. Worker exit detail: End of file."

@@ -16,13 +16,21 @@ PARTS = ("org__model-7B", "confidence_threshold", "t0.9", "20260319_172837_all")
 def row(number: int, question: str, label: Any, answer: str, **values: Any) -> dict[str, Any]:
     """A row as the rewrite writes it; `values` are its scores and counts."""
     messages = [{"role": "user", "content": question}]
-    doc = {"messages": messages, "label": label, "metadata": {}, "index": number, "output_prefix": None}
+    doc = {
+        "messages": messages,
+        "label": label,
+        "metadata": {},
+        "index": number,
+        "output_prefix": None,
+    }
     generation = {"gen_args_0": {"arg_0": "…", "arg_1": {"max_tokens": 32, "alg_threshold": 0.9}}}
     return {"doc_id": number, "doc": doc, "arguments": generation, "resps": [[answer]], **values}
 
 
 def rows(task: str, right: Sequence[bool], nfe: int = 8) -> list[dict[str, Any]]:
-    """Rows of a task with right and wrong answers to our own questions, every third number left out."""
+    """Rows of a task with right and wrong answers to our own questions, every third number left
+    out.
+    """
     samples = load_task(task, limit=2 * len(right)).samples
     numbers = [i for i in range(2 * len(right)) if i % 3 != 2][: len(right)]
     counts = {

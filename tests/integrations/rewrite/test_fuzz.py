@@ -1,4 +1,6 @@
-"""Damaged rows of a run folder of the rewrite: read as they stand, or refused in one line that names file and line."""
+"""Damaged rows of a run folder of the rewrite: read as they stand, or refused in one line that
+names file and line.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def rewritten(name: str, number: int) -> dict[str, Any]:
     """A row of a run folder of the rewrite."""
     sample = samples(name)[number]
     label = (
-        json.loads(sample.label) if name.startswith("waiting_line") and isinstance(sample.label, str) else sample.label
+        json.loads(sample.label)
+        if name.startswith("waiting_line") and isinstance(sample.label, str)
+        else sample.label
     )
     doc = {
         "messages": list(sample.messages),

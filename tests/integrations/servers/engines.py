@@ -1,8 +1,9 @@
 """What engines say of themselves and return beside the text, in the forms of their own schemas.
 
-SGLang 0.5.23: `srt/entrypoints/http_server.py` (server_info), `srt/entrypoints/openai/protocol.py`, and pull request
-27943 (`step_maps`). vLLM 0.33: `entrypoints/serve/dev/server_info`, `v1/spec_decode/metrics.py`, `config/diffusion.py`.
-LMDeploy 0.18: `serve/openai/protocol.py`, and pull request 4057 (`step_map`).
+SGLang 0.5.23: `srt/entrypoints/http_server.py` (server_info), `srt/entrypoints/openai/protocol.py`,
+and pull request 27943 (`step_maps`). vLLM 0.33: `entrypoints/serve/dev/server_info`,
+`v1/spec_decode/metrics.py`, `config/diffusion.py`. LMDeploy 0.18: `serve/openai/protocol.py`, and
+pull request 4057 (`step_map`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def sglang_choice(steps: list[int], ids: list[int]) -> dict[str, Any]:
 
 
 def lmdeploy_choice(steps: list[int], ids: list[int]) -> dict[str, Any]:
-    """What `return_token_ids` adds to LMDeploy's choice, with the step map of its open change beside it."""
+    """What `return_token_ids` adds to LMDeploy's choice, with the step map of its open change
+    beside it.
+    """
     return {"logprobs": None, "output_ids": ids, "step_map": steps}
 
 
@@ -53,8 +56,10 @@ def vllm_config(canvas: int | None) -> dict[str, Any]:
 
 def vllm_metrics(steps: int, tokens: int) -> str:
     """vLLM's counters of diffusion models on `/metrics`."""
-    name, labels = "vllm:diffusion_num", '{engine="0",model_name="the-model"}'
+    name = "vllm:diffusion_num"
+    labels = '{engine="0",model_name="the-model"}'
     return (
-        f"# TYPE {name}_denoising_steps_total counter\n{name}_denoising_steps_total{labels} {steps}.0\n"
-        f"{name}_canvas_positions_total{labels} {32 * steps}.0\n{name}_committed_tokens_total{labels} {tokens}.0\n"
+        f"# TYPE {name}_denoising_steps_total counter\n{name}_denoising_steps_total{labels}"
+        f" {steps}.0\n{name}_canvas_positions_total{labels}"
+        f" {32 * steps}.0\n{name}_committed_tokens_total{labels} {tokens}.0\n"
     )

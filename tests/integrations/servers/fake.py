@@ -1,5 +1,5 @@
-"""A local HTTP server that answers as OpenAI-compatible servers and Anthropic's do, and plays the ways in which they
-fail. It counts what it is asked.
+"""A local HTTP server that answers as OpenAI-compatible servers and Anthropic's do, and plays the
+ways in which they fail. It counts what it is asked.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ CANARY = "sk-canary/0123+456789=abcdef"
 class Act:
     """What the server does with one request for an answer.
 
-    An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`. `pause` waits before
-    each piece; `reset` closes the connection hard after that many pieces, `cut` quietly; `raw` is sent as the body.
-    `extra` stands in the answer, `choice` in its only choice; `pieces` are streamed in place of the text's.
+    An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`.
+    `pause` waits before each piece; `reset` closes the connection hard after that many pieces,
+    `cut` quietly; `raw` is sent as the body. `extra` stands in the answer, `choice` in its only
+    choice; `pieces` are streamed in place of the text's.
     """
 
     text: str = "hello there"
@@ -56,10 +57,16 @@ class Asked:
 
 
 class FakeServer:
-    """`script(number, body)` says what to do with the answer number `number`, from 0; `models` are those it knows."""
+    """`script(number, body)` says what to do with the answer number `number`, from 0; `models` are
+    those it knows.
+    """
 
-    def __init__(self, script: Script, models: tuple[str, ...] | None = ("the-model",), metrics: str = "") -> None:
-        self.script, self.models, self.metrics = script, models, metrics
+    def __init__(
+        self, script: Script, models: tuple[str, ...] | None = ("the-model",), metrics: str = ""
+    ) -> None:
+        self.script = script
+        self.models = models
+        self.metrics = metrics
         self.version = json.dumps({"version": "9.9"})
         self.pages: dict[str, Any] = {}  # path and query → JSON
         self.asked: list[Asked] = []
@@ -111,7 +118,12 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             elif server.models is None:
                 self._send(404, "{}")
             elif self.path.endswith("/models"):
-                self._send(200, json.dumps({"object": "list", "data": [{"id": name} for name in server.models]}))
+                self._send(
+                    200,
+                    json.dumps(
+                        {"object": "list", "data": [{"id": name} for name in server.models]}
+                    ),
+                )
             else:
                 known = self.path.rpartition("/models/")[2] in server.models
                 self._send(200 if known else 404, "{}")
@@ -179,7 +191,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
             self.connection.close()
 
-        def _send(self, status: int, text: str, kind: str = "application/json", headers: Any = ()) -> None:
+        def _send(
+            self, status: int, text: str, kind: str = "application/json", headers: Any = ()
+        ) -> None:
             data = text.encode()
             self.send_response(status)
             self.send_header("content-type", kind)
@@ -206,24 +220,39 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 
 def _openai(act: Act, body: dict[str, Any]) -> Iterator[str]:
-    usage = None if act.tokens_in is None else {"prompt_tokens": act.tokens_in, "completion_tokens": act.tokens_out}
+    usage = (
+        None
+        if act.tokens_in is None
+        else {"prompt_tokens": act.tokens_in, "completion_tokens": act.tokens_out}
+    )
     head = {"id": "x", "model": act.model, "created": 0, **act.extra}
     if not body.get("stream"):
         message = {"role": "assistant", "content": act.text, "refusal": act.refusal}
         yield json.dumps(
             {
                 **head,
-                "choices": [{"index": 0, "message": message, "finish_reason": act.finish, **act.choice}],
+                "choices": [
+                    {"index": 0, "message": message, "finish_reason": act.finish, **act.choice}
+                ],
                 "usage": usage,
             }
         )
         return
     for part in _parts(act.text) if act.pieces is None else act.pieces:
-        yield f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'content': part}}]})}\n\n"
+        yield (
+            "data:"
+            f" {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'content': part}}]})}\n\n"
+        )
     if act.refusal:
-        yield f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'refusal': act.refusal}}]})}\n\n"
+        yield (
+            "data:"
+            f" {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'refusal': act.refusal}}]})}\n\n"
+        )
     if act.finish:
-        yield f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': {}, 'finish_reason': act.finish}]})}\n\n"
+        yield (
+            "data:"
+            f" {json.dumps({**head, 'choices': [{'index': 0, 'delta': {}, 'finish_reason': act.finish}]})}\n\n"
+        )
     if usage and body.get("stream_options", {}).get("include_usage"):
         yield f"data: {json.dumps({**head, 'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"
@@ -234,7 +263,13 @@ def _anthropic(act: Act, body: dict[str, Any]) -> Iterator[str]:
     if not body.get("stream"):
         usage = {"input_tokens": act.tokens_in, "output_tokens": act.tokens_out}
         yield json.dumps(
-            {"type": "message", "model": act.model, "content": blocks, "stop_reason": act.finish, "usage": usage}
+            {
+                "type": "message",
+                "model": act.model,
+                "content": blocks,
+                "stop_reason": act.finish,
+                "usage": usage,
+            }
         )
         return
     start = {"model": act.model, "usage": {"input_tokens": act.tokens_in, "output_tokens": 1}}
@@ -243,7 +278,11 @@ def _anthropic(act: Act, body: dict[str, Any]) -> Iterator[str]:
     for part in _parts(act.text):
         yield _event("content_block_delta", index=1, delta={"type": "text_delta", "text": part})
     if act.finish:
-        yield _event("message_delta", delta={"stop_reason": act.finish}, usage={"output_tokens": act.tokens_out})
+        yield _event(
+            "message_delta",
+            delta={"stop_reason": act.finish},
+            usage={"output_tokens": act.tokens_out},
+        )
     yield _event("message_stop")
 
 
@@ -262,7 +301,9 @@ def failing(act: Act, first: int = 0) -> Script:
 
 FAILURES = {
     "401": Act(status=401, body={"error": {"message": f"bad key {CANARY}", "type": "auth"}}),
-    "429": Act(status=429, body={"error": {"message": f"slow down {CANARY}"}}, headers={"retry-after": "0"}),
+    "429": Act(
+        status=429, body={"error": {"message": f"slow down {CANARY}"}}, headers={"retry-after": "0"}
+    ),
     "500": Act(status=500, body={"error": {"message": f"oops Bearer {CANARY}"}}),
     "html": Act(status=502, raw=f"<html>{CANARY}</html>"),
     "timeout": Act(pause=30.0),

@@ -1,5 +1,5 @@
-"""Real servers on small random models: `transformers serve` on a checkpoint folder, llama.cpp's on a GGUF file, both
-made here.
+"""Real servers on small random models: `transformers serve` on a checkpoint folder, llama.cpp's on
+a GGUF file, both made here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ START = 180.0  # seconds, on a machine that does much else
 LLAMA_CPP = """
 import sys, time, xllamacpp
 params = xllamacpp.CommonParams()
-params.model.path, params.port, params.n_parallel, params.n_ctx = sys.argv[1], int(sys.argv[2]), 4, 16384
+params.model.path = sys.argv[1]
+params.port = int(sys.argv[2])
+params.n_parallel = 4
+params.n_ctx = 16384
 params.cpuparams.n_threads = 1
 params.warmup = False
 server = xllamacpp.Server(params)
@@ -34,7 +37,8 @@ while True:
 DLMSERVE = """
 import os, sys
 sys.path.append(sys.argv[1])
-os.environ.update(DLMSERVE_MODEL=sys.argv[2], DLMSERVE_DTYPE="bf16", DLMSERVE_DEVICE="cpu", DLMSERVE_PORT=sys.argv[3])
+os.environ.update(DLMSERVE_MODEL=sys.argv[2], DLMSERVE_PORT=sys.argv[3])
+os.environ.update(DLMSERVE_DTYPE="bf16", DLMSERVE_DEVICE="cpu")
 sys.argv[1:] = []
 from dlmserve.api.server import main
 main()
@@ -50,10 +54,13 @@ DLMSERVE_MASK = 126336  # of LLaDA, which dlmserve asks for
 
 
 class RealServer:
-    """A server in a process of its own; `command` makes its command line for a port, which stays its own."""
+    """A server in a process of its own; `command` makes its command line for a port, which stays
+    its own.
+    """
 
     def __init__(self, command: Callable[[int], list[str]], model: str, log: Path) -> None:
-        self.model, self.log = model, log
+        self.model = model
+        self.log = log
         self.port = free_port()
         self._command = command(self.port)
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,14 +72,25 @@ class RealServer:
     @property
     def answered(self) -> int:
         """The requests for answers in the server's own log, of all its lives."""
-        return self.log.read_text(errors="replace").count('"POST /v1/chat/completions HTTP/1.1" 200')
+        return self.log.read_text(errors="replace").count(
+            '"POST /v1/chat/completions HTTP/1.1" 200'
+        )
 
     def start(self) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
         environment.pop("PYTHONPATH", None)
         with self.log.open("ab") as stream:
             self._process = subprocess.Popen(
-                self._command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env=environment
+                self._command,
+                stdout=stream,
+                stderr=stream,
+                stdin=subprocess.DEVNULL,
+                env=environment,
             )
         deadline = time.monotonic() + START
         while not self._healthy():
@@ -88,7 +106,9 @@ class RealServer:
 
     def _healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(self.url.removesuffix("/v1") + "/health", timeout=5) as page:
+            with urllib.request.urlopen(
+                self.url.removesuffix("/v1") + "/health", timeout=5
+            ) as page:
                 return bool(page.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -117,11 +137,17 @@ def llama_cpp_server(folder: Path) -> RealServer:
     """llama.cpp's server on a random GGUF file."""
     path = folder / "random.gguf"
     write_gguf(path)
-    return RealServer(lambda port: [sys.executable, "-c", LLAMA_CPP, str(path), str(port)], str(path), folder / "log")
+    return RealServer(
+        lambda port: [sys.executable, "-c", LLAMA_CPP, str(path), str(port)],
+        str(path),
+        folder / "log",
+    )
 
 
 def dlmserve_server(folder: Path) -> RealServer:
-    """dlmserve with a random checkpoint of LLaDA's vocabulary, whose prompts are those of a list task."""
+    """dlmserve with a random checkpoint of LLaDA's vocabulary, whose prompts are those of a list
+    task.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -130,10 +156,21 @@ def dlmserve_server(folder: Path) -> RealServer:
 
     checkpoint = folder / "checkpoint"
     samples = load_task("waiting_line/copy", limit=20).samples
-    words = word_tokenizer(" ".join(message["content"] for sample in samples for message in sample.messages))
-    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    words = word_tokenizer(
+        " ".join(message["content"] for sample in samples for message in sample.messages)
+    )
+    shape = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     config = LlamaConfig(
-        vocab_size=DLMSERVE_MASK + 128, max_position_embeddings=512, initializer_range=0.3, pad_token_id=0, **shape
+        vocab_size=DLMSERVE_MASK + 128,
+        max_position_embeddings=512,
+        initializer_range=0.3,
+        pad_token_id=0,
+        **shape,
     )
     config.is_causal = False
     torch.manual_seed(0)
@@ -156,7 +193,9 @@ def dlmserve_server(folder: Path) -> RealServer:
     )
 
 
-def write_gguf(path: Path, width: int = 64, layers: int = 2, heads: int = 4, inner: int = 96) -> None:
+def write_gguf(
+    path: Path, width: int = 64, layers: int = 2, heads: int = 4, inner: int = 96
+) -> None:
     """A Llama with random weights whose tokens are bytes and ASCII characters."""
     import gguf
 
@@ -180,7 +219,9 @@ def write_gguf(path: Path, width: int = 64, layers: int = 2, heads: int = 4, inn
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
-    writer.add_chat_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: ")
+    writer.add_chat_template(
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    )
     draw = np.random.default_rng(0)
 
     def add(name: str, *shape: int) -> None:
@@ -188,7 +229,10 @@ def write_gguf(path: Path, width: int = 64, layers: int = 2, heads: int = 4, inn
 
     for name in ("token_embd", "output"):
         add(name, len(tokens), width)
-    norms = ["output_norm", *(f"blk.{i}.{part}_norm" for i in range(layers) for part in ("attn", "ffn"))]
+    norms = [
+        "output_norm",
+        *(f"blk.{i}.{part}_norm" for i in range(layers) for part in ("attn", "ffn")),
+    ]
     for name in norms:
         writer.add_tensor(f"{name}.weight", np.ones(width, np.float32))
     for i in range(layers):

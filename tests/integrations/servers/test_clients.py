@@ -31,10 +31,19 @@ class TestAnswers:
     @SDKS
     @STREAMS
     def test_text_tokens_and_finish_are_the_servers(self, kind: str, stream: bool) -> None:
-        """Text blocks alone are the answer; tokens, model and the reason of the end are as the server reports them."""
-        with serving(lambda number, body: Act(finish="max_tokens" if kind == "anthropic" else "length")) as server:
+        """Text blocks alone are the answer; tokens, model and the reason of the end are as the
+        server reports them.
+        """
+        with serving(
+            lambda number, body: Act(finish="max_tokens" if kind == "anthropic" else "length")
+        ) as server:
             reply = ask(server, kind, stream=stream)
-        assert (reply.text, reply.tokens_in, reply.tokens_out, reply.model) == ("hello there", 7, 3, "the-model-2026")
+        assert (reply.text, reply.tokens_in, reply.tokens_out, reply.model) == (
+            "hello there",
+            7,
+            3,
+            "the-model-2026",
+        )
         assert reply.outcomes == ("length",)
         assert (reply.first_token is not None) == stream
         assert reply.first_token is None or 0 < reply.first_token <= reply.seconds
@@ -54,7 +63,9 @@ class TestAnswers:
 
     @SDKS
     def test_parameters(self, kind: str) -> None:
-        """Temperature is sent only where it may be; extra_body arrives; the key travels in its header alone."""
+        """Temperature is sent only where it may be; extra_body arrives; the key travels in its
+        header alone.
+        """
         with serving() as server:
             ask(server, kind, extra_body={"effort": "low"})
             ask(server, kind, temperature=False)
@@ -64,7 +75,9 @@ class TestAnswers:
         assert "seed" not in first
 
     def test_seed_and_length_field(self) -> None:
-        """The seed is sent where that is declared; newer models take the length under another name."""
+        """The seed is sent where that is declared; newer models take the length under another
+        name.
+        """
         with serving() as server:
             ask(server, seed=True, max_tokens_field="max_completion_tokens")
         assert server.asked[0].body["seed"] == 5
@@ -72,21 +85,27 @@ class TestAnswers:
         assert "max_tokens" not in server.asked[0].body
 
     def test_anthropic_takes_the_length_under_one_name(self) -> None:
-        """Its API refuses the newer name, which a declaration may have beside other servers of one file."""
+        """Its API refuses the newer name, which a declaration may have beside other servers of one
+        file.
+        """
         with serving() as server:
             ask(server, "anthropic", max_tokens_field="max_completion_tokens")
         assert server.asked[0].body["max_tokens"] == 32
         assert "max_completion_tokens" not in server.asked[0].body
 
     def test_no_key_of_another_server_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server without a declared key never gets one that an SDK would find in the environment."""
+        """A server without a declared key never gets one that an SDK would find in the
+        environment.
+        """
         monkeypatch.setenv("OPENAI_API_KEY", CANARY)
         monkeypatch.setenv("ANTHROPIC_API_KEY", CANARY)
         monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", CANARY)
         with serving() as server:
             ask(server)
             ask(server, "anthropic")
-        assert not [name for one in server.asked for name, value in one.headers.items() if CANARY in value]
+        assert not [
+            name for one in server.asked for name, value in one.headers.items() if CANARY in value
+        ]
 
 
 class TestOutcomes:
@@ -106,7 +125,9 @@ class TestOutcomes:
             assert ask(server, stream=stream).outcomes == found
 
     def test_a_filtered_prompt_is_an_answer(self) -> None:
-        """A request that is refused by a content filter counts as such, and does not fail the cell."""
+        """A request that is refused by a content filter counts as such, and does not fail the
+        cell.
+        """
         body = {"error": {"code": "content_filter", "message": "filtered"}}
         with serving(lambda number, request: Act(status=400, body=body)) as server:
             reply = ask(server)
@@ -134,13 +155,18 @@ class TestFailures:
     @SDKS
     @pytest.mark.parametrize(
         ("failure", "stream"),
-        [(failure, stream) for failure in FAILURES for stream in (True, False) if stream or failure != "cut"],
+        [
+            (failure, stream)
+            for failure in FAILURES
+            for stream in (True, False)
+            if stream or failure != "cut"
+        ],
     )
     def test_named_without_the_key(
         self, monkeypatch: pytest.MonkeyPatch, kind: str, stream: bool, failure: str
     ) -> None:
-        """Every failure is one line that names the server and what to do; a server that repeats the key doesn't
-        bring it into the error, its cause or its context.
+        """Every failure is one line that names the server and what to do; a server that repeats the
+        key doesn't bring it into the error, its cause or its context.
         """
         monkeypatch.setenv("CANARY_KEY", CANARY)
         with serving(failing(FAILURES[failure])) as server:
@@ -168,7 +194,10 @@ class TestFailures:
     @SDKS
     def test_busy_servers_are_asked_again(self, kind: str) -> None:
         """429 and 500 are repeated by the SDK, up to `retries` times."""
-        busy = {0: Act(status=429, body={}, headers={"retry-after": "0.01"}), 1: Act(status=500, body={})}
+        busy = {
+            0: Act(status=429, body={}, headers={"retry-after": "0.01"}),
+            1: Act(status=500, body={}),
+        }
         with serving(lambda number, body: busy.get(number, Act())) as server:
             assert ask(server, kind, retries=2).text == "hello there"
         assert len(server.asked) == 3
@@ -180,7 +209,10 @@ class TestFailures:
             serving(lambda number, request: Act(status=422, body=body)) as server,
             pytest.raises(
                 ModelError,
-                match=r"refuses the request, which sets max_tokens, temperature, foo \(422: Unexpected fields",
+                match=(
+                    r"refuses the request, which sets max_tokens, temperature, foo \(422:"
+                    r" Unexpected fields"
+                ),
             ),
         ):
             ask(server, extra_body={"foo": 1})
@@ -201,19 +233,27 @@ class TestPreflight:
         """Close matches are named."""
         with (
             serving(models=("the-model-1", "other")) as server,
-            pytest.raises(ModelError, match=r"doesn't know 'the-model'; did you mean the-model-1\?"),
+            pytest.raises(
+                ModelError, match=r"doesn't know 'the-model'; did you mean the-model-1\?"
+            ),
         ):
             self.check(server)
 
     def test_unknown_model_of_anthropic(self) -> None:
-        with serving(models=()) as server, pytest.raises(ModelError, match="doesn't know 'the-model'; check model"):
+        with (
+            serving(models=()) as server,
+            pytest.raises(ModelError, match="doesn't know 'the-model'; check model"),
+        ):
             self.check(server, "anthropic")
 
     @SDKS
     def test_wrong_key(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         """The variable is named, the key is not."""
         monkeypatch.setenv("MY_KEY", "sk-wrong")
-        with serving() as server, pytest.raises(ModelError, match="it refuses the key in MY_KEY") as caught:
+        with (
+            serving() as server,
+            pytest.raises(ModelError, match="it refuses the key in MY_KEY") as caught,
+        ):
             self.check(server, kind, key="MY_KEY")
         assert "sk-wrong" not in str(caught.value)
 
@@ -221,7 +261,10 @@ class TestPreflight:
     def test_missing_key(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         """The variable is named before anything is sent."""
         monkeypatch.delenv("MY_KEY", raising=False)
-        with serving() as server, pytest.raises(ModelError, match="set the environment variable MY_KEY"):
+        with (
+            serving() as server,
+            pytest.raises(ModelError, match="set the environment variable MY_KEY"),
+        ):
             self.check(server, kind, key="MY_KEY")
         assert server.other == []
 
@@ -229,5 +272,7 @@ class TestPreflight:
     def test_server_down(self, kind: str) -> None:
         with serving() as server:
             pass
-        with pytest.raises(ModelError, match=f"{server.url}.*no connection; is the server running there"):
+        with pytest.raises(
+            ModelError, match=f"{server.url}.*no connection; is the server running there"
+        ):
             self.check(server, kind)

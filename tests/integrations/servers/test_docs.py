@@ -23,12 +23,19 @@ class TestPage:
         """The file on the page reads as it is."""
         (text,) = re.findall(r"<!-- models -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
         specs = read_specs(text, "page")
-        assert [spec.sampler for spec in specs.values()] == ["ar", "threshold-0.95+b4", "confidence-k1", "server"]
+        assert [spec.sampler for spec in specs.values()] == [
+            "ar",
+            "threshold-0.95+b4",
+            "confidence-k1",
+            "server",
+        ]
 
     def test_every_key_is_listed(self) -> None:
         """With its default."""
         assert set(rows()) == set(KEYS)
-        defaults = {f.name: f.default for f in fields(ServerSpec) if f.default not in (MISSING, None)}
+        defaults = {
+            f.name: f.default for f in fields(ServerSpec) if f.default not in (MISSING, None)
+        }
         for name, default in defaults.items():
             expected = f"{default:g}" if isinstance(default, float) else str(default).lower()
             assert rows()[name] == expected

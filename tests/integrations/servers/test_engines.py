@@ -1,5 +1,5 @@
-"""Engines of diffusion models: the requests that say a sampler, what the server says of its own, and the forwards that
-it reports.
+"""Engines of diffusion models: the requests that say a sampler, what the server says of its own,
+and the forwards that it reports.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ DLMSERVE = "{confidence: {steps: num_denoising_steps, b: block_length}}"
 
 
 class TestSamplerFields:
-    def test_one_server_runs_several_samplers(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
-        """As NeMo-RL's: threshold, factor and block length of each name are sent, and recorded as sent; other samplers
-        are left out. Without +b8 the block is the whole answer, and a cache that the name lacks is off.
+    def test_one_server_runs_several_samplers(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """As NeMo-RL's: threshold, factor and block length of each name are sent, and recorded as
+        sent; other samplers are left out. Without +b8 the block is the whole answer, and a cache
+        that the name lacks is off.
         """
         declare(project, server, sampler="threshold-0.9+b32", sampler_fields=NEMO, max_tokens=64)
         names = "--sampler threshold-0.7+b16+dual --sampler factor-1.0 --sampler random-k2"
@@ -40,7 +43,9 @@ class TestSamplerFields:
         output.assert_outcomes(passed=2)
         sent = ("threshold", "factor", "block_length", "use_cache", "use_dual_cache")
         assert bodies(server, *sent) == [(0.7, None, 16, False, True), (None, 1.0, 64, None, None)]
-        output.stdout.fnmatch_lines(["left out: 1 cell, *sampler_fields have threshold, factor, and no random"])
+        output.stdout.fnmatch_lines(
+            ["left out: 1 cell, *sampler_fields have threshold, factor, and no random"]
+        )
         cell = stored(project, "mine/copy/threshold-0.7+b16+dual").cell
         assert cell.served.sent == {
             "threshold": [0.7], "block_length": [16], "use_dual_cache": [True], "use_cache": [False]
@@ -62,20 +67,34 @@ class TestSamplerFields:
             ("confidence+linear4+b8", 16, 8),
         ],
     )
-    def test_steps_of_dlmserve(self, server: FakeServer, sampler: str, steps: int, block: int) -> None:
-        """`steps` are those of the whole answer, by the tokens of each step or the schedule in every block."""
+    def test_steps_of_dlmserve(
+        self, server: FakeServer, sampler: str, steps: int, block: int
+    ) -> None:
+        """`steps` are those of the whole answer, by the tokens of each step or the schedule in
+        every block.
+        """
         spec = dlmserve(server)
         ServerModel(spec).generate(
-            load_task("waiting_line/copy", limit=1).samples, parse(sampler), max_new_tokens=32, seed=0
+            load_task("waiting_line/copy", limit=1).samples,
+            parse(sampler),
+            max_new_tokens=32,
+            seed=0,
         )
-        assert bodies(server, "num_denoising_steps", "block_length", "max_tokens") == [(steps, block, 32)]
+        assert bodies(server, "num_denoising_steps", "block_length", "max_tokens") == [
+            (steps, block, 32)
+        ]
 
-    def test_steps_that_do_not_come_out_even(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    def test_steps_that_do_not_come_out_even(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
         """Are an error before the first request."""
         declare(project, server, sampler="confidence-k1", sampler_fields=DLMSERVE, max_tokens=32)
         output = run(f"{MINE} --task copy --limit 1 --sampler confidence-k3+b8")
         output.stderr.fnmatch_lines(
-            ["*an answer of 32 tokens has no whole number of blocks of 8, or these none of steps of 3*"]
+            [
+                "*an answer of 32 tokens has no whole number of blocks of 8, or these none of steps"
+                " of 3*"
+            ]
         )
         assert server.asked == []
 
@@ -88,16 +107,23 @@ class TestSamplerFields:
         assert server.asked[0].body["vllm_xargs"] == {"diffusion_max_steps": 9, "bound": 0.3}
 
     def test_each_sampler_is_a_question_of_its_own(self, server: FakeServer) -> None:
-        """So an answer that is kept is never taken for another sampler's; without the fields digests are as before."""
+        """So an answer that is kept is never taken for another sampler's; without the fields
+        digests are as before.
+        """
         spec = dlmserve(server)
-        asks = [ask_of(spec, "a", parse(name), 32, 0) for name in ("confidence-k1", "confidence-k2")]
+        asks = [
+            ask_of(spec, "a", parse(name), 32, 0) for name in ("confidence-k1", "confidence-k2")
+        ]
         assert len({ask.digest(spec) for ask in asks}) == 2
 
 
 def dlmserve(server: FakeServer, **keys: Any) -> ServerSpec:
     fields = {"confidence": {"steps": "num_denoising_steps", "b": "block_length"}}
     return ServerSpec(
-        "mine", "the-model", f"{server.url}/v1", **{"sampler": "confidence-k1", "sampler_fields": fields, **keys}
+        "mine",
+        "the-model",
+        f"{server.url}/v1",
+        **{"sampler": "confidence-k1", "sampler_fields": fields, **keys},
     )
 
 
@@ -125,7 +151,9 @@ class TestSaid:
             ("ar", "Unheard", None, "says dllm_algorithm Unheard; declare sampler: server"),
         ],
     )  # fmt: skip
-    def test_sglang(self, server: FakeServer, sampler: str, algorithm: str, config: str, said: str | None) -> None:
+    def test_sglang(
+        self, server: FakeServer, sampler: str, algorithm: str, config: str, said: str | None
+    ) -> None:
         server.pages["/server_info"] = engines.sglang_info(algorithm, config)
         spec = sglang(server, sampler)
         if said is None:
@@ -157,7 +185,9 @@ class TestSaid:
             ("ar", 256, "says canvas_length 256; declare the sampler of the diffusion model"),
         ],
     )
-    def test_vllm(self, server: FakeServer, sampler: str, canvas: int | None, said: str | None) -> None:
+    def test_vllm(
+        self, server: FakeServer, sampler: str, canvas: int | None, said: str | None
+    ) -> None:
         """By its configuration, which it tells in development mode alone."""
         server.pages["/server_info?config_format=json"] = engines.vllm_config(canvas)
         spec = replace(sglang(server, sampler), kind="vllm")
@@ -168,7 +198,9 @@ class TestSaid:
             check_sampler(spec)
 
     def test_vllm_counts_denoising_steps(self, server: FakeServer) -> None:
-        """So its model is no autoregressive one, also where it keeps its configuration to itself."""
+        """So its model is no autoregressive one, also where it keeps its configuration to
+        itself.
+        """
         server.metrics = engines.vllm_metrics(0, 0)
         check_sampler(replace(sglang(server, "server"), kind="vllm"))
         with pytest.raises(ModelError, match="counts denoising steps"):
@@ -181,7 +213,9 @@ class TestSaid:
         declare(project, server, kind="sglang", sampler="threshold-0.95+b4")
         output = run(f"{FIVE} --out out")
         assert output.ret == pytest.ExitCode.USAGE_ERROR
-        output.stderr.fnmatch_lines(["ERROR: model mine is declared with sampler threshold-0.95+b4, and * says dllm_*"])
+        output.stderr.fnmatch_lines(
+            ["ERROR: model mine is declared with sampler threshold-0.95+b4, and * says dllm_*"]
+        )
         assert server.asked == []
 
     def test_it_is_recorded(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
@@ -189,7 +223,11 @@ class TestSaid:
         declare(project, server, kind="sglang", sampler="threshold-0.95+b4")
         run(f"{FIVE} --out out").assert_outcomes(passed=1)
         told = stored(project, "mine/copy/threshold-0.95+b4").cell.served
-        assert (told.version, told.settings["dllm_algorithm"], told.sent) == ("0.5.23", "LowConfidence", {})
+        assert (told.version, told.settings["dllm_algorithm"], told.sent) == (
+            "0.5.23",
+            "LowConfidence",
+            {},
+        )
 
 
 class TestDeclared:
@@ -207,7 +245,12 @@ class TestDeclared:
         ],
     )  # fmt: skip
     def test_what_cannot_be_meant(
-        self, project: pytest.Pytester, run: Run, server: FakeServer, keys: dict[str, Any], said: str
+        self,
+        project: pytest.Pytester,
+        run: Run,
+        server: FakeServer,
+        keys: dict[str, Any],
+        said: str,
     ) -> None:
         declare(project, server, **keys)
         output = run(f"{MINE} --task copy")

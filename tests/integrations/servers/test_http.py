@@ -65,15 +65,22 @@ def drip(text: bytes, pause: float = 0.05) -> Callable[[socket.socket], None]:
 
 def spec_at(url: str, kind: str = "openai", **changes: Any) -> ServerSpec:
     values: dict[str, Any] = {"retries": 0, "timeout": 0.5, **changes}
-    return ServerSpec("mine", "the-model", url + ("" if kind == "anthropic" else "/v1"), kind, **values)
+    return ServerSpec(
+        "mine", "the-model", url + ("" if kind == "anthropic" else "/v1"), kind, **values
+    )
 
 
-BODY = json.dumps({"choices": [{"message": {"content": "x" * 400}, "finish_reason": "stop"}], "content": []}).encode()
+BODY = json.dumps(
+    {"choices": [{"message": {"content": "x" * 400}, "finish_reason": "stop"}], "content": []}
+).encode()
 
 
 def head(body: bytes, *lines: str) -> bytes:
     more = "".join(f"{line}\r\n" for line in lines)
-    return f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{more}\r\n".encode()
+    return (
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:"
+        f" {len(body)}\r\n{more}\r\n".encode()
+    )
 
 
 class TestTime:
@@ -124,7 +131,9 @@ class TestSize:
 
     @SDKS
     @STREAMS
-    def test_large_replies_are_refused(self, kind: str, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_large_replies_are_refused(
+        self, kind: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What comes is counted, whatever the head says; the limit grows with the answer's."""
         monkeypatch.setattr(http, "BASE_BYTES", 1 << 20)
         body = (b": ping\n\n" if stream else b" ") * (3 << 20)
@@ -145,12 +154,22 @@ class TestSize:
 
 class TestHeaders:
     @SDKS
-    def test_what_the_environment_holds_for_others(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_the_environment_holds_for_others(
+        self, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Account, project and custom headers go to no declared server, with a key or without."""
-        for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        for name in (
+            "OPENAI_ORG_ID",
+            "OPENAI_PROJECT_ID",
+            "OPENAI_ADMIN_KEY",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+        ):
             monkeypatch.setenv(name, CANARY)
         for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
-            monkeypatch.setenv(name, f"Authorization: {CANARY}\nX-Api-Key: {CANARY}\nX-More: {CANARY}")
+            monkeypatch.setenv(
+                name, f"Authorization: {CANARY}\nX-Api-Key: {CANARY}\nX-More: {CANARY}"
+            )
         monkeypatch.setenv("MY_KEY", "sk-mine-0123")
         with serving() as server:
             client_of(spec_of(server, kind)).ask(ASK)
@@ -169,18 +188,24 @@ class TestHeaders:
             ("https://api.openai.com.evil.example/v1", "MY_KEY", None),
         ):
             with http_client(ServerSpec("mine", "m", base_url, key=key), {}, 1.0, 1) as client:
-                request = client.build_request("GET", base_url, headers={"OpenAI-Organization": "org", "X-More": "x"})
+                request = client.build_request(
+                    "GET", base_url, headers={"OpenAI-Organization": "org", "X-More": "x"}
+                )
                 client.event_hooks["request"][0](request)
             assert request.headers.get("openai-organization") == expected
             assert "x-more" not in request.headers
 
     @SDKS
     @pytest.mark.parametrize("status", [301, 302, 307, 308])
-    def test_redirects_are_not_followed(self, kind: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_redirects_are_not_followed(
+        self, kind: str, status: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Neither key nor prompt goes where a server points to."""
         monkeypatch.setenv("CANARY_KEY", CANARY)
         with serving() as other:
-            act = Act(status=status, body={}, headers={"location": f"{other.url}/v1/chat/completions"})
+            act = Act(
+                status=status, body={}, headers={"location": f"{other.url}/v1/chat/completions"}
+            )
             with serving(lambda number, body: act) as server:
                 client = client_of(spec_of(server, kind, key="CANARY_KEY"))
                 with pytest.raises(ModelError, match=f"it redirects elsewhere.*{status}"):

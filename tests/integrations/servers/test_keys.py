@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.integrations.servers.keys import MASKED, check_answer, mask_logs, masked, short_key, told
+from pbcore.integrations.servers.keys import (
+    MASKED,
+    check_answer,
+    mask_logs,
+    masked,
+    short_key,
+    told,
+)
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 
@@ -24,14 +31,18 @@ WAYS: dict[str, Callable[[str], str]] = {
     "json in json": lambda key: json.dumps(json.dumps(key))[3:-3],
     "repr of bytes": lambda key: repr(key.encode())[2:-1],
     "url": lambda key: quote(key, safe=""),
-    "url in lower case": lambda key: quote(key, safe="").replace("%2F", "%2f").replace("%22", "%22"),
+    "url in lower case": lambda key: (
+        quote(key, safe="").replace("%2F", "%2f").replace("%22", "%22")
+    ),
     "url twice": lambda key: quote(quote(key, safe=""), safe=""),
     "form": quote_plus,
     "html": html.escape,
     "json in html": lambda key: html.escape(json.dumps(key)[1:-1]),
     "code points": lambda key: "".join(f"\\u{ord(sign):04x}" for sign in key),
 }
-KEYS = st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), min_size=8, max_size=30)
+KEYS = st.text(
+    st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), min_size=8, max_size=30
+)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -47,7 +58,10 @@ class TestMasked:
         """With every sign that an encoding changes."""
         key = """sk-"a'b/c\\d+e&f <g>%h"""
         monkeypatch.setenv("SOME_KEY", key)
-        assert masked(f"no such key: Bearer {WAYS[way](key)}!", SPEC) == f"no such key: Bearer {MASKED}!"
+        assert (
+            masked(f"no such key: Bearer {WAYS[way](key)}!", SPEC)
+            == f"no such key: Bearer {MASKED}!"
+        )
 
 
 class TestShortKeys:
@@ -85,5 +99,17 @@ def test_logs_are_masked(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("httpcore2.http11").debug("headers %r", [(b"x-key", b"sk-canary-0123")])
         logging.getLogger("openai._base_client").debug("sent %s", "sk-canary-0123")
-    assert [record.getMessage() for record in caplog.records] == ["headers [(b'x-key', b'[key]')]", "sent [key]"]
-    assert len([one for one in logging.getLogger("httpx2").filters if getattr(one, "spec", None) == SPEC]) == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "headers [(b'x-key', b'[key]')]",
+        "sent [key]",
+    ]
+    assert (
+        len(
+            [
+                one
+                for one in logging.getLogger("httpx2").filters
+                if getattr(one, "spec", None) == SPEC
+            ]
+        )
+        == 1
+    )

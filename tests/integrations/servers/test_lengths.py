@@ -26,16 +26,25 @@ from tests.plugin.conftest import Run
     ],
 )
 def test_servers_are_sent_the_length_that_is_asked_for(
-    kinds: list[str], asked: str, sent: int, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    kinds: list[str],
+    asked: str,
+    sent: int,
+    run: Run,
+    project: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And the record and the estimate say what was sent; without the option it is the declared limit."""
+    """And the record and the estimate say what was sent; without the option it is the declared
+    limit.
+    """
     monkeypatch.setenv("A_KEY", "0123456789")
     entries = {}
     with ExitStack() as stack:
         servers = {kind: stack.enter_context(serving(right)) for kind in kinds}
         for kind, server in servers.items():
             declare(project, server, kind=kind, **({"key": "A_KEY"} if kind == "anthropic" else {}))
-            entries[f"mine-{kind}"] = yaml.safe_load((project.path / "models.yaml").read_text())["mine"]
+            entries[f"mine-{kind}"] = yaml.safe_load((project.path / "models.yaml").read_text())[
+                "mine"
+            ]
         (project.path / "models.yaml").write_text(yaml.safe_dump(entries))
         models = " ".join(f"--model {name}" for name in entries)
         output = run(f"--models models.yaml {models} --task copy --limit 2 --out out {asked}")
@@ -47,7 +56,9 @@ def test_servers_are_sent_the_length_that_is_asked_for(
         output.stdout.fnmatch_lines_random([f"*mine-{kind}: *at most {2 * sent:,} answer tokens*"])
 
 
-@pytest.mark.parametrize(("asked", "sent"), [("--max-new-tokens 16", 16), ("--cot", 256), ("", 128)])
+@pytest.mark.parametrize(
+    ("asked", "sent"), [("--max-new-tokens 16", 16), ("--cot", 256), ("", 128)]
+)
 def test_a_declared_limit_below_the_steps_gives_way(
     asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer
 ) -> None:
@@ -57,8 +68,12 @@ def test_a_declared_limit_below_the_steps_gives_way(
     assert server.asked[-1].body["max_tokens"] == sent
 
 
-def test_equal_lengths_differ_in_their_key(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
-    """32 tokens are the task's canvas; asked for, they limit a server, too, and that is another measurement."""
+def test_equal_lengths_differ_in_their_key(
+    run: Run, project: pytest.Pytester, server: FakeServer
+) -> None:
+    """32 tokens are the task's canvas; asked for, they limit a server, too, and that is another
+    measurement.
+    """
     declare(project, server)
     asked = (f"{MINE} --task copy --limit 1 --out", "--max-new-tokens 32")
     run(asked[0] + " plain")
@@ -68,8 +83,12 @@ def test_equal_lengths_differ_in_their_key(run: Run, project: pytest.Pytester, s
     assert plain.key != limited.key
 
 
-def test_a_harness_task_has_its_own_length(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
-    """A server is sent what the harness asks for, not its declared limit; another length is refused."""
+def test_a_harness_task_has_its_own_length(
+    run: Run, project: pytest.Pytester, server: FakeServer
+) -> None:
+    """A server is sent what the harness asks for, not its declared limit; another length is
+    refused.
+    """
     needs_harness()
     folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
     declare(project, server)
@@ -77,4 +96,6 @@ def test_a_harness_task_has_its_own_length(run: Run, project: pytest.Pytester, s
     run(asked).assert_outcomes(passed=1)
     assert [one.body["max_tokens"] for one in server.asked] == [16]
     refused = run(f"{asked} --max-new-tokens 64")
-    refused.stdout.fnmatch_lines(["left out: 1 cell, lm_eval/sums with --max-new-tokens: lm-evaluation-harness asks*"])
+    refused.stdout.fnmatch_lines(
+        ["left out: 1 cell, lm_eval/sums with --max-new-tokens: lm-evaluation-harness asks*"]
+    )

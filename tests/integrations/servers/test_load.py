@@ -1,5 +1,5 @@
-"""Models at several numbers of requests at a time: cells of their own, in resume, compare and gates, and beside local
-models.
+"""Models at several numbers of requests at a time: cells of their own, in resume, compare and
+gates, and beside local models.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ LEVELS = f"{MINE} --task copy --limit 8 --concurrency 1,2,8"
 
 class TestLevels:
     def test_each_is_a_cell(self, project: pytest.Pytester, run: Run) -> None:
-        """With so many requests under way and never more; every level asks for all answers, so that it has a time."""
+        """With so many requests under way and never more; every level asks for all answers, so that
+        it has a time.
+        """
         most: Counter[int] = Counter()
 
         def script(number: int, body: dict[str, Any]) -> Act:
@@ -42,11 +44,21 @@ class TestLevels:
         assert most[1] <= 2
         for level in (1, 2, 8):
             cell = stored(project, f"mine/copy/ar+x{level}").cell
-            assert (cell.conditions.at_once, cell.served.concurrency, cell.served.kept) == (level, level, 0)
+            assert (cell.conditions.at_once, cell.served.concurrency, cell.served.kept) == (
+                level,
+                level,
+                0,
+            )
             assert cell.seconds is not None
-            assert set(cell.served.requests) == set(cell.served.first_tokens) == {"p50", "p90", "p99"}
+            assert (
+                set(cell.served.requests) == set(cell.served.first_tokens) == {"p50", "p90", "p99"}
+            )
         table = pbcore.results.load(project.path / "out")
-        assert table.set_index("sampler")["at_once"].to_dict() == {"ar+x1": 1, "ar+x2": 2, "ar+x8": 8}
+        assert table.set_index("sampler")["at_once"].to_dict() == {
+            "ar+x1": 1,
+            "ar+x2": 2,
+            "ar+x8": 8,
+        }
 
     def test_one_number_is_no_axis(self, project: pytest.Pytester, run: Run) -> None:
         """It stands in for the declared one; ids and keys are those without the option."""
@@ -63,7 +75,11 @@ class TestLevels:
             run(f"{FIVE} --resume out").assert_outcomes(passed=1)
             assert len(server.asked) == 5
         cell = stored(project).cell
-        assert (cell.id, cell.served.concurrency, cell.conditions.at_once) == ("mine/copy/ar", 3, None)
+        assert (cell.id, cell.served.concurrency, cell.conditions.at_once) == (
+            "mine/copy/ar",
+            3,
+            None,
+        )
 
     def test_resume_asks_nothing_twice(self, project: pytest.Pytester, run: Run) -> None:
         """A failure at one level keeps its answers and the other levels as they are."""
@@ -75,7 +91,8 @@ class TestLevels:
         with serving(script) as server:
             declare(project, server)
             run(f"{LEVELS} --out out").assert_outcomes(passed=2, failed=1)
-            before, ill = len(server.asked), set()
+            before = len(server.asked)
+            ill = set()
             came = sum(1 for row in stored_answers(project) if row)
             run(f"{LEVELS} --resume out").assert_outcomes(passed=3)
             assert len(server.asked) - before == 24 - came
@@ -86,12 +103,18 @@ class TestLevels:
         assert stored(project, "mine/copy/ar+x8").cell.seconds is not None
 
     def test_gates_and_comparisons_keep_them_apart(
-        self, project: pytest.Pytester, run: Run, server: FakeServer, capsys: pytest.CaptureFixture[str]
+        self,
+        project: pytest.Pytester,
+        run: Run,
+        server: FakeServer,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         """A level is judged against its own row; the names compare two levels of a run."""
         declare(project, server)
         run(f"{LEVELS} --out out").assert_outcomes(passed=3)
-        server.script = lambda number, body: Act(text="nothing") if 32 <= number < 40 else right(number, body)
+        server.script = lambda number, body: (
+            Act(text="nothing") if 32 <= number < 40 else right(number, body)
+        )
         result = run(f"{LEVELS} --gate out --out again")
         text = result.stdout.str()
         assert result.ret == 1
@@ -104,7 +127,9 @@ class TestLevels:
 
 def stored_answers(project: pytest.Pytester) -> list[str]:
     return [
-        row for file in (project.path / "out" / "cells").glob("*.answers.jsonl") for row in file.read_text().split("\n")
+        row
+        for file in (project.path / "out" / "cells").glob("*.answers.jsonl")
+        for row in file.read_text().split("\n")
     ]
 
 
@@ -112,7 +137,9 @@ class TestSideBySide:
     def test_local_served_and_autoregressive(
         self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One page with a local model by rows, a diffusion server and an autoregressive one by requests at a time."""
+        """One page with a local model by rows, a diffusion server and an autoregressive one by
+        requests at a time.
+        """
         monkeypatch.setattr(markdown, "write_plots", write_plots)
 
         def script(number: int, body: dict[str, Any]) -> Act:
@@ -121,16 +148,20 @@ class TestSideBySide:
 
         with serving(script) as server:
             entry = f"{{base_url: {server.url}/v1, model: the-model, retries: 0"
-            (project.path / "models.yaml").write_text(f"auto: {entry}}}\nfast: {entry}, sampler: threshold-0.9+b8}}\n")
+            (project.path / "models.yaml").write_text(
+                f"auto: {entry}}}\nfast: {entry}, sampler: threshold-0.9+b8}}\n"
+            )
             levels = "--limit 4 --batch-size 1,4 --concurrency 1,2,4"
             run(
-                f"--models models.yaml --model ideal --model auto --model fast --task copy {levels} --out out "
-                "--sampler confidence-k4 --sampler ar --sampler threshold-0.9+b8"
+                f"--models models.yaml --model ideal --model auto --model fast --task copy {levels}"
+                " --out out --sampler confidence-k4 --sampler ar --sampler threshold-0.9+b8"
             ).assert_outcomes(passed=2 + 2 + 3 + 3)
         report = (project.path / "out" / "report.md").read_text()
         section = report.split("## Speed under load")[1].split("\n## ")[0]
         rows = [
-            [part.strip(" `") for part in line.split("|")[1:4]] for line in section.splitlines() if line[:3] != "|--"
+            [part.strip(" `") for part in line.split("|")[1:4]]
+            for line in section.splitlines()
+            if line[:3] != "|--"
         ]
         assert ["ideal", "confidence-k4", "4"] in rows
         assert ["auto", "ar", "4"] in rows
@@ -143,8 +174,13 @@ class TestSideBySide:
 
 def test_percentiles() -> None:
     """By the nearest rank: of a hundred answers that took 1 to 100 s, 50, 90 and 99 s."""
-    rows = [SampleRecord(i, "", {}, None, None, None, served={"seconds": float(i + 1)}) for i in range(100)]
+    rows = [
+        SampleRecord(i, "", {}, None, None, None, served={"seconds": float(i + 1)})
+        for i in range(100)
+    ]
     facts: dict[str, Any] = {key: {} for key in ("counters", "settings", "sent")}
-    told = part_of(rows, provider="h", kind="openai", concurrency=1, asked=100, kept=0, version=None, **facts)
+    told = part_of(
+        rows, provider="h", kind="openai", concurrency=1, asked=100, kept=0, version=None, **facts
+    )
     assert told.requests == {"p50": 50.0, "p90": 90.0, "p99": 99.0}
     assert told.first_tokens == {}

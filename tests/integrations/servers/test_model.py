@@ -1,4 +1,6 @@
-"""A model behind a server: concurrent requests, answers kept as they come, a limit on their cost."""
+"""A model behind a server: concurrent requests, answers kept as they come, a limit on their
+cost.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,27 @@ def model_of(server: FakeServer, **changes: Any) -> ServerModel:
 
 class TestAnswers:
     def test_in_order_of_the_prompts(self, server: FakeServer) -> None:
-        """Each prompt gets its own answer; forwards and canvas are not reported, so they are absent."""
+        """Each prompt gets its own answer; forwards and canvas are not reported, so they are
+        absent.
+        """
         answers = decode(model_of(server), PROMPTS, "ar")
         assert [answer.text for answer in answers] == PROMPTS
-        assert {(answer.nfe, answer.token_ids, answer.answer_tokens) for answer in answers} == {(None, (), 3)}
+        assert {(answer.nfe, answer.token_ids, answer.answer_tokens) for answer in answers} == {
+            (None, (), 3)
+        }
 
     def test_samples_take_the_declared_length(self, server: FakeServer) -> None:
         """A task's canvas length is for canvases: a server's answers have the declared limit."""
-        decode(model_of(server, max_tokens=99), load_task("waiting_line/copy", limit=1).samples, "ar")
+        decode(
+            model_of(server, max_tokens=99), load_task("waiting_line/copy", limit=1).samples, "ar"
+        )
         assert server.asked[0].body["max_tokens"] == 99
         assert server.asked[0].body["messages"][0]["role"] == "user"
 
     def test_a_length_that_was_asked_for_is_sent(self, server: FakeServer) -> None:
-        """By the run, shorter than what is declared; or by steps (256 tokens), longer. The answers tell which."""
+        """By the run, shorter than what is declared; or by steps (256 tokens), longer. The answers
+        tell which.
+        """
         model = model_of(server, max_tokens=99)
         for asked in ({"max_new_tokens": 16}, {"cot": True}, {"cot": True, "max_new_tokens": 40}):
             samples = load_task("waiting_line/copy", limit=1, **asked).samples
@@ -81,14 +91,18 @@ class TestAnswers:
 
 
 class TestKeeping:
-    def run(self, model: ServerModel, path: Path, seed: int = 0, sampler: str = "ar") -> tuple[int, int]:
+    def run(
+        self, model: ServerModel, path: Path, seed: int = 0, sampler: str = "ar"
+    ) -> tuple[int, int]:
         with model.session(AnswerStore(path)) as session:
             answers = decode(model, PROMPTS, sampler, seed=seed)
         assert [answer.text for answer in answers] == PROMPTS
         return session.asked, session.kept
 
     def test_nothing_is_asked_twice(self, server: FakeServer, tmp_path: Path) -> None:
-        """Answers on disk are taken from there, and have no time; other seeds and settings are other questions."""
+        """Answers on disk are taken from there, and have no time; other seeds and settings are
+        other questions.
+        """
         path = tmp_path / "answers.jsonl"
         model = model_of(server)
         assert self.run(model, path) == (6, 0)
@@ -102,16 +116,25 @@ class TestKeeping:
         assert (told["kept"], told["seconds"], told["tokens_out"]) == (True, None, 3)
 
     def test_a_failure_keeps_what_came(self, tmp_path: Path) -> None:
-        """The request that fails names itself and the count; the next try asks only for what is missing."""
+        """The request that fails names itself and the count; the next try asks only for what is
+        missing.
+        """
         path = tmp_path / "answers.jsonl"
         broken = {2}
 
         def script(number: int, body: dict[str, Any]) -> Act:
-            return Act(status=500, body={}) if number in broken else Act(text=body["messages"][-1]["content"])
+            return (
+                Act(status=500, body={})
+                if number in broken
+                else Act(text=body["messages"][-1]["content"])
+            )
 
         with serving(script) as server:
             model = model_of(server, concurrency=1)
-            with model.session(AnswerStore(path)), pytest.raises(ModelError, match="2 of 6 answers came and are kept"):
+            with (
+                model.session(AnswerStore(path)),
+                pytest.raises(ModelError, match="2 of 6 answers came and are kept"),
+            ):
                 decode(model, PROMPTS, "ar")
             assert len(server.asked) == 3
             broken.clear()
@@ -119,8 +142,8 @@ class TestKeeping:
             assert len(server.asked) == 7
 
     def test_a_torn_line_is_not_an_answer(self, server: FakeServer, tmp_path: Path) -> None:
-        """After a crash in the middle of a line the answers before it count, and new ones begin on a line of their
-        own.
+        """After a crash in the middle of a line the answers before it count, and new ones begin on
+        a line of their own.
         """
         path = tmp_path / "answers.jsonl"
         self.run(model_of(server), path)
@@ -131,7 +154,8 @@ class TestKeeping:
 
     def test_every_answer_is_on_disk_before_the_next(self, tmp_path: Path) -> None:
         """When a request comes, the answers before it are in the file."""
-        path, seen = tmp_path / "answers.jsonl", []
+        path = tmp_path / "answers.jsonl"
+        seen = []
 
         def script(number: int, body: dict[str, Any]) -> Act:
             seen.append(len(lines(path)))
@@ -141,7 +165,9 @@ class TestKeeping:
             self.run(model_of(server, concurrency=1), path)
         assert seen == [0, 1, 2, 3, 4, 5]
 
-    def test_a_repeated_key_is_not_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_repeated_key_is_not_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A server that repeats the key in its model id or its finish reason brings it nowhere."""
         monkeypatch.setenv("CANARY_KEY", CANARY)
         path = tmp_path / "answers.jsonl"
@@ -153,19 +179,25 @@ class TestKeeping:
         assert "sk-" not in path.read_text()
         assert json.loads(path.read_text())["model"] == "[key]"
 
-    @pytest.mark.parametrize("written", [str, lambda key: json.dumps(key)[1:-1], lambda key: quote(key, safe="")])
+    @pytest.mark.parametrize(
+        "written", [str, lambda key: json.dumps(key)[1:-1], lambda key: quote(key, safe="")]
+    )
     def test_an_answer_with_the_key_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[[str], str]
     ) -> None:
         """It is neither altered nor kept; what it cost counts."""
         monkeypatch.setenv("CANARY_KEY", 'sk-"canary"/0123')
         path = tmp_path / "answers.jsonl"
-        with serving(lambda number, body: Act(text=f"key: {written(os.environ['CANARY_KEY'])}")) as server:
+        with serving(
+            lambda number, body: Act(text=f"key: {written(os.environ['CANARY_KEY'])}")
+        ) as server:
             model = model_of(server, key="CANARY_KEY", prices=Prices(0.0, 1e6))
             budget = Budget(5000.0)
             with (
                 model.session(AnswerStore(path), budget),
-                pytest.raises(ModelError, match="its answer repeats the key in CANARY_KEY") as caught,
+                pytest.raises(
+                    ModelError, match="its answer repeats the key in CANARY_KEY"
+                ) as caught,
             ):
                 decode(model, PROMPTS[:1], "ar")
         assert "canary" not in str(caught.value)
@@ -173,8 +205,12 @@ class TestKeeping:
         assert budget.balance().spent == 3.0
 
     @pytest.mark.parametrize("key", ["a", "n", "EMPTY", "Say"])
-    def test_a_short_key_alters_no_answer(self, server: FakeServer, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-        """Such as those that local servers are given: answers, model and finish reason are as they came."""
+    def test_a_short_key_alters_no_answer(
+        self, server: FakeServer, monkeypatch: pytest.MonkeyPatch, key: str
+    ) -> None:
+        """Such as those that local servers are given: answers, model and finish reason are as they
+        came.
+        """
         monkeypatch.setenv("LOCAL_KEY", key)
         answers = decode(model_of(server, key="LOCAL_KEY"), PROMPTS, "ar")
         assert [answer.text for answer in answers] == PROMPTS
@@ -220,7 +256,9 @@ class TestMoney:
         assert most(PRICED, ask("é" * 100)) == pytest.approx((200 + 16) * 2e-6 + 100 * 1e-5)
 
     def test_the_limit_holds(self, tmp_path: Path) -> None:
-        """Requests stop before the limit can be exceeded, and what they really cost is what counts."""
+        """Requests stop before the limit can be exceeded, and what they really cost is what
+        counts.
+        """
         with serving() as server:
             model = model_of(server, prices=Prices(1000.0, 10_000.0), max_tokens=10, concurrency=4)
             one = 7 * 1e-3 + 3 * 1e-2  # an answer's true price
@@ -235,19 +273,25 @@ class TestMoney:
         spent = sum(row["cost"] for row in lines(tmp_path / "a.jsonl"))
         assert spent == pytest.approx(len(server.asked) * one)
         assert 0 < 0.5 + spent <= 1.0
-        assert json.loads((tmp_path / "ledger").read_text()) == {"spent": pytest.approx(0.5 + spent), "reserved": {}}
+        assert json.loads((tmp_path / "ledger").read_text()) == {
+            "spent": pytest.approx(0.5 + spent),
+            "reserved": {},
+        }
 
     def test_the_limit_waits_for_requests_under_way(self) -> None:
-        """Only what is spent stops a run, not what others reserve: as many answers come as one request at a time would
-        bring.
+        """Only what is spent stops a run, not what others reserve: as many answers come as one
+        request at a time would bring.
         """
         with serving() as server:
             model = model_of(server, prices=Prices(0.0, 1000.0), max_tokens=100, concurrency=8)
-            one, reserve = 3 * 1e-3, 100 * 1e-3
+            one = 3 * 1e-3
+            reserve = 100 * 1e-3
             budget = Budget(0.25)
             with (
                 model.session(AnswerStore(None), budget),
-                pytest.raises(CostLimitError, match=r"0\.1530 USD are spent .* 0\.0970 USD are left"),
+                pytest.raises(
+                    CostLimitError, match=r"0\.1530 USD are spent .* 0\.0970 USD are left"
+                ),
             ):
                 decode(model, PROMPTS * 10, "ar")
         assert len(server.asked) == 51
@@ -255,7 +299,8 @@ class TestMoney:
 
     def test_two_requests_never_deadlock(self) -> None:
         """One that waits for another's reserve ends when the run stops."""
-        budget, stop = Budget(1.0), threading.Event()
+        budget = Budget(1.0)
+        stop = threading.Event()
         assert budget.reserve(0.9, PRICED, stop)
         waiting = threading.Thread(target=lambda: found.append(budget.reserve(0.9, PRICED, stop)))
         found: list[bool] = []

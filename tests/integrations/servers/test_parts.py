@@ -29,13 +29,22 @@ def ask(*texts: str, **facts: Any) -> Ask:
 class TestMoney:
     def test_an_estimate_in_words(self) -> None:
         """Thousands are marked, cents are shown."""
-        assert str(Estimate(1200, 34000, 56000, 1.5)) == (
-            "1,200 requests, about 34,000 prompt tokens, at most 56,000 answer tokens: at most about 1.50 USD"
+        assert (
+            str(Estimate(1200, 34000, 56000, 1.5))
+            == "1,200 requests, about 34,000 prompt tokens, at most 56,000 answer tokens: at most"
+            " about 1.50 USD"
         )
 
     @pytest.mark.parametrize(
         ("usd", "text"),
-        [(1.5, "1.50"), (0.052, "0.05"), (0.0096, "0.0096"), (0.000123, "0.00012"), (0.0, "0.00"), (1234.0, "1234.00")],
+        [
+            (1.5, "1.50"),
+            (0.052, "0.05"),
+            (0.0096, "0.0096"),
+            (0.000123, "0.00012"),
+            (0.0, "0.00"),
+            (1234.0, "1234.00"),
+        ],
     )
     def test_small_amounts_are_not_nothing(self, usd: float, text: str) -> None:
         """What costs something never reads 0.00 USD."""
@@ -60,7 +69,9 @@ class TestMoney:
 
     @pytest.mark.parametrize("shared", [True, False])
     def test_a_limit_may_be_reached(self, tmp_path: Path, shared: bool) -> None:
-        """But not exceeded; what a request did not need is free again, and a new run begins with what was spent."""
+        """But not exceeded; what a request did not need is free again, and a new run begins with
+        what was spent.
+        """
         budget = Budget(1.0, tmp_path / "ledger" if shared else None)
         budget.reserve(0.75, SPEC)
         budget.reserve(0.25, SPEC)
@@ -83,9 +94,12 @@ class TestMoney:
 class Error(Exception):
     """An SDK's."""
 
-    def __init__(self, status: int | None = None, body: Any = None, text: str = "it said so") -> None:
+    def __init__(
+        self, status: int | None = None, body: Any = None, text: str = "it said so"
+    ) -> None:
         super().__init__(text)
-        self.status_code, self.body = status, body
+        self.status_code = status
+        self.body = body
 
 
 class TestFailures:
@@ -95,7 +109,13 @@ class TestFailures:
             (401, "it refuses the key in SOME_KEY (401: it said so)"),
             (403, "it refuses the key in SOME_KEY (403: "),
             (404, "it has no such address, or no model 'm'; check base_url and model (404: "),
-            (429, "it limits the rate or the quota in 3 tries; lower concurrency, or wait and use --resume (429: "),
+            (
+                429,
+                (
+                    "it limits the rate or the quota in 3 tries; lower concurrency, or wait and use"
+                    " --resume (429: "
+                ),
+            ),
             (400, "it refuses the request, which sets max_tokens, temperature (400: "),
             (413, "it refuses the request, which sets"),
             (422, "it refuses the request, which sets"),
@@ -112,13 +132,19 @@ class TestFailures:
         spec = replace(SPEC, temperature=False, seed=True, extra_body={"steps": 3})
         assert "which sets max_tokens, seed, steps (400" in str(failure(Error(400), spec))
         bare = replace(SPEC, key=None, retries=0)
-        assert "it refuses requests without a key; name its variable under key" in str(failure(Error(401), bare))
+        assert "it refuses requests without a key; name its variable under key" in str(
+            failure(Error(401), bare)
+        )
         assert "it failed (500" in str(failure(Error(500), bare))
 
     @pytest.mark.parametrize(
         ("name", "done", "said"),
         [
-            ("ReadTimeout", "", "no whole answer within 9 s in 3 tries; raise timeout, or lower concurrency"),
+            (
+                "ReadTimeout",
+                "",
+                "no whole answer within 9 s in 3 tries; raise timeout, or lower concurrency",
+            ),
             ("APITimeoutError", " so far", "no whole answer within 9 s in 3 tries so far; raise"),
             ("APIConnectionError", "", "no connection in 3 tries; is the server running there?"),
             ("ConnectError", " after 3", "the connection broke after 3"),
@@ -146,14 +172,18 @@ class TestFailures:
     )
     def test_the_servers_own_words(self, body: Any, said: str) -> None:
         """Wherever they stand in its answer."""
-        assert f"(500: {said.strip(chr(39)) if not body else said})" in str(failure(Error(500, body), SPEC))
+        assert f"(500: {said.strip(chr(39)) if not body else said})" in str(
+            failure(Error(500, body), SPEC)
+        )
 
     def test_an_exception_without_words(self) -> None:
         """Goes by its name."""
         assert str(failure(KeyError(), SPEC)).endswith("its reply can't be read (KeyError)")
 
     def test_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From the environment, without the spaces around; one that is missing or can't be sent is named."""
+        """From the environment, without the spaces around; one that is missing or can't be sent is
+        named.
+        """
         assert key_of(replace(SPEC, key=None)) == NO_KEY
         monkeypatch.setenv("SOME_KEY", " a+b ")
         assert key_of(SPEC) == "a+b"
@@ -173,7 +203,8 @@ class TestFailures:
         """The extra has its name."""
         assert imported("json", SPEC).__name__ == "json"
         with pytest.raises(
-            ModelError, match=r"no_such_package, which is not installed: pip install 'pbcore\[no_such_p"
+            ModelError,
+            match=r"no_such_package, which is not installed: pip install 'pbcore\[no_such_p",
         ):
             imported("no_such_package", SPEC)
 
@@ -181,12 +212,25 @@ class TestFailures:
 class TestReplies:
     def test_outcomes_in_one_order(self) -> None:
         """Words of the server's that mean nothing here are left out."""
-        assert outcomes(" \n", "content_filter", "stop", "length", None) == ("empty", "length", "content_filter")
+        assert outcomes(" \n", "content_filter", "stop", "length", None) == (
+            "empty",
+            "length",
+            "content_filter",
+        )
         assert outcomes("x", "stop") == ()
 
     @pytest.mark.parametrize(
         ("value", "number"),
-        [(0, 0), (7, 7), (-1, None), (10**12, None), (10**12 - 1, 10**12 - 1), (True, None), (1.0, None), ("1", None)],
+        [
+            (0, 0),
+            (7, 7),
+            (-1, None),
+            (10**12, None),
+            (10**12 - 1, 10**12 - 1),
+            (True, None),
+            (1.0, None),
+            ("1", None),
+        ],
     )
     def test_counts(self, value: Any, number: int | None) -> None:
         """Whole numbers alone."""
@@ -196,7 +240,12 @@ class TestReplies:
         """Short texts, and what stands under a path."""
         assert (word("x" * 201), word(""), word(5)) == ("x" * 201, None, None)
         body = {"usage": {"forwards": 3}, "n": 1}
-        assert [field_of(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [3, 1, None, None]
+        assert [field_of(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [
+            3,
+            1,
+            None,
+            None,
+        ]
 
     @pytest.mark.parametrize(
         ("content", "text"),
@@ -205,14 +254,22 @@ class TestReplies:
             ("a", "a"),
             ([], ""),
             (["a", {"type": "text", "text": "b"}, {"type": "output_text", "text": "c"}], "abc"),
-            ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a"),
+            (
+                [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                    {"type": "text", "text": "a"},
+                ],
+                "a",
+            ),
         ],
     )
     def test_content_as_text_or_parts(self, content: Any, text: str) -> None:
         """Newer servers send a list of typed parts; thinking is not the answer."""
         assert text_of(content) == text
 
-    @pytest.mark.parametrize("content", [5, {"text": "a"}, [{"text": "a"}], [5], [{"type": "text", "text": 5}]])
+    @pytest.mark.parametrize(
+        "content", [5, {"text": "a"}, [{"text": "a"}], [5], [{"type": "text", "text": 5}]]
+    )
     def test_content_of_another_form_is_not_an_empty_answer(self, content: Any) -> None:
         """It can't be read, and is not scored."""
         with pytest.raises(ValueError, match="its content is"):
@@ -229,11 +286,18 @@ class TestReplies:
             ask("x", max_tokens=9),
         ]
         specs = [replace(SPEC, kind="vllm"), replace(SPEC, base_url="b"), replace(SPEC, model="n")]
-        specs += [replace(SPEC, extra_body={"a": 1}), replace(SPEC, temperature=not SPEC.temperature)]
-        digests = [one.digest(SPEC) for one in requests] + [requests[0].digest(spec) for spec in specs]
+        specs += [
+            replace(SPEC, extra_body={"a": 1}),
+            replace(SPEC, temperature=not SPEC.temperature),
+        ]
+        digests = [one.digest(SPEC) for one in requests] + [
+            requests[0].digest(spec) for spec in specs
+        ]
         assert len(set(digests)) == len(digests)
         assert {len(digest) for digest in digests} == {32}
-        assert ask("x").digest(SPEC) == ask("x").digest(replace(SPEC, name="other", retries=0, prices=Prices(1.0, 1.0)))
+        assert ask("x").digest(SPEC) == ask("x").digest(
+            replace(SPEC, name="other", retries=0, prices=Prices(1.0, 1.0))
+        )
 
 
 class TestReported:
@@ -256,11 +320,16 @@ class TestReported:
     def test_values_that_are_not_finite(self, server: FakeServer, value: str) -> None:
         """Histograms have them in any page; a counter with one is left out."""
         name = "vllm:diffusion_num_"
-        server.metrics = f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total {value}\n{name}canvas_positions 5\n'
+        server.metrics = (
+            f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total'
+            f" {value}\n{name}canvas_positions 5\n"
+        )
         spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
         assert engines.counters(spec) == {"canvas_positions": 5.0}
 
-    def test_a_version_that_cannot_be_read_is_none(self, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_version_that_cannot_be_read_is_none(
+        self, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """So is that of a kind that tells none; one with the key is masked."""
         spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
         monkeypatch.setenv("SOME_KEY", "sk-0123456789")

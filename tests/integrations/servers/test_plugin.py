@@ -20,13 +20,22 @@ class TestPlugin:
         return Session(spec, AnswerStore(None), 8, **{"asked": 4, "seconds": 2.5, **facts})
 
     def test_forwards_by_the_servers_counters(self) -> None:
-        """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
+        """Over the requests of this cell; unknown where answers were kept, none were asked for, or
+        nothing counted.
+        """
         steps = {"denoising_steps": 20.0, "committed_tokens": 60.0}
         counted = self.answers(counters=steps)
         assert counted.rates() == {"nfe_mean": 5.0, "tokens_per_forward": 3.0}
         assert list(counted.absent()) == ["tokens_per_step"]
-        assert self.answers(counters={"denoising_steps": 20.0}).rates()["tokens_per_forward"] is None
-        for facts in ({"kept": 1}, {"asked": 0}, {"counters": {"denoising_steps": 0.0}}, {"counters": {}}):
+        assert (
+            self.answers(counters={"denoising_steps": 20.0}).rates()["tokens_per_forward"] is None
+        )
+        for facts in (
+            {"kept": 1},
+            {"asked": 0},
+            {"counters": {"denoising_steps": 0.0}},
+            {"counters": {}},
+        ):
             unknown = self.answers(**{"counters": steps, **facts})
             assert (unknown.rates(), "tokens_per_step" in unknown.absent()) == ({}, False)
 
@@ -34,11 +43,15 @@ class TestPlugin:
         """The reason counts them."""
         assert self.answers().rounds() == [2.5]
         assert self.answers(kept=1).rounds() == []
-        assert self.answers(kept=3).absent() == {"seconds": "3 of 7 answers were kept from an earlier run"}
+        assert self.answers(kept=3).absent() == {
+            "seconds": "3 of 7 answers were kept from an earlier run"
+        }
         assert self.answers().absent() == {}
 
     def test_what_was_spent(self, tmp_path: Path) -> None:
-        """Answers beside the cells, with their cost where it is known; without answers there is no line."""
+        """Answers beside the cells, with their cost where it is known; without answers there is no
+        line.
+        """
         config: Any = Config(tmp_path, out=tmp_path / "out")
         run = rundir.run_dir(config)
         assert plugin.pytest_pbcore_summary(config) == []
@@ -57,7 +70,9 @@ class TestPlugin:
         run = rundir.run_dir(config)
         run.cells_dir.mkdir(parents=True)
         run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
-        assert plugin.pytest_pbcore_summary(config) == [f"1 answer of servers kept in {run.cells_dir}"]
+        assert plugin.pytest_pbcore_summary(config) == [
+            f"1 answer of servers kept in {run.cells_dir}"
+        ]
 
     def test_a_limit_is_one_for_all_workers(self, tmp_path: Path) -> None:
         """Kept in the run's directory, but in the drill-down, which writes nothing."""

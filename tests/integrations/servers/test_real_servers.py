@@ -14,7 +14,12 @@ from pbcore.integrations.servers.clients import client_of
 from pbcore.integrations.servers.reply import Ask, lines
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from tests.integrations.servers.real import RealServer, dlmserve_server, llama_cpp_server, transformers_server
+from tests.integrations.servers.real import (
+    RealServer,
+    dlmserve_server,
+    llama_cpp_server,
+    transformers_server,
+)
 from tests.integrations.servers.served import stored
 from tests.plugin.conftest import Run
 
@@ -38,7 +43,9 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 @pytest.fixture(scope="module")
 def dlmserve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """A server of diffusion models that is no dependency: it asks for an older transformers than the package's."""
+    """A server of diffusion models that is no dependency: it asks for an older transformers than
+    the package's.
+    """
     pytest.importorskip("dlmserve")
     yield from running(dlmserve_server(tmp_path_factory.mktemp("dlmserve")))
 
@@ -61,14 +68,22 @@ RUN = "--models models.yaml --model mine --task copy"
 @pytest.mark.slow
 class TestTransformers:
     def spec(self, server: RealServer, **keys: Any) -> ServerSpec:
-        return ServerSpec("mine", server.model, server.url, "transformers", **{"retries": 0, **keys})
+        return ServerSpec(
+            "mine", server.model, server.url, "transformers", **{"retries": 0, **keys}
+        )
 
     def test_streamed_and_whole(self, served: RealServer) -> None:
-        """The same greedy answer either way, with the server's counts and its own name of the model."""
+        """The same greedy answer either way, with the server's counts and its own name of the
+        model.
+        """
         streamed = client_of(self.spec(served)).ask(ASK)
         whole = client_of(self.spec(served, stream=False)).ask(ASK)
         assert streamed.text == whole.text != ""
-        assert (streamed.tokens_out, streamed.outcomes) == (whole.tokens_out, whole.outcomes) == (8, ("length",))
+        assert (
+            (streamed.tokens_out, streamed.outcomes)
+            == (whole.tokens_out, whole.outcomes)
+            == (8, ("length",))
+        )
         assert streamed.tokens_in == whole.tokens_in
         assert streamed.model is not None
         assert streamed.model.startswith(served.model)
@@ -78,7 +93,8 @@ class TestTransformers:
     def test_unknown_field(self, served: RealServer) -> None:
         """The server's 422 names the field, and so does the error."""
         with pytest.raises(
-            ModelError, match=r"refuses the request, which sets .*flavour \(422: Unexpected fields.*flavour"
+            ModelError,
+            match=r"refuses the request, which sets .*flavour \(422: Unexpected fields.*flavour",
         ):
             client_of(self.spec(served, extra_body={"flavour": 1})).ask(ASK)
 
@@ -89,9 +105,11 @@ class TestTransformers:
         with pytest.raises(ModelError, match=r"can't load '.*-not'"):
             client_of(other).check()
 
-    def test_killed_in_mid_run(self, project: pytest.Pytester, run: Run, served: RealServer) -> None:
-        """The cell's error names the server; --resume asks for the answers that are missing alone, by the server's own
-        count, and the answers are those of a straight run.
+    def test_killed_in_mid_run(
+        self, project: pytest.Pytester, run: Run, served: RealServer
+    ) -> None:
+        """The cell's error names the server; --resume asks for the answers that are missing alone,
+        by the server's own count, and the answers are those of a straight run.
         """
         declare(project, served, "transformers", max_tokens=24)
         before = served.answered
@@ -101,7 +119,9 @@ class TestTransformers:
         first = run(f"{RUN} --limit 24 --out out")
         kept.join()
         first.assert_outcomes(failed=1)
-        first.stdout.fnmatch_lines([f"*model mine at {served.url}: *of 24 answers came and are kept for --resume*"])
+        first.stdout.fnmatch_lines(
+            [f"*model mine at {served.url}: *of 24 answers came and are kept for --resume*"]
+        )
         (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
         came = len(lines(file))
         assert 4 <= came < 24
@@ -111,7 +131,10 @@ class TestTransformers:
         assert served.answered - before == 24 - came
         cell = stored(project).cell
         assert (cell.served.asked, cell.served.kept, cell.seconds) == (24 - came, came, None)
-        texts = [[one.text for one in stored(project, run=folder).samples] for folder in ("out", "straight")]
+        texts = [
+            [one.text for one in stored(project, run=folder).samples]
+            for folder in ("out", "straight")
+        ]
         assert texts[0] == texts[1]
 
 
@@ -130,7 +153,9 @@ def killed_after(answers: int, folder: Path, server: RealServer) -> threading.Th
 
 class TestLlamaCpp:
     def test_a_cell(self, project: pytest.Pytester, run: Run, llama_cpp: RealServer) -> None:
-        """A cell of llama.cpp's server: answers with its counts, its version, and eight requests at once."""
+        """A cell of llama.cpp's server: answers with its counts, its version, and eight requests at
+        once.
+        """
         declare(project, llama_cpp, "llamacpp", max_tokens=16, seed="true")
         run(f"{RUN} --limit 12 --out out").assert_outcomes(passed=1)
         told = stored(project).cell.served
@@ -142,16 +167,29 @@ class TestLlamaCpp:
 
 @pytest.mark.slow
 class TestDlmserve:
-    def test_several_samplers(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
-        """One server runs samplers of 16 and 8 steps; the answers are those of the checkpoint decoded here."""
+    def test_several_samplers(
+        self, project: pytest.Pytester, run: Run, dlmserve: RealServer
+    ) -> None:
+        """One server runs samplers of 16 and 8 steps; the answers are those of the checkpoint
+        decoded here.
+        """
         fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
         declare(
-            project, dlmserve, "dlmserve", sampler="confidence-k1", sampler_fields=fields, max_tokens=32, stream="false"
+            project,
+            dlmserve,
+            "dlmserve",
+            sampler="confidence-k1",
+            sampler_fields=fields,
+            max_tokens=32,
+            stream="false",
         )
         names = ("confidence-k2+b8", "confidence-k4")
         samplers = " ".join(f"--sampler {name}" for name in names)
         run(f"{RUN} --limit 2 --concurrency 1 --out served {samplers}").assert_outcomes(passed=2)
-        run(f"--model {dlmserve.model} --dtype bfloat16 --batch-size 1 --task copy --limit 2 --out here {samplers}")
+        run(
+            f"--model {dlmserve.model} --dtype bfloat16 --batch-size 1 --task copy --limit 2 --out"
+            f" here {samplers}"
+        )
         for name, steps in zip(names, (16, 8), strict=True):
             far = stored(project, f"mine/copy/{name}", "served")
             near = stored(project, f"{dlmserve.model}/copy/{name}", "here")
@@ -159,12 +197,21 @@ class TestDlmserve:
             assert {sample.nfe for sample in near.samples} == {steps}
             assert far.cell.served.tokens_out == 2 * 32
             assert all(sample.text for sample in far.samples)
-            assert [sample.text for sample in far.samples] == [sample.text for sample in near.samples]
+            assert [sample.text for sample in far.samples] == [
+                sample.text for sample in near.samples
+            ]
 
     def test_under_load(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
         """It batches requests that come together."""
         fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
-        declare(project, dlmserve, "dlmserve", sampler="confidence-k4", sampler_fields=fields, max_tokens=32)
+        declare(
+            project,
+            dlmserve,
+            "dlmserve",
+            sampler="confidence-k4",
+            sampler_fields=fields,
+            max_tokens=32,
+        )
         run(f"{RUN} --limit 4 --concurrency 1,4 --out out").assert_outcomes(passed=2)
         cells = [stored(project, f"mine/copy/confidence-k4+x{level}").cell for level in (1, 4)]
         assert [cell.served.asked for cell in cells] == [4, 4]

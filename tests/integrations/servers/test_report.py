@@ -24,7 +24,9 @@ def served(task: str, right: float, rate: float | None = 4.0, **told: object) ->
     """A cell of `far`, which reports no forwards."""
     cell, _ = factory.cell("far", task, "ar", right=right)
     known = {"provider": "host", "kind": "openai", "concurrency": 8, "asked": 20, "kept": 0, **told}
-    empty = dict.fromkeys(("nfe_mean", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward"))
+    empty = dict.fromkeys(
+        ("nfe_mean", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward")
+    )
     return replace(
         cell,
         **empty,
@@ -62,9 +64,16 @@ class TestCurves:
         """The mean over the tasks with the interval of that mean, in percent."""
         panel = cells(*BOTH)
         scores = [
-            (cell.scores["accuracy"].mean, cell.scores["accuracy"].low, cell.scores["accuracy"].high) for cell in BOTH
+            (
+                cell.scores["accuracy"].mean,
+                cell.scores["accuracy"].low,
+                cell.scores["accuracy"].high,
+            )
+            for cell in BOTH
         ]
-        assert level_lines(panel)["far · ar"] == pytest.approx([100 * value for value in mean_interval(scores)])
+        assert level_lines(panel)["far · ar"] == pytest.approx(
+            [100 * value for value in mean_interval(scores)]
+        )
 
     def test_no_level_without_every_task(self) -> None:
         """Means over different tasks can't be compared, so a model that lacks one has no line."""
@@ -91,58 +100,90 @@ class TestSpeed:
         """Each model's points lie at its answers per second and mean score."""
         drawn = speed_figure(cells(*BOTH))
         points = {
-            (round(x, 3), round(y, 1)) for line in drawn.axes[0].lines for x, y in zip(*line.get_data(), strict=True)
+            (round(x, 3), round(y, 1))
+            for line in drawn.axes[0].lines
+            for x, y in zip(*line.get_data(), strict=True)
         }
         assert (4.0, 70.0) in points
         near = cells()["samples_per_second"].iloc[0]
         assert any(x == round(near, 3) for x, _ in points)
 
     def test_kept_answers_have_no_time(self, tmp_path: Path) -> None:
-        """Without a time of its own a served model has no point, and without such a point there is no figure."""
+        """Without a time of its own a served model has no point, and without such a point there is
+        no figure.
+        """
         kept = [replace(cell, samples_per_second=None) for cell in BOTH]
         assert "speed.png" not in drawn_files(cells(*kept), tmp_path / "kept")
         assert "speed.png" not in drawn_files(cells(), tmp_path / "near")
         assert "speed.png" in drawn_files(cells(*BOTH), tmp_path / "both")
 
     def test_points_and_fronts_by_model(self) -> None:
-        """A server's points are hollow and without a line between them; a line joins each model's Pareto front."""
-        slow = replace(factory.cell("near", TASKS[0], "random-k1", right=0.2)[0], samples_per_second=1.0)
-        drawn = speed_figure(frame([slow, factory.cell("near", TASKS[0])[0], served(TASKS[0], 0.5)]))
+        """A server's points are hollow and without a line between them; a line joins each model's
+        Pareto front.
+        """
+        slow = replace(
+            factory.cell("near", TASKS[0], "random-k1", right=0.2)[0], samples_per_second=1.0
+        )
+        drawn = speed_figure(
+            frame([slow, factory.cell("near", TASKS[0])[0], served(TASKS[0], 0.5)])
+        )
         (axis,) = drawn.axes
         points = [container.lines[0] for container in axis.containers]  # type: ignore[attr-defined]
         assert [(line.get_markerfacecolor(), line.get_linestyle()) for line in points] == [
             (COLOURS[0], "None"),
             ("white", "None"),
         ]
-        assert [(line.get_color(), line.get_marker()) for line in points] == list(zip(COLOURS, MARKERS, strict=True))[
-            :2
-        ]
+        assert [(line.get_color(), line.get_marker()) for line in points] == list(
+            zip(COLOURS, MARKERS, strict=True)
+        )[:2]
         fronts = [
-            list(line.get_xdata()) for line in axis.lines if line.get_marker() == "None" and len(line.get_xdata())
+            list(line.get_xdata())
+            for line in axis.lines
+            if line.get_marker() == "None" and len(line.get_xdata())
         ]
         assert fronts == [[pytest.approx(20 / 1.5)], [4.0]]
-        assert (axis.get_xscale(), axis.get_ylim(), axis.get_title()) == ("log", (-4, 104), "waiting_line")
+        assert (axis.get_xscale(), axis.get_ylim(), axis.get_title()) == (
+            "log",
+            (-4, 104),
+            "waiting_line",
+        )
         legend = drawn.legends[0]
         assert [text.get_text() for text in legend.get_texts()] == ["near", "far (server)"]
-        assert [line.get_markerfacecolor() for line in legend.legend_handles] == [COLOURS[0], "white"]  # type: ignore[union-attr]
+        assert [line.get_markerfacecolor() for line in legend.legend_handles] == [
+            COLOURS[0],
+            "white",
+        ]  # type: ignore[union-attr]
 
     def test_looks_come_again_after_eight_models(self) -> None:
         """In points and legend alike."""
         drawn = speed_figure(frame([factory.cell(f"model-{i}", TASKS[0])[0] for i in range(10)]))
         points = [container.lines[0] for container in drawn.axes[0].containers]  # type: ignore[attr-defined]
         for lines in (points, drawn.legends[0].legend_handles):
-            looks = [(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines]  # type: ignore[union-attr]
+            looks = [
+                (line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines
+            ]  # type: ignore[union-attr]
             assert looks == [(COLOURS[i % 8], MARKERS[i % 8], COLOURS[i % 8]) for i in range(10)]
 
     def test_a_panel_per_category(self) -> None:
-        """Each as wide as those of the curves; what failed, is a dummy or has no score has no point."""
-        drawn = speed_figure(frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")]))
+        """Each as wide as those of the curves; what failed, is a dummy or has no score has no
+        point.
+        """
+        drawn = speed_figure(
+            frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")])
+        )
         assert [axis.get_title() for axis in drawn.axes] == ["waiting_line", "puzzle"]
         assert tuple(drawn.get_size_inches()) == pytest.approx((7.0, 2.75 + 0.05 + 0.42 + 0.2))
         drawn.canvas.draw()
-        parts = [axis.get_tightbbox() for axis in drawn.axes] + [text.get_window_extent() for text in drawn.texts]
+        parts = [axis.get_tightbbox() for axis in drawn.axes] + [
+            text.get_window_extent() for text in drawn.texts
+        ]
         parts.append(drawn.legends[0].get_window_extent())
-        assert not [(i, j) for i, one in enumerate(parts) for j, other in enumerate(parts[:i]) if one.overlaps(other)]
+        assert not [
+            (i, j)
+            for i, one in enumerate(parts)
+            for j, other in enumerate(parts[:i])
+            if one.overlaps(other)
+        ]
 
     def test_type_is_that_of_the_curves(self) -> None:
         """Titles and labels at 9 points, ticks and legend at 8."""
@@ -170,10 +211,13 @@ class TestSummary:
     def test_totals_and_unknowns(self) -> None:
         """Counts are summed over cells; a sum that lacks a part is a dash."""
         first = served(TASKS[0], 0.5, tokens_in=10, tokens_out=5, cost=0.5, outcomes={"length": 2})
-        second = served(TASKS[1], 0.5, tokens_in=20, tokens_out=None, cost=0.25, outcomes={"empty": 1})
+        second = served(
+            TASKS[1], 0.5, tokens_in=20, tokens_out=None, cost=0.25, outcomes={"empty": 1}
+        )
         text = summary([first, second])
         assert (
-            "far: model id not reported at host (openai); 40 requests, up to 8 at once; tokens 30 in, – out; " in text
+            "far: model id not reported at host (openai); 40 requests, up to 8 at once; tokens 30"
+            " in, – out; " in text
         )
         assert "0.7500 USD; empty 1; cut off 2" in text
 
@@ -181,25 +225,47 @@ class TestSummary:
 def facts(*told: dict[str, object]) -> str:
     """The line of a model, without its name."""
     records = [served(TASKS[i % 2], 0.5, **one) for i, one in enumerate(told)]
-    (line,) = SECTION.lines((cell.model, asdict(cell.served)) for cell in records if cell.served is not None)
+    (line,) = SECTION.lines(
+        (cell.model, asdict(cell.served)) for cell in records if cell.served is not None
+    )
     assert line.startswith("far: ")
     return line.removeprefix("far: ")
 
 
 class TestLines:
     def test_all_that_is_known(self) -> None:
-        """Ids, servers with versions, days, requests, tokens, first tokens and endings of all cells together."""
-        one = {"models": {"m-2": 1, "m-1": 19}, "version": "v9", "first_asked": "2026-01-02T03", "tokens_in": 1000}
-        two = {"last_asked": "2026-01-05T06", "first_token": 0.5, "concurrency": 16, "kept": 3, "tokens_in": 500}
-        three = {"first_token": 0.25, "outcomes": {"refusal": 1, "content_filter": 1200, "stop": 9}, "tokens_in": 0}
-        assert facts(one, two, three) == (
-            "m-1, m-2 at host (openai v9), host (openai); 2026-01-02 to 2026-01-05; 60 requests, up to 16 at once, 3 "
-            "answers kept from an earlier run; tokens 1,500 in, – out; first token after 0.38 s (median); refused 1; "
-            "filtered 1,200"
+        """Ids, servers with versions, days, requests, tokens, first tokens and endings of all cells
+        together.
+        """
+        one = {
+            "models": {"m-2": 1, "m-1": 19},
+            "version": "v9",
+            "first_asked": "2026-01-02T03",
+            "tokens_in": 1000,
+        }
+        two = {
+            "last_asked": "2026-01-05T06",
+            "first_token": 0.5,
+            "concurrency": 16,
+            "kept": 3,
+            "tokens_in": 500,
+        }
+        three = {
+            "first_token": 0.25,
+            "outcomes": {"refusal": 1, "content_filter": 1200, "stop": 9},
+            "tokens_in": 0,
+        }
+        assert (
+            facts(one, two, three)
+            == "m-1, m-2 at host (openai v9), host (openai); 2026-01-02 to 2026-01-05; 60 requests,"
+            " up to 16 at once, 3 answers kept from an earlier run; tokens 1,500 in, – out;"
+            " first token after 0.38 s (median); refused 1; filtered 1,200"
         )
 
     def test_one_day_is_named_once(self) -> None:
-        """And without a price there is no cost, unless one cell has some: then the sum is not known."""
+        """And without a price there is no cost, unless one cell has some: then the sum is not
+        known.
+        """
         day = {"first_asked": "2026-01-02T03", "last_asked": "2026-01-02T04"}
         assert "; 2026-01-02; 20 requests, up to 8 at once; tokens" in facts(day)
         assert "USD" not in facts(day)

@@ -1,4 +1,6 @@
-"""What engines of diffusion models report of an answer: its forwards, step maps, and Mercury's canvases."""
+"""What engines of diffusion models report of an answer: its forwards, step maps, and Mercury's
+canvases.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from tests.plugin.conftest import Run
 class TestForwards:
     @pytest.mark.parametrize("engine", ["sglang", "lmdeploy"])
     def test_step_maps(self, project: pytest.Pytester, run: Run, engine: str) -> None:
-        """NFE is the sum over blocks of the largest step; tokens, their order and the bits lost are recorded as for
-        local models: here each block in one step but its last token.
+        """NFE is the sum over blocks of the largest step; tokens, their order and the bits lost are
+        recorded as for local models: here each block in one step but its last token.
         """
         tokenizer = load_model("tiny").tokenizer
         samples = load_task("waiting_line/shuffle", limit=3).samples
@@ -36,11 +38,16 @@ class TestForwards:
             asked = body["messages"][-1]["content"]
             add = engines.sglang_choice if engine == "sglang" else engines.lmdeploy_choice
             assert body["return_token_ids"]
-            return Act(text=texts[asked], tokens_out=len(ids[asked]), choice=add(steps(len(ids[asked])), ids[asked]))
+            return Act(
+                text=texts[asked],
+                tokens_out=len(ids[asked]),
+                choice=add(steps(len(ids[asked])), ids[asked]),
+            )
 
-        place = {"sglang": ("meta_info.step_maps", "response_token_ids"), "lmdeploy": ("step_map", "output_ids")}[
-            engine
-        ]
+        place = {
+            "sglang": ("meta_info.step_maps", "response_token_ids"),
+            "lmdeploy": ("step_map", "output_ids"),
+        }[engine]
         with serving(script) as server:
             declare(
                 project, server, kind=engine, sampler="threshold-0.95+b4", stream="false",
@@ -65,17 +72,29 @@ class TestForwards:
         assert 0 < entry.cell.decoding["kendall"] <= 1
         assert entry.cell.nfe_mean == pytest.approx(sum(one.nfe for one in entry.samples) / 3)
 
-    def test_none_reported_is_none(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    def test_none_reported_is_none(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
         """The released SGLang returns no steps: NFE and order are unknown."""
         declare(
-            project, server, sampler="threshold-0.95+b4", stream="false", step_map_field="choices.0.meta_info.step_maps"
+            project,
+            server,
+            sampler="threshold-0.95+b4",
+            stream="false",
+            step_map_field="choices.0.meta_info.step_maps",
         )
         run(f"{FIVE} --out out").assert_outcomes(passed=1)
         entry = stored(project, "mine/copy/threshold-0.95+b4")
-        assert (entry.cell.nfe_mean, entry.samples[0].nfe, entry.samples[0].steps) == (None, None, [])
+        assert (entry.cell.nfe_mean, entry.samples[0].nfe, entry.samples[0].steps) == (
+            None,
+            None,
+            [],
+        )
 
     def test_one_answer_without_forwards(self, project: pytest.Pytester, run: Run) -> None:
-        """Such as a filtered one, leaves the cell without, and the answers that were paid for in place."""
+        """Such as a filtered one, leaves the cell without, and the answers that were paid for in
+        place.
+        """
 
         def script(number: int, body: dict[str, Any]) -> Act:
             return replace(right(number, body), extra={"steps": 4} if number else {})
@@ -86,16 +105,26 @@ class TestForwards:
         assert stored(project).cell.nfe_mean is None
 
     @pytest.mark.parametrize("steps", ["soon", [0, 1], [1.5], [2, 2, 2, 2, 2, 2, 2, 2]])
-    def test_a_step_map_that_cannot_be_read(self, project: pytest.Pytester, run: Run, steps: Any) -> None:
+    def test_a_step_map_that_cannot_be_read(
+        self, project: pytest.Pytester, run: Run, steps: Any
+    ) -> None:
         """Fails the cell with a line; the answers are kept."""
         with serving(lambda number, body: Act(choice={"steps": steps})) as server:
-            declare(project, server, sampler="threshold-0.95+b4", stream="false", step_map_field="choices.0.steps")
+            declare(
+                project,
+                server,
+                sampler="threshold-0.95+b4",
+                stream="false",
+                step_map_field="choices.0.steps",
+            )
             output = run(f"{MINE} --task copy --limit 1 --out out")
         output.assert_outcomes(failed=1)
         output.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: *step*"])
 
     def test_vllm_counters(self, project: pytest.Pytester, run: Run) -> None:
-        """By difference over the cell's requests, with as many at once as declared; single answers have none."""
+        """By difference over the cell's requests, with as many at once as declared; single answers
+        have none.
+        """
         counted = {"steps": 100}
 
         def script(number: int, body: dict[str, Any]) -> Act:
@@ -111,13 +140,19 @@ class TestForwards:
         entry = stored(project, "mine/copy/eb-0.1+b32")
         assert (entry.cell.nfe_mean, entry.cell.tokens_per_forward) == (6.0, 3.0)
         assert {sample.nfe for sample in entry.samples} == {None}
-        assert entry.cell.served.settings == {"canvas_length": 32, "max_denoising_steps": 48, "max_num_seqs": 8}
+        assert entry.cell.served.settings == {
+            "canvas_length": 32,
+            "max_denoising_steps": 48,
+            "max_num_seqs": 8,
+        }
 
 
 class TestMercury:
-    def test_as_officially_run(self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        """128 tokens for lists, 64 for texts and puzzles, canvases streamed: the last is the answer and their number
-        the forwards.
+    def test_as_officially_run(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """128 tokens for lists, 64 for texts and puzzles, canvases streamed: the last is the answer
+        and their number the forwards.
         """
 
         def script(number: int, body: dict[str, Any]) -> Act:
@@ -126,22 +161,33 @@ class TestMercury:
 
         monkeypatch.setenv("INCEPTION_API_KEY", "0123456789")
         with serving(script) as server:
-            (project.path / "models.yaml").write_text(f"mercury:\n  base_url: {server.url}/v1\n  model: the-model\n")
+            (project.path / "models.yaml").write_text(
+                f"mercury:\n  base_url: {server.url}/v1\n  model: the-model\n"
+            )
             tasks = "--task copy --task latin_square --task summarization"
             run(f"--models models.yaml --model mercury {tasks} --limit 2 --no-download --out out")
         assert (
             sorted(bodies(server, "max_tokens", "diffusing", "stream"))
             == [(64, True, True)] * 4 + [(128, True, True)] * 2
         )
-        cell, samples = stored(project, "mercury/copy/server").cell, stored(project, "mercury/copy/server").samples
+        cell = stored(project, "mercury/copy/server").cell
+        samples = stored(project, "mercury/copy/server").samples
         assert cell.scores["accuracy"].mean == 1
         assert (cell.nfe_mean, [one.nfe for one in samples]) == (3.0, [3, 3])
 
-    def test_limits_of_tasks(self, tmp_path: Path, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
-        """By full name, short name or category, the most exact first; one that no task has is an error."""
+    def test_limits_of_tasks(
+        self, tmp_path: Path, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """By full name, short name or category, the most exact first; one that no task has is an
+        error.
+        """
         limits = "{waiting_line: 99, waiting_line/sort: 55, reverse: 44}"
         declare(project, server, task_max_tokens=limits)
-        run(f"{MINE} --task copy --task sort --task reverse --limit 1 --out out").assert_outcomes(passed=3)
+        run(f"{MINE} --task copy --task sort --task reverse --limit 1 --out out").assert_outcomes(
+            passed=3
+        )
         assert bodies(server, "max_tokens") == [(99,), (55,), (44,)]
         declare(project, server, task_max_tokens="{waiting_lin: 3}")
-        run(f"{MINE} --task copy").stderr.fnmatch_lines(["*task_max_tokens waiting_lin; did you mean waiting_line*"])
+        run(f"{MINE} --task copy").stderr.fnmatch_lines(
+            ["*task_max_tokens waiting_lin; did you mean waiting_line*"]
+        )

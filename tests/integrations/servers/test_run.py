@@ -1,4 +1,6 @@
-"""Runs with models behind servers, against a local one: records, resume, answers that outlive a run."""
+"""Runs with models behind servers, against a local one: records, resume, answers that outlive a
+run.
+"""
 
 from __future__ import annotations
 
@@ -19,39 +21,59 @@ from tests.plugin.conftest import Run
 
 
 class TestRecord:
-    def test_a_row_with_what_is_known(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
-        """Score, tokens, cost, times, server and model as returned are recorded; what it doesn't report is absent, in
-        the record, the table of results and the one on the screen.
+    def test_a_row_with_what_is_known(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """Score, tokens, cost, times, server and model as returned are recorded; what it doesn't
+        report is absent, in the record, the table of results and the one on the screen.
         """
         declare(project, server, prices="{input: 1.0, output: 10.0}")
         result = run(f"{FIVE} --model ideal --sampler ar --sampler confidence-k2 --out out")
         result.assert_outcomes(passed=2)
-        cell, samples = stored(project).cell, stored(project).samples
+        cell = stored(project).cell
+        samples = stored(project).samples
         assert cell.scores["accuracy"].mean == 1
-        assert (cell.nfe_mean, cell.tokens_per_step, cell.peak_memory_bytes, cell.conditions.device) == (None,) * 4
+        assert (
+            cell.nfe_mean,
+            cell.tokens_per_step,
+            cell.peak_memory_bytes,
+            cell.conditions.device,
+        ) == (None,) * 4
         told = cell.served
         assert (told.asked, told.kept, told.concurrency, told.provider) == (5, 0, 8, server.url[7:])
         assert (told.models, told.tokens_in, told.tokens_out) == ({"the-model-2026": 5}, 35, 15)
         assert told.cost == pytest.approx(35e-6 + 150e-6)
         assert cell.samples_per_second == pytest.approx(5 / cell.seconds)
-        assert {(one.nfe, one.canvas_tokens, one.answer_tokens) for one in samples} == {(None, None, 3)}
+        assert {(one.nfe, one.canvas_tokens, one.answer_tokens) for one in samples} == {
+            (None, None, 3)
+        }
         row = pbcore.results.load(project.path / "out").set_index("id").loc["mine/copy/ar"]
         assert row["cost"] == pytest.approx(told.cost)
         assert row[["nfe", "tokens_per_step", "device"]].isna().all()
         result.stdout.fnmatch_lines(
             [
-                "pbcore: mine: 5 requests, about * prompt tokens, at most 5,120 answer tokens: at most about 0.05 USD",
+                (
+                    "pbcore: mine: 5 requests, about * prompt tokens, at most 5,120 answer tokens:"
+                    " at most about 0.05 USD"
+                ),
                 "mine",
                 "  ar * 100.0 *–",
                 "*– tokens per step: not reported by mine",
-                "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at once; tokens 35 in, 15 *",
+                (
+                    "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at"
+                    " once; tokens 35 in, 15 *"
+                ),
                 "*5 answers of servers kept in *, 0.0002 USD by the declared prices",
             ]
         )
         assert "mine: the-model-2026" in (project.path / "out" / "report.md").read_text()
 
-    def test_no_estimate_by_forwards(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
-        """`--estimate` times forwards; what a server's answers can cost is said elsewhere, and nothing is asked."""
+    def test_no_estimate_by_forwards(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """`--estimate` times forwards; what a server's answers can cost is said elsewhere, and
+        nothing is asked.
+        """
         declare(project, server)
         result = run(f"{FIVE} --estimate")
         assert result.ret == 0
@@ -61,8 +83,8 @@ class TestRecord:
         assert not server.asked
 
     def test_endings_are_counted_by_kind(self, project: pytest.Pytester, run: Run) -> None:
-        """Empty, cut-off, refused and filtered answers stand beside the score; prose around a list is read by the
-        official rules.
+        """Empty, cut-off, refused and filtered answers stand beside the score; prose around a list
+        is read by the official rules.
         """
         acts = [
             Act(text=""),
@@ -83,14 +105,18 @@ class TestRecord:
         assert cell.scores["accuracy"].mean == pytest.approx(1 / 5)
         result.stdout.fnmatch_lines(["*empty 2; cut off 1; refused 1; filtered 1"])
 
-    def test_profile_tasks_and_left_out(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
-        """Without --sampler a server's model runs its own; infilling and other samplers are left out with the reason;
-        more rounds than one would pay twice.
+    def test_profile_tasks_and_left_out(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """Without --sampler a server's model runs its own; infilling and other samplers are left
+        out with the reason; more rounds than one would pay twice.
         """
         declare(project, server, sampler="server")
         result = run(f"{MINE} --task copy --task list_ops/copy --limit 2 --rounds 3 --out out")
         result.assert_outcomes(passed=1)
-        assert stored(project, "mine/copy/server").cell.rounds == [stored(project, "mine/copy/server").cell.seconds]
+        assert stored(project, "mine/copy/server").cell.rounds == [
+            stored(project, "mine/copy/server").cell.seconds
+        ]
         assert len(server.asked) == 2
         result.stdout.fnmatch_lines(["left out: 1 cell, mine × list_ops: infilling*"])
         again = run(f"{MINE} --task copy --limit 2 --sampler ar --out other")
@@ -98,18 +124,25 @@ class TestRecord:
             ["left out: 1 cell, mine × samplers other than server: mine decodes behind its server*"]
         )
 
-    def test_temperature_and_seeds(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    def test_temperature_and_seeds(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
         """`ar+t1.0` sends its temperature; each seed is a question of its own."""
         declare(project, server, seed="true")
         run(f"{FIVE} --sampler ar+t1.0 --seed 3-4 --out out").assert_outcomes(passed=1)
-        assert {(one.body["temperature"], one.body["seed"]) for one in server.asked} == {(1.0, 3), (1.0, 4)}
+        assert {(one.body["temperature"], one.body["seed"]) for one in server.asked} == {
+            (1.0, 3),
+            (1.0, 4),
+        }
         assert len(server.asked) == 10
 
 
 class TestResume:
-    def test_a_failed_cell_asks_only_for_what_is_missing(self, project: pytest.Pytester, run: Run) -> None:
-        """The error names the server and what is kept; --resume asks for the rest, and the cell, some of whose answers
-        were kept, has no time.
+    def test_a_failed_cell_asks_only_for_what_is_missing(
+        self, project: pytest.Pytester, run: Run
+    ) -> None:
+        """The error names the server and what is kept; --resume asks for the rest, and the cell,
+        some of whose answers were kept, has no time.
         """
         ill = {3}
 
@@ -120,16 +153,25 @@ class TestResume:
             declare(project, server, concurrency=1)
             first = run(f"{FIVE} --out out")
             first.assert_outcomes(failed=1)
-            first.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: it failed (503: ill); 3 of 5 answers came*"])
+            first.stdout.fnmatch_lines(
+                [f"*model mine at {server.url}/v1: it failed (503: ill); 3 of 5 answers came*"]
+            )
             assert len(server.asked) == 4
             second = run(f"{FIVE} --resume out")
             second.assert_outcomes(passed=1)
             assert len(server.asked) == 6
         cell = stored(project).cell
-        assert (cell.served.asked, cell.served.kept, cell.seconds, cell.samples_per_second) == (2, 3, None, None)
+        assert (cell.served.asked, cell.served.kept, cell.seconds, cell.samples_per_second) == (
+            2,
+            3,
+            None,
+            None,
+        )
         assert cell.absent["seconds"] == "3 of 5 answers were kept from an earlier run"
         assert cell.scores["accuracy"].mean == 1
-        second.stdout.fnmatch_lines(["pbcore: mine: 2 requests, *", "*(1 without a time of their own)*"])
+        second.stdout.fnmatch_lines(
+            ["pbcore: mine: 2 requests, *", "*(1 without a time of their own)*"]
+        )
 
     def test_a_finished_run_asks_nothing(self, project: pytest.Pytester, run: Run) -> None:
         """Not even whether the server is there."""
@@ -138,14 +180,18 @@ class TestResume:
             run(f"{FIVE} --out out").assert_outcomes(passed=1)
         run(f"{FIVE} --resume out").assert_outcomes(passed=1)
 
-    def test_more_samples_keep_those_that_came(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    def test_more_samples_keep_those_that_came(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
         """A higher limit asks for the samples that are new."""
         declare(project, server)
         run(f"{MINE} --task copy --limit 5 --out out")
         run(f"{MINE} --task copy --limit 8 --resume out --resume-anyway").assert_outcomes(passed=1)
         assert len(server.asked) == 8
 
-    def test_drilling_down_takes_kept_answers(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    def test_drilling_down_takes_kept_answers(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
         """A single sample of a run that is resumed costs nothing."""
         declare(project, server)
         run(f"{FIVE} --out out")
@@ -157,10 +203,12 @@ class TestResume:
 @pytest.mark.posix
 class TestEnds:
     @pytest.mark.slow
-    @pytest.mark.parametrize("end", [pytest.param("SIGKILL", id="killed"), pytest.param("SIGINT", id="interrupted")])
+    @pytest.mark.parametrize(
+        "end", [pytest.param("SIGKILL", id="killed"), pytest.param("SIGINT", id="interrupted")]
+    )
     def test_what_was_paid_for_is_kept(self, project: pytest.Pytester, run: Run, end: str) -> None:
-        """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of those that the
-        server gave no more are asked again than were under way.
+        """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of
+        those that the server gave no more are asked again than were under way.
         """
 
         def slow(number: int, body: dict[str, Any]) -> Act:
@@ -172,7 +220,9 @@ class TestEnds:
             before = signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", "benches", *words], cwd=project.path, stdout=subprocess.PIPE
+                    [sys.executable, "-m", "pytest", "benches", *words],
+                    cwd=project.path,
+                    stdout=subprocess.PIPE,
                 )
             finally:
                 signal.signal(signal.SIGINT, before)

@@ -30,22 +30,37 @@ def write(path: Path, text: str) -> Path:
 
 class TestReading:
     def test_defaults(self) -> None:
-        """A name, an address and a model id are enough: `ar`, eight requests at once, the paper's length, no price."""
+        """A name, an address and a model id are enough: `ar`, eight requests at once, the paper's
+        length, no price.
+        """
         spec = read_specs(GOOD, "f.yaml")["qwen"]
-        assert (spec.sampler, spec.concurrency, spec.max_tokens, spec.prices) == ("ar", 8, 1024, None)
+        assert (spec.sampler, spec.concurrency, spec.max_tokens, spec.prices) == (
+            "ar",
+            8,
+            1024,
+            None,
+        )
         assert spec.base_url == "http://localhost:8000/v1"
         assert spec.provider == "localhost:8000"
 
     def test_predeclared(self) -> None:
-        """Mercury's sampler is the server's, with the paper's 128 tokens; Claude takes no temperature; no prices."""
+        """Mercury's sampler is the server's, with the paper's 128 tokens; Claude takes no
+        temperature; no prices.
+        """
         mercury, claude = (MODELS.specs()[name] for name in ("mercury", "claude-haiku"))
-        assert (mercury.sampler, mercury.max_tokens, mercury.key) == ("server", 128, "INCEPTION_API_KEY")
+        assert (mercury.sampler, mercury.max_tokens, mercury.key) == (
+            "server",
+            128,
+            "INCEPTION_API_KEY",
+        )
         assert (claude.kind, claude.temperature, claude.max_tokens) == ("anthropic", False, 1024)
         assert mercury.prices is claude.prices is None
 
     def test_a_file_changes_keys_of_a_predeclared_model(self, tmp_path: Path) -> None:
         """A price for mercury leaves the rest of it as it is."""
-        add_models_file(write(tmp_path / "m.yaml", "mercury:\n  prices: {input: 0.25, output: 1}\n"))
+        add_models_file(
+            write(tmp_path / "m.yaml", "mercury:\n  prices: {input: 0.25, output: 1}\n")
+        )
         spec = MODELS.specs()["mercury"]
         assert spec.prices is not None
         assert (spec.prices.output, spec.max_tokens, spec.key) == (1.0, 128, "INCEPTION_API_KEY")
@@ -57,24 +72,69 @@ class TestReading:
             ("a/b: {model: x}", "model name 'a/b': use letters, digits, '_', '-' and '.'"),
             ("a: {model: x}", "model a: missing base_url"),
             ("a: {base_url: http://h/v1}", "model a: missing model"),
-            ("a: {baseurl: http://h/v1, model: x}", "unknown key baseurl; the keys are " + ", ".join(KEYS)),
-            ("a: {base_url: http://h/v1, model: 3}", "model a: model 3; it should be a valid string"),
-            ("a: {base_url: http://h/v1, model: x, concurrency: 0}", "concurrency 0; give a number from 1 to 1024"),
-            ("a: {base_url: http://h/v1, model: x, retries: two}", "retries 'two'; it should be a valid integer"),
-            ("a: {base_url: http://h/v1, model: x, stream: 'yes'}", "stream 'yes'; it should be a valid boolean"),
-            ("a: {base_url: http://h/v1, model: x, kind: tgi}", "kind 'tgi'; give one of openai, anthropic, vllm"),
-            ("a: {base_url: http://h/v1, model: x, kind: [1]}", "kind [1]; give one of openai, anthropic, vllm"),
+            (
+                "a: {baseurl: http://h/v1, model: x}",
+                "unknown key baseurl; the keys are " + ", ".join(KEYS),
+            ),
+            (
+                "a: {base_url: http://h/v1, model: 3}",
+                "model a: model 3; it should be a valid string",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, concurrency: 0}",
+                "concurrency 0; give a number from 1 to 1024",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, retries: two}",
+                "retries 'two'; it should be a valid integer",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, stream: 'yes'}",
+                "stream 'yes'; it should be a valid boolean",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, kind: tgi}",
+                "kind 'tgi'; give one of openai, anthropic, vllm",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, kind: [1]}",
+                "kind [1]; give one of openai, anthropic, vllm",
+            ),
             ("a: {base_url: http://h/v1, model: x, prices: {input: 1}}", "missing prices.output"),
-            ("a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}", "unknown key prices.in"),
+            (
+                "a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}",
+                "unknown key prices.in",
+            ),
             ("a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}", "not below 0"),
-            ("a: {base_url: http://h/v1, model: x, prices: {input: .nan, output: 1}}", "Out of range float"),
-            ("a: {base_url: h/v1, model: x}", "base_url is no address; give e.g. http://localhost:8000/v1"),
-            ("a: {base_url: 'http://me:pw@h/v1', model: x}", "base_url holds a user, a password or a query"),
-            ("a: {base_url: 'http://h/v1?key=abc', model: x}", "base_url holds a user, a password or a query"),
+            (
+                "a: {base_url: http://h/v1, model: x, prices: {input: .nan, output: 1}}",
+                "Out of range float",
+            ),
+            (
+                "a: {base_url: h/v1, model: x}",
+                "base_url is no address; give e.g. http://localhost:8000/v1",
+            ),
+            (
+                "a: {base_url: 'http://me:pw@h/v1', model: x}",
+                "base_url holds a user, a password or a query",
+            ),
+            (
+                "a: {base_url: 'http://h/v1?key=abc', model: x}",
+                "base_url holds a user, a password or a query",
+            ),
             ("a: {base_url: http://h/v1, model: x, sampler: Fast}", "'Fast' is not a policy name"),
-            ("a: {base_url: http://h/v1, model: x, extra_body: {max_tokens: 3}}", "extra_body sets 'max_tokens'"),
-            ("a: {base_url: http://h/v1, model: x, extra_body: {when: 2026-01-01}}", "not JSON serializable"),
-            ("a: {base_url: http://h/v1, model: x, key: sk-abc-123}", "key is the name of an environment variable"),
+            (
+                "a: {base_url: http://h/v1, model: x, extra_body: {max_tokens: 3}}",
+                "extra_body sets 'max_tokens'",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, extra_body: {when: 2026-01-01}}",
+                "not JSON serializable",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, key: sk-abc-123}",
+                "key is the name of an environment variable",
+            ),
             ("[a]", "give one entry per model"),
             ("a: {model: x\n", "not valid YAML"),
         ],
@@ -87,12 +147,19 @@ class TestReading:
         assert str(caught.value).startswith("f.yaml")
 
     def test_a_key_in_the_file_is_not_repeated(self) -> None:
-        """A key pasted where its variable's name belongs, and a password in an address, are not shown."""
-        for entry in ("key: sk-secret-1", "key: [sk-secret-1]", "base_url: http://me:sk-secret-1@h/v1"):
+        """A key pasted where its variable's name belongs, and a password in an address, are not
+        shown.
+        """
+        for entry in (
+            "key: sk-secret-1",
+            "key: [sk-secret-1]",
+            "base_url: http://me:sk-secret-1@h/v1",
+        ):
             with pytest.raises(InputError) as caught:
                 read_specs(
                     f"a:\n  base_url: http://h/v1\n  model: x\n  {entry}\n".replace(
-                        "  base_url: http://h/v1\n", "" if "base_url" in entry else "  base_url: http://h/v1\n"
+                        "  base_url: http://h/v1\n",
+                        "" if "base_url" in entry else "  base_url: http://h/v1\n",
                     ),
                     "f.yaml",
                 )
@@ -129,7 +196,9 @@ class TestSamplers:
         return f"{GOOD}  {more}\n"
 
     def test_a_temperature_goes_with_servers_that_take_one(self) -> None:
-        """`ar+t1.0` runs where temperature may be sent, and is refused with the reason elsewhere."""
+        """`ar+t1.0` runs where temperature may be sent, and is refused with the reason
+        elsewhere.
+        """
         free = read_specs(GOOD, "f")["qwen"]
         fixed = read_specs(self.specs("temperature: false"), "f")["qwen"]
         assert free.refusal(parse("ar+t1.0")) is None

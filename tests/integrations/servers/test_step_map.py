@@ -35,14 +35,18 @@ class TestOrder:
     ) -> None:
         assert decoding_order(reported, block) == (steps, forwards)
 
-    @pytest.mark.parametrize(("reported", "said"), [([0, 1], "from 1"), ([1, 1, 2, 2, 1, 1], "in each block of 2")])
+    @pytest.mark.parametrize(
+        ("reported", "said"), [([0, 1], "from 1"), ([1, 1, 2, 2, 1, 1], "in each block of 2")]
+    )
     def test_what_cannot_be_meant(self, reported: list[int], said: str) -> None:
         with pytest.raises(ValueError, match=said):
             decoding_order(reported, 2)
 
     @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
     def test_every_step_of_whole_blocks_is_kept(self, drawn: list[list[int]]) -> None:
-        """Steps without gaps in each block come back in order, block by block, and each forward reveals something."""
+        """Steps without gaps in each block come back in order, block by block, and each forward
+        reveals something.
+        """
         blocks = [[sorted(set(one)).index(step) + 1 for step in one] for one in drawn]
         steps, forwards = decoding_order([step for one in blocks for step in one], 4)
         assert sorted(set(steps)) == list(range(forwards))
@@ -53,7 +57,9 @@ class TestTokens:
     def answer(self, reply: dict[str, Any], **keys: Any) -> Any:
         spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
         known = ServerModel(spec)
-        made = known.generation(Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler))
+        made = known.generation(
+            Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler)
+        )
         return made, known
 
     def test_texts(self) -> None:
@@ -68,9 +74,17 @@ class TestTokens:
         [
             ({"step_map": (1, 2), "tokens": ("a",)}, {}, "an answer of 1 tokens has steps of 2"),
             ({"step_map": (1,), "tokens": (3,)}, {}, "tokens_field holds ids; declare tokenizer"),
-            ({"step_map": (1,), "tokens": (3,)}, {"tokenizer": "{folder}"}, "is no folder with tokenizer.json"),
+            (
+                {"step_map": (1,), "tokens": (3,)},
+                {"tokenizer": "{folder}"},
+                "is no folder with tokenizer.json",
+            ),
         ],
     )
-    def test_what_does_not_fit(self, tmp_path: Path, reply: dict[str, Any], keys: dict[str, str], said: str) -> None:
+    def test_what_does_not_fit(
+        self, tmp_path: Path, reply: dict[str, Any], keys: dict[str, str], said: str
+    ) -> None:
         with pytest.raises(ModelError, match=said):
-            self.answer(reply, **{key: value.format(folder=tmp_path) for key, value in keys.items()})
+            self.answer(
+                reply, **{key: value.format(folder=tmp_path) for key, value in keys.items()}
+            )

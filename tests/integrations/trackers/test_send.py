@@ -18,7 +18,10 @@ from tests.results import factory
 
 def run_of(tmp_path: Path) -> RunDir:
     failed = error_cell(factory.cell(model="broken")[0], "boom")
-    run = factory.write(create(tmp_path, "my run"), [factory.cell(right=0.9, sampler="confidence-k2+b8"), (failed, [])])
+    run = factory.write(
+        create(tmp_path, "my run"),
+        [factory.cell(right=0.9, sampler="confidence-k2+b8"), (failed, [])],
+    )
     run.assemble()
     (run.path / "report.html").write_text("<!doctype html><title>page</title>")
     return run
@@ -26,7 +29,9 @@ def run_of(tmp_path: Path) -> RunDir:
 
 class TestMetrics:
     def test_names_that_trackers_take(self, tmp_path: Path) -> None:
-        """Ids with characters that MLflow refuses are rewritten; failed cells and what was not measured have none."""
+        """Ids with characters that MLflow refuses are rewritten; failed cells and what was not
+        measured have none.
+        """
         named = metrics(tables(run_of(tmp_path).path))
         assert named["tiny/shuffle/confidence-k2_b8/score"] == 0.9
         assert named["tiny/shuffle/confidence-k2_b8/nfe"] == 16
@@ -34,16 +39,22 @@ class TestMetrics:
 
     def test_two_names_that_become_one(self) -> None:
         """Both are kept."""
-        columns: dict[str, list[Any]] = {name: [0.5, 0.25] if name == "score" else [None, None] for name in METRICS}
+        columns: dict[str, list[Any]] = {
+            name: [0.5, 0.25] if name == "score" else [None, None] for name in METRICS
+        }
         made = {"cells": {"id": ["m/t/a+b", "m/t/a_b"], **columns}}
         named = metrics(made)
         assert (named["m/t/a_b/score"], named["m/t/a_b_2/score"]) == (0.5, 0.25)
         assert "m/t/a_b/tokens_per_second" not in named
 
     def test_models_that_are_paths(self) -> None:
-        """MLflow refuses names that a path would be written otherwise: `/data/m`, `./m` and `../m`."""
+        """MLflow refuses names that a path would be written otherwise: `/data/m`, `./m` and
+        `../m`.
+        """
         ids = ["/data//m/t/a", "./m/t/a", "../m/t/a"]
-        columns: dict[str, list[Any]] = {name: [0.5, 0.25, 1.0] if name == "score" else [None] * 3 for name in METRICS}
+        columns: dict[str, list[Any]] = {
+            name: [0.5, 0.25, 1.0] if name == "score" else [None] * 3 for name in METRICS
+        }
         named = metrics({"cells": {"id": ids, **columns}})
         assert named == {"data/m/t/a/score": 0.5, "m/t/a/score": 0.25, "m/t/a_2/score": 1.0}
 
@@ -55,7 +66,8 @@ class TestMlflow:
         """Parameters, metrics, the cells as a table and the page are in the store."""
         mlflow = pytest.importorskip("mlflow")
         monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-        run, uri = run_of(tmp_path), (tmp_path / "store").as_uri()
+        run = run_of(tmp_path)
+        uri = (tmp_path / "store").as_uri()
         assert main(["export", str(run.path), "--mlflow", uri, "--experiment", "mine"]) == 0
         number = capsys.readouterr().out.split()[-1]
         client = mlflow.MlflowClient(tracking_uri=uri)
@@ -74,10 +86,15 @@ class TestMlflow:
     def test_what_mlflow_refuses_is_one_line(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Its newest versions refuse file stores unless told otherwise: its own words, without a traceback."""
+        """Its newest versions refuse file stores unless told otherwise: its own words, without a
+        traceback.
+        """
         pytest.importorskip("mlflow")
         monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
-        assert main(["export", str(run_of(tmp_path).path), "--mlflow", (tmp_path / "store").as_uri()]) == 2
+        assert (
+            main(["export", str(run_of(tmp_path).path), "--mlflow", (tmp_path / "store").as_uri()])
+            == 2
+        )
         assert "MLFLOW_ALLOW_FILE_STORE=true" in capsys.readouterr().err
 
     def test_without_it(
@@ -91,7 +108,9 @@ class TestMlflow:
 
 class TestWandb:
     @pytest.mark.slow
-    def test_offline(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_offline(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Metrics, the table and the page are in the files that `wandb sync` would send."""
         pytest.importorskip("wandb")
         for name in ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_CONFIG_DIR"):
@@ -108,7 +127,13 @@ class TestWandb:
             ("tiny", "ok", 0.9),
         ]
         [sent] = folder.parent.glob("*.wandb")
-        for name in (b"tiny/shuffle/confidence-k2_b8/score", b"report.html", b"results.json", b"mine", b"my run"):
+        for name in (
+            b"tiny/shuffle/confidence-k2_b8/score",
+            b"report.html",
+            b"results.json",
+            b"mine",
+            b"my run",
+        ):
             assert name in sent.read_bytes()
 
     def test_without_it(

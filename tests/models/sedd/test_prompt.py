@@ -1,4 +1,6 @@
-"""What SEDD is asked: a prompt without a chat template ends with a blank line, as in the paper's code."""
+"""What SEDD is asked: a prompt without a chat template ends with a blank line, as in the paper's
+code.
+"""
 
 from __future__ import annotations
 

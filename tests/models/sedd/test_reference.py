@@ -1,4 +1,6 @@
-"""SEDD against its authors' code: log-scores, noise, every term of a step, and whole decodings by recorded draws."""
+"""SEDD against its authors' code: log-scores, noise, every term of a step, and whole decodings by
+recorded draws.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,21 @@ class TestNetwork:
     def test_log_scores(self, name: str, file: str) -> None:
         """Log-scores at low, high and mixed noise levels, in one call and at chosen positions."""
         data = load_file(bundled(name, f"{file}.safetensors"))
-        ids, network = data["input_ids"], model(name).network
+        ids = data["input_ids"]
+        network = model(name).network
         for key in (key for key in data if key.startswith("log_score")):
-            sigma = data["sigma"] if key == "log_score" else torch.full((len(ids),), float(key.rpartition("_")[2]))
+            sigma = (
+                data["sigma"]
+                if key == "log_score"
+                else torch.full((len(ids),), float(key.rpartition("_")[2]))
+            )
             every = network(ids, sigma, torch.ones_like(ids).bool())[:, ::8]  # (R T, V/8)
             assert (every.view_as(data[key]) - data[key]).abs().max() < 1e-5
             some = torch.zeros_like(ids).bool()
             some[:, 3::7] = True
-            torch.testing.assert_close(network(ids, sigma, some)[:, ::8], data[key][some], atol=1e-5, rtol=0)
+            torch.testing.assert_close(
+                network(ids, sigma, some)[:, ::8], data[key][some], atol=1e-5, rtol=0
+            )
 
 
 class TestSteps:
@@ -63,7 +72,9 @@ class TestSteps:
                 assert NOISES[name].rate(t) == pytest.approx(rate, rel=2e-5)
 
     def test_every_term_of_a_step(self) -> None:
-        """Staggered score, transition, reverse rate, both predictors and the denoiser, for each recorded case."""
+        """Staggered score, transition, reverse rate, both predictors and the denoiser, for each
+        recorded case.
+        """
         steps = load_file(bundled("sedd_steps.safetensors"))
         cases = reference_cases("sedd_numbers")["cases"]
         assert len(cases) >= 10
@@ -76,9 +87,12 @@ class TestSteps:
 
 
 def _terms(case: dict[str, Any], steps: dict[str, Tensor]) -> dict[str, tuple[Tensor]]:
-    tokens, score = steps[f"{case['case']}.x"][0], steps[f"{case['case']}.score"][0]
-    graph, noise = Graph(case["graph"], score.shape[-1]), NOISES[case["noise"]]
-    t, step = case["t"], case["step_size"]
+    tokens = steps[f"{case['case']}.x"][0]
+    score = steps[f"{case['case']}.score"][0]
+    graph = Graph(case["graph"], score.shape[-1])
+    noise = NOISES[case["noise"]]
+    t = case["t"]
+    step = case["step_size"]
     dsigma = noise.total(t) - noise.total(t - step)
     return {
         "staggered": (graph.staggered(score, dsigma),),
@@ -104,7 +118,11 @@ def _repeats(case: dict[str, Any]) -> bool:
     holes = [i for i in range(case["length"]) if i not in case["given_positions"]]
     canvases = [[canvas[i] for i in holes] for canvas in (answer.trajectory or ())[1:]]
     expected = [[canvas[i] for i in holes] for canvas in case["canvases"]]
-    return canvases == expected and list(answer.token_ids) == case["output"] and answer.nfe == case["nfe"]
+    return (
+        canvases == expected
+        and list(answer.token_ids) == case["output"]
+        and answer.nfe == case["nfe"]
+    )
 
 
 def _replayed(case: dict[str, Any]) -> Generation:

@@ -1,4 +1,6 @@
-"""SEDD as a model of its own: sampler names, infilling, batches, checkpoints, and the score entropy."""
+"""SEDD as a model of its own: sampler names, infilling, batches, checkpoints, and the score
+entropy.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Sedd:
 
 class TestSampler:
     @pytest.mark.parametrize(
-        "name", ["analytic-s32+b8", "euler", "euler-k2", "analytic-s0", "confidence-k2", "euler-s4+t0.5"]
+        "name",
+        ["analytic-s32+b8", "euler", "euler-k2", "analytic-s0", "confidence-k2", "euler-s4+t0.5"],
     )
     def test_other_names(self, model: Sedd, name: str) -> None:
         """Only a predictor with its number of steps; the error shows what to write."""
@@ -98,14 +101,17 @@ class TestRows:
     def test_answers_do_not_depend_on_the_batch(self, model: Sedd) -> None:
         """Ragged prompts and lengths, one by one and together."""
         prompts = [[2, 3], [4, 5, 6, 7, 8, 9], [3], [9, 8, 7]]
-        together, alone = (decode(model, prompts, "euler-s6", max_new_tokens=7, batch_size=size) for size in (4, 1))
+        together, alone = (
+            decode(model, prompts, "euler-s6", max_new_tokens=7, batch_size=size) for size in (4, 1)
+        )
         assert [answer.token_ids for answer in together] == [answer.token_ids for answer in alone]
         assert [answer.steps for answer in together] == [answer.steps for answer in alone]
 
     def test_draws_depend_on_seed_and_row(self, model: Sedd) -> None:
         prompts = [[2, 3]] * 3
         first, again, other = (
-            decode(model, prompts, "analytic-s4", max_new_tokens=12, seed=seed) for seed in (0, 0, 1)
+            decode(model, prompts, "analytic-s4", max_new_tokens=12, seed=seed)
+            for seed in (0, 0, 1)
         )
         assert [answer.token_ids for answer in first] == [answer.token_ids for answer in again]
         assert first[0].token_ids != other[0].token_ids
@@ -115,18 +121,25 @@ class TestRows:
     def test_text_after_the_first_eos(self, model: Sedd, place: int, tmp_path: Path) -> None:
         """The answer ends at the EOS, and the whole canvas is told beside it, if text follows."""
         (free,) = decode(model, [[2, 3]], "analytic-s3", max_new_tokens=8)
-        ids, eos = list(free.token_ids), free.token_ids[place]
-        (out,) = decode(load_model(str(tmp_path), eos_id=eos), [[2, 3]], "analytic-s3", max_new_tokens=8)
-        before, after = ids[: ids.index(eos)], [token for token in ids[ids.index(eos) :] if token != eos]
+        ids = list(free.token_ids)
+        eos = free.token_ids[place]
+        (out,) = decode(
+            load_model(str(tmp_path), eos_id=eos), [[2, 3]], "analytic-s3", max_new_tokens=8
+        )
+        before = ids[: ids.index(eos)]
+        after = [token for token in ids[ids.index(eos) :] if token != eos]
         assert out.token_ids == free.token_ids
         assert out.text == " ".join(map(str, before))
         assert out.text_after_eos is bool(after)
         assert out.official_text == (" ".join(map(str, before + after)) if after else None)
 
     @pytest.mark.parametrize(
-        ("prompt", "length", "named"), [([2] * 60, 8, "64 positions"), ([20], 4, r"\[20\]"), ([2], None, "max_new")]
+        ("prompt", "length", "named"),
+        [([2] * 60, 8, "64 positions"), ([20], 4, r"\[20\]"), ([2], None, "max_new")],
     )
-    def test_rows_that_do_not_fit(self, model: Sedd, prompt: list[int], length: int | None, named: str) -> None:
+    def test_rows_that_do_not_fit(
+        self, model: Sedd, prompt: list[int], length: int | None, named: str
+    ) -> None:
         with pytest.raises(ModelError, match=named):
             decode(model, [prompt], "analytic-s4", max_new_tokens=length)
 
@@ -141,13 +154,20 @@ class TestCheckpoint:
         raw["tokens"], raw["graph"], raw["model"]["n_heads"] = "many", {"type": "masked"}, 0
         with pytest.raises(ModelError) as error:
             read_sedd(raw, "here")
-        for part in ("here", "tokens is 'many'", "graph.type is 'masked', not absorb or uniform", "model.n_heads is 0"):
+        for part in (
+            "here",
+            "tokens is 'many'",
+            "graph.type is 'masked', not absorb or uniform",
+            "model.n_heads is 0",
+        ):
             assert part in str(error.value)
 
     def test_bounds_of_geometric_noise(self) -> None:
         """As they were given."""
         raw = to_json(config()) | {"noise": {"type": "geometric", "sigma_max": "x"}}
-        with pytest.raises(ModelError, match="sigma_min and sigma_max are None and 'x', not 0 < min < max"):
+        with pytest.raises(
+            ModelError, match="sigma_min and sigma_max are None and 'x', not 0 < min < max"
+        ):
             read_sedd(raw, "here")
 
     @pytest.mark.parametrize(
@@ -174,23 +194,33 @@ class TestCheckpoint:
     def test_dummy_of_a_published_shape(self) -> None:
         model = load_model("sedd-small:dummy-l2")
         assert isinstance(model, Sedd)
-        assert (model.info["layers"], model.info["dummy"], model.info["remote_code"]) == (2, True, False)
+        assert (model.info["layers"], model.info["dummy"], model.info["remote_code"]) == (
+            2,
+            True,
+            False,
+        )
         assert decode(model, [[1, 2, 3]], "euler-s2", max_new_tokens=4)[0].nfe == 3
 
 
 class TestDistributions:
     @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.floats(0.05, 1.0), st.integers(1, 40))
     @settings(max_examples=60, deadline=None)
-    def test_the_true_score_gives_the_posterior(self, seed: int, kind: str, t: float, steps: int) -> None:
-        """With the true scores of a known token the analytic predictor is Bayes' rule, and the denoiser returns it.
+    def test_the_true_score_gives_the_posterior(
+        self, seed: int, kind: str, t: float, steps: int
+    ) -> None:
+        """With the true scores of a known token the analytic predictor is Bayes' rule, and the
+        denoiser returns it.
 
-        Bayes: p(x at t − step | x at t, x₀) ∝ p(x at t | x at t − step) · p(x at t − step | x₀), by enumeration.
+        Bayes: p(x at t − step | x at t, x₀) ∝ p(x at t | x at t − step) · p(x at t − step | x₀), by
+        enumeration.
         """
-        graph, noise = Graph(kind, 6), Noise("loglinear")
+        graph = Graph(kind, 6)
+        noise = Noise("loglinear")
         random = torch.Generator().manual_seed(seed)
         clean = torch.randint(5, (1,), generator=random)
         step = t / steps * 0.9
-        before, after = noise.total(t - step), noise.total(t)
+        before = noise.total(t - step)
+        after = noise.total(t)
         start = _transition(graph, before)[clean[0]]  # (N,): p(y at t − step | clean)
         end = _transition(graph, after)[clean[0]]
         token = torch.multinomial(end, 1, generator=random)
@@ -205,11 +235,15 @@ class TestDistributions:
     @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.floats(0.05, 3.0))
     @settings(max_examples=60, deadline=None)
     def test_entropy_is_least_at_the_true_ratios(self, seed: int, kind: str, sigma: float) -> None:
-        """Score entropy: 0 at the true ratios, positive elsewhere, and its gradient vanishes there."""
+        """Score entropy: 0 at the true ratios, positive elsewhere, and its gradient vanishes
+        there.
+        """
         graph = Graph(kind, 7)
         random = torch.Generator().manual_seed(seed)
         clean = torch.randint(6, (4,), generator=random)
-        tokens = torch.full((4,), 6) if kind == "absorb" else torch.randint(7, (4,), generator=random)
+        tokens = (
+            torch.full((4,), 6) if kind == "absorb" else torch.randint(7, (4,), generator=random)
+        )
         noise = torch.full((4,), sigma)
         ratio, _ = ratios(graph, tokens, clean, noise)
         best = ratio.clamp(min=1e-12).log().requires_grad_()
@@ -228,7 +262,9 @@ class TestDistributions:
 
 
 def _transition(graph: Graph, sigma: float) -> torch.Tensor:
-    """p(y at noise σ | x) as a matrix (N, N), row x, from the definition of the two kinds of noise."""
+    """p(y at noise σ | x) as a matrix (N, N), row x, from the definition of the two kinds of
+    noise.
+    """
     kept = torch.exp(torch.tensor(-sigma, dtype=torch.float64))
     eye = torch.eye(graph.columns, dtype=torch.float64)
     if graph.mask_id is None:
@@ -241,8 +277,11 @@ def _transition(graph: Graph, sigma: float) -> torch.Tensor:
 class TestNoise:
     @pytest.mark.parametrize("kind", KINDS)
     def test_only_answers_are_corrupted(self, kind: str) -> None:
-        """Prompts stay; the share of corrupted tokens is that of the noise level; every row has something to learn."""
-        graph, noise = Graph(kind, 500), Noise("loglinear")
+        """Prompts stay; the share of corrupted tokens is that of the noise level; every row has
+        something to learn.
+        """
+        graph = Graph(kind, 500)
+        noise = Noise("loglinear")
         rows = [Row("t", tuple(range(1, 6)), tuple(range(10, 210)), 150) for _ in range(64)]
         batch = noisy_batch(rows, 0, graph, noise, torch.Generator().manual_seed(0))
         clean = batch.ids.clone()
@@ -263,7 +302,9 @@ class TestNoise:
 
 class TestGrid:
     def test_its_own_samplers_stand_for_a_profile(self) -> None:
-        """SEDD runs steps of its analytic predictor; samplers of the loop are left out, infilling is not."""
+        """SEDD runs steps of its analytic predictor; samplers of the loop are left out, infilling
+        is not.
+        """
         sedd = Capabilities("sedd-small")
         assert sedd.own_samplers[0] == "analytic-s32"
         assert sedd.why_not("waiting_line/copy", parse("euler-s8")) is None

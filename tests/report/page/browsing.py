@@ -22,7 +22,9 @@ def settled(page: Any) -> None:
 
 
 def until(page: Any, condition: str) -> None:
-    """Waits for a condition. The page's policy forbids playwright's own `wait_for_function`, which calls eval there."""
+    """Waits for a condition. The page's policy forbids playwright's own `wait_for_function`, which
+    calls eval there.
+    """
     for _ in range(500):
         if page.evaluate(condition):
             return

@@ -1,4 +1,6 @@
-"""A real browser: the distribution's Chromium, driven by playwright. Without one of the two these tests are skipped."""
+"""A real browser: the distribution's Chromium, driven by playwright. Without one of the two these
+tests are skipped.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,20 @@ def chromium() -> str | None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for the tests of a module. While it runs, playwright's event loop does, so it ends before others'."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pbcore[dev])")
+    """One browser for the tests of a module. While it runs, playwright's event loop does, so it
+    ends before others'.
+    """
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (pbcore[dev])"
+    )
     path = chromium()
     if path is None:
         pytest.skip(f"no Chromium on this machine ({', '.join(NAMES)}); apt-get install chromium")
     with (
         playwright.sync_playwright() as driver,
-        driver.chromium.launch(executable_path=path, args=["--no-sandbox"]) as started,  # containers run as root
+        driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox"]
+        ) as started,  # containers run as root
     ):
         yield started
 
@@ -52,19 +60,27 @@ def two_categories(tmp_path_factory: pytest.TempPathFactory) -> str:
         for task in ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
         for sampler, right, nfe in (("confidence-k2", 0.5, 8), ("threshold-0.9", 1.0, 16))
     ]
-    return write_page(factory.write(create(tmp_path_factory.mktemp("two"), "a"), entries).path).as_uri()
+    return write_page(
+        factory.write(create(tmp_path_factory.mktemp("two"), "a"), entries).path
+    ).as_uri()
 
 
 class Tab:
-    """A page of the browser that notes every request and every error; none may be left at the end."""
+    """A page of the browser that notes every request and every error; none may be left at the
+    end.
+    """
 
     def __init__(self, browser: Any, **settings: Any) -> None:
         self.settings = settings
-        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1200, "height": 800}, **settings}
+        )
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda told: self.errors.append(told.text) if told.type == "error" else None)
+        self.page.on(
+            "console", lambda told: self.errors.append(told.text) if told.type == "error" else None
+        )
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
@@ -74,7 +90,9 @@ class Tab:
 
 @pytest.fixture
 def tab(browser: Any, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """A new tab; settings of its context through indirect parametrisation. Errors in it fail the test."""
+    """A new tab; settings of its context through indirect parametrisation. Errors in it fail the
+    test.
+    """
     opened = Tab(browser, **getattr(request, "param", {}))
     yield opened
     opened.close()

@@ -24,10 +24,16 @@ def filmed(entry: Entry, **changes: Any) -> Entry:
     cell, samples = entry
     films = []
     for sample in samples:
-        former = [FormerToken(2, " Xu", 0, 0, 0.3), FormerToken(4, "Bob", 1, 1, 0.25)] if sample.index == 1 else []
+        former = (
+            [FormerToken(2, " Xu", 0, 0, 0.3), FormerToken(4, "Bob", 1, 1, 0.25)]
+            if sample.index == 1
+            else []
+        )
         words = list(WORDS) if sample.scores.get("accuracy") else [*WORDS[:4], "Ann", *WORDS[5:]]
         text = "".join(words[:-1])
-        films.append(replace(sample, text=text, tokens=words, steps=STEPS, confidences=SURE, former=former))
+        films.append(
+            replace(sample, text=text, tokens=words, steps=STEPS, confidences=SURE, former=former)
+        )
     return replace(cell, **changes), films
 
 
@@ -40,7 +46,11 @@ def run(root: Path, name: str = "a", n: int = 6, **cell: Any) -> RunDir:
         keep(made, loaded)
         digests[task] = loaded.data_hash
     entries = [
-        filmed(factory.cell(model, task, sampler, right=right, n=n, nfe=nfe, data_hash=digests[task], **cell))
+        filmed(
+            factory.cell(
+                model, task, sampler, right=right, n=n, nfe=nfe, data_hash=digests[task], **cell
+            )
+        )
         for model in ("ideal", "tiny")
         for task in digests
         for sampler, right, nfe in (("confidence-k2", 0.5, 8), ("threshold-0.9", 1.0, 16))

@@ -1,4 +1,6 @@
-"""report.html in a real browser: sorting, filters, addresses, keyboard, colours, hostile text, accessibility."""
+"""report.html in a real browser: sorting, filters, addresses, keyboard, colours, hostile text,
+accessibility.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class TestTables:
         assert column(page, OVERVIEW, 5) == ["16.0", "16.0", "8.0", "8.0"]
 
     def test_filter(self, tab: Tab, address: str) -> None:
-        """A filter hides the other models' rows and curves, stands in the address, and can be taken back."""
+        """A filter hides the other models' rows and curves, stands in the address, and can be taken
+        back.
+        """
         page = opened(tab, address)
         page.locator("#filter-model").select_option("tiny")
         settled(page)
@@ -46,7 +50,9 @@ class TestTables:
         assert set(column(page, OVERVIEW, 0)) == {"ideal", "tiny"}
 
     def test_tables_without_answers(self, tab: Tab, tmp_path: Path) -> None:
-        """Results that came without samples, such as a file that a CI kept, are filtered all the same."""
+        """Results that came without samples, such as a file that a CI kept, are filtered all the
+        same.
+        """
         made = run(tmp_path)
         made.assemble()
         assert main(["report", str(made.path / "results.json"), "-o", str(tmp_path / "out")]) == 0
@@ -77,7 +83,9 @@ class TestCells:
         page = opened(tab, address)
         page.locator(FIRST).first.click()
         settled(page)
-        assert page.locator("h2:visible").inner_text() == "waiting_line/shuffle · tiny · confidence-k2"
+        assert (
+            page.locator("h2:visible").inner_text() == "waiting_line/shuffle · tiny · confidence-k2"
+        )
         assert column(page, "#view table", 1).count("✗ wrong") == 3
         page.get_by_role("link", name="sample 0").click()
         settled(page)
@@ -107,11 +115,14 @@ class TestCells:
     def test_a_cell_that_is_not_there(self, tab: Tab, address: str) -> None:
         """An address of another run's cell says so."""
         assert (
-            "no answers of cell none/x/<b>" in opened(tab, f"{address}#cell=none/x/<b>").locator("#view").inner_text()
+            "no answers of cell none/x/<b>"
+            in opened(tab, f"{address}#cell=none/x/<b>").locator("#view").inner_text()
         )
 
     def test_served(self, tab: Tab, tmp_path: Path) -> None:
-        """A page of `pbcore view` asks its server for the answers of a cell, and nobody else for anything."""
+        """A page of `pbcore view` asks its server for the answers of a cell, and nobody else for
+        anything.
+        """
         with served(run(tmp_path).path) as local:
             page = opened(tab, f"{local}/{CELL}&sample=1")
             assert "sample 1" in page.locator("h3").inner_text()
@@ -142,7 +153,9 @@ class TestLooks:
         assert is_light()
 
     @pytest.mark.parametrize("tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True)
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
+    @pytest.mark.parametrize(
+        "where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"]
+    )
     def test_narrow(self, tab: Tab, address: str, where: str) -> None:
         """At 400 px nothing but tables scrolls sideways."""
         page = opened(tab, address + where)
@@ -158,19 +171,35 @@ class TestLooks:
 
 
 class TestEverybody:
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
+    @pytest.mark.parametrize(
+        "where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"]
+    )
     @pytest.mark.parametrize("tab", [{"color_scheme": "light"}], indirect=True)
     def test_axe(self, tab: Tab, address: str, where: str) -> None:
-        """axe finds nothing; in dark colours, which alone differ there, their contrasts are looked at again."""
-        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing")
+        """axe finds nothing; in dark colours, which alone differ there, their contrasts are looked
+        at again.
+        """
+        axe = pytest.importorskip(
+            "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
+        )
         page = opened(tab, address + where)
         page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         light = page.evaluate("getComputedStyle(document.body).backgroundColor")
         for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colours half-way to their place
-            assert (page.evaluate("getComputedStyle(document.body).backgroundColor") == light) is (scheme == "light")
-            found = axe.Axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
-            assert [(one["id"], one["impact"], one["nodes"][0]["html"][:200]) for one in found] == [], scheme
+            page.emulate_media(
+                color_scheme=scheme, reduced_motion="reduce"
+            )  # no colours half-way to their place
+            assert (page.evaluate("getComputedStyle(document.body).backgroundColor") == light) is (
+                scheme == "light"
+            )
+            found = (
+                axe.Axe()
+                .run(page, options={"resultTypes": ["violations"], **rules})
+                .response["violations"]
+            )
+            assert [
+                (one["id"], one["impact"], one["nodes"][0]["html"][:200]) for one in found
+            ] == [], scheme
 
     def test_keyboard_alone(self, tab: Tab, address: str) -> None:
         """Tab, arrows and Enter lead from the top into a cell, where the heading has the focus."""
@@ -202,10 +231,14 @@ HOSTILE = (
 
 class TestHostile:
     def test_shown_as_text(self, tab: Tab, tmp_path: Path) -> None:
-        """Answers, names, reasons and tokens that are code or hidden signs are text, which can be seen."""
+        """Answers, names, reasons and tokens that are code or hidden signs are text, which can be
+        seen.
+        """
         cell, samples = filmed(factory.cell(n=len(HOSTILE), right=0.0))
         told = [
-            replace(one, text=bad, tokens=[bad, bad, "<eos>"], steps=[0, 1, 1], details={"why": bad})
+            replace(
+                one, text=bad, tokens=[bad, bad, "<eos>"], steps=[0, 1, 1], details={"why": bad}
+            )
             for one, bad in zip(samples, HOSTILE, strict=True)
         ]
         bad = replace(cell, sampler=HOSTILE[1], id=f"tiny/{HOSTILE[0]}")

@@ -1,4 +1,6 @@
-"""The film of a sample in a real browser: step by step, by keyboard, by itself, two samplers side by side."""
+"""The film of a sample in a real browser: step by step, by keyboard, by itself, two samplers side
+by side.
+"""
 
 from __future__ import annotations
 
@@ -73,27 +75,41 @@ class TestFilm:
         page.get_by_role("button", name="play").click()
         page.clock.run_for(1500)
         assert page.locator(".film output").inner_text() == "step 0 of 4"
-        assert page.locator(".tok").first.evaluate("e => getComputedStyle(e).transitionDuration") == "0s"
+        assert (
+            page.locator(".tok").first.evaluate("e => getComputedStyle(e).transitionDuration")
+            == "0s"
+        )
 
     def test_tokens_that_went(self, tab: Tab, tmp_path: Path) -> None:
         """A token masked again is there, then struck out, then another."""
         cell, samples = filmed(factory.cell(n=1, right=1.0))
-        went = replace(samples[0], former=[FormerToken(2, " Xu", 0, 2, 0.3)], steps=[0, 0, 3, 1, 2, 2, 3, 3, 3, 3])
+        went = replace(
+            samples[0],
+            former=[FormerToken(2, " Xu", 0, 2, 0.3)],
+            steps=[0, 0, 3, 1, 2, 2, 3, 3, 3, 3],
+        )
         file = write_page(factory.write(create(tmp_path, "a"), [(cell, [went])]).path)
         page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
-        film, token = page.locator(".film"), page.locator(".tok").nth(2)
+        film = page.locator(".film")
+        token = page.locator(".tok").nth(2)
         film.focus()
         page.keyboard.press("Home")
         seen = []
         for _ in range(4):
             page.keyboard.press("ArrowRight")
-            seen.append((token.locator(".piece").inner_text().strip(), token.locator(".at").inner_text()))
+            seen.append(
+                (token.locator(".piece").inner_text().strip(), token.locator(".at").inner_text())
+            )
         assert seen == [("Xu", "1"), ("Xu", "1"), ("Xu", "masked"), ("Li", "4")]
 
     def test_replaced_tokens(self, tab: Tab, tmp_path: Path) -> None:
         """A token that replaces another in one step is named."""
         cell, samples = filmed(factory.cell(n=1, right=1.0))
-        went = replace(samples[0], former=[FormerToken(2, " Xu", 0, 2, 0.3)], steps=[0, 0, 2, 1, 2, 2, 3, 3, 3, 3])
+        went = replace(
+            samples[0],
+            former=[FormerToken(2, " Xu", 0, 2, 0.3)],
+            steps=[0, 0, 2, 1, 2, 2, 3, 3, 3, 3],
+        )
         file = write_page(factory.write(create(tmp_path, "a"), [(cell, [went])]).path)
         page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
         page.get_by_text("All steps as a list").click()
@@ -106,7 +122,8 @@ class TestFilm:
         cell, samples = filmed(factory.cell(n=1, right=1.0))
         told = [replace(samples[0], confidences=[])]
         page = opened(
-            tab, f"{write_page(factory.write(create(tmp_path, 'a'), [(cell, told)]).path).as_uri()}{CELL}&sample=0"
+            tab,
+            f"{write_page(factory.write(create(tmp_path, 'a'), [(cell, told)]).path).as_uri()}{CELL}&sample=0",
         )
         page.get_by_text("All steps as a list").click()
         words = page.locator("ol.steps li").all_inner_texts()[3]
@@ -119,7 +136,10 @@ class TestFilm:
         until(page, "document.querySelectorAll('.film ol.canvas').length === 2")
         assert "with=tiny/shuffle/threshold-0.9" in page.url
         assert page.locator(".film").get_by_role("slider").count() == 1
-        assert page.locator(".told b").all_inner_texts() == ["tiny · confidence-k2", "tiny · threshold-0.9"]
+        assert page.locator(".told b").all_inner_texts() == [
+            "tiny · confidence-k2",
+            "tiny · threshold-0.9",
+        ]
 
     def test_no_film(self, tab: Tab, tmp_path: Path) -> None:
         """An answer without tokens, as of a server, says why there is none."""
@@ -133,7 +153,13 @@ class TestFilm:
     def test_grammar(self, tab: Tab, tmp_path: Path) -> None:
         """A match is underlined with its rule in the answer, and its tokens in the film."""
         cell, samples = filmed(factory.cell(n=1, right=1.0))
-        match = {"rule": "EN_A_VS_AN", "message": "Use an", "offset": 2, "length": 3, "category": "MISC"}
+        match = {
+            "rule": "EN_A_VS_AN",
+            "message": "Use an",
+            "offset": 2,
+            "length": 3,
+            "category": "MISC",
+        }
         told = [replace(samples[0], details={"matches": [match]})]
         file = write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path)
         page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")

@@ -36,7 +36,9 @@ class TestFilters:
         assert captions == ["puzzle/sudoku: score is accuracy"]
 
     def test_a_sampler_in_plots_too(self, tab: Tab, two_categories: str) -> None:
-        """Its points stay, without lines to others; tables of policies, whose points they divide, are away."""
+        """Its points stay, without lines to others; tables of policies, whose points they divide,
+        are away.
+        """
         page = opened(tab, f"{two_categories}#sampler=threshold-0.9")
         plot = page.locator("figure.plot").first
         assert plot.locator(".dot:visible").count() == 2
@@ -72,7 +74,9 @@ class TestPlot:
         dot = figure.locator(".dot").first
         assert dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "hidden"
         dot.focus()
-        assert dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "visible"
+        assert (
+            dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "visible"
+        )
         told = figure.locator(".told-point")
         assert "ideal confidence-k2: 50.0 % [32–68] at 4.00 tokens per step" in told.inner_text()
         page.keyboard.press("ArrowRight")
@@ -82,11 +86,15 @@ class TestPlot:
         """Points, lines and ticks move, and back."""
         page = opened(tab, two_categories)
         figure = page.locator("figure.wideplot")
-        places = "(all) => all.map((one) => Number(one.getAttribute('transform').match(/[\\d.]+/)[0]))"
+        places = (
+            "(all) => all.map((one) => Number(one.getAttribute('transform').match(/[\\d.]+/)[0]))"
+        )
         before = figure.locator(".tick").evaluate_all(places)
         figure.get_by_role("button", name="linear axis").click()
         linear = figure.locator(".tick").evaluate_all(places)
-        assert linear[1] == pytest.approx(linear[0] * 2 - 52, abs=0.3)  # 2 and 4 tokens per step; 52 is the left end
+        assert linear[1] == pytest.approx(
+            linear[0] * 2 - 52, abs=0.3
+        )  # 2 and 4 tokens per step; 52 is the left end
         figure.get_by_role("button", name="linear axis").click()
         assert figure.locator(".tick").evaluate_all(places) == pytest.approx(before, abs=0.1)
 
@@ -101,7 +109,10 @@ class TestPlot:
 
     def test_fifty_series(self, tab: Tab, tmp_path: Path) -> None:
         """Twelve are seen, the others on demand."""
-        entries = [factory.cell(sampler=f"random-k1+b{b}", right=b / 50, n=50, nfe=16) for b in range(1, 51)]
+        entries = [
+            factory.cell(sampler=f"random-k1+b{b}", right=b / 50, n=50, nfe=16)
+            for b in range(1, 51)
+        ]
         page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
         figure = page.locator("figure.wideplot")
         assert figure.locator(".dot:visible").count() == 12
@@ -140,7 +151,9 @@ class TestAnswers:
 
     def test_right_under_one_wrong_under_another(self, tab: Tab, address: str) -> None:
         """Each opens beside the right one."""
-        page = listed(tab, f"{address}#answers=all&right=threshold-0.9&wrong=confidence-k2&model=tiny")
+        page = listed(
+            tab, f"{address}#answers=all&right=threshold-0.9&wrong=confidence-k2&model=tiny"
+        )
         assert set(column(page, "#view table", 2)) == {"confidence-k2"}
         assert set(column(page, "#view table", 3)) == {"✗ wrong"}
         page.locator("#view tbody td:nth-child(3) a").first.click()
@@ -170,16 +183,26 @@ class TestAnswers:
         assert rows.nth(0).inner_text().split() == ["0", '["', "1", "0.9001"]
 
     def test_hostile_answers(self, tab: Tab, tmp_path: Path) -> None:
-        """Texts, kinds, reasons and names that are code are text in the table and in its diff, too."""
+        """Texts, kinds, reasons and names that are code are text in the table and in its diff,
+        too.
+        """
         cell, samples = factory.cell(n=len(HOSTILE), right=0.0)
         told = [
             replace(one, text=bad, details={"why": bad, "failure": [bad]})
             for one, bad in zip(samples, HOSTILE, strict=True)
         ]
         kinds = dict.fromkeys(HOSTILE, 1)
-        bad = replace(cell, sampler=HOSTILE[1], model=HOSTILE[0], id="tiny/x", failures=dict(sorted(kinds.items())))
+        bad = replace(
+            cell,
+            sampler=HOSTILE[1],
+            model=HOSTILE[0],
+            id="tiny/x",
+            failures=dict(sorted(kinds.items())),
+        )
         page = listed(
-            tab, write_page(factory.write(create(tmp_path, "a"), [(bad, told)]).path).as_uri() + "#answers=all"
+            tab,
+            write_page(factory.write(create(tmp_path, "a"), [(bad, told)]).path).as_uri()
+            + "#answers=all",
         )
         assert page.locator("#view tbody tr").count() == len(HOSTILE)
         assert HOSTILE[0] in page.locator("#view tbody").inner_text()
@@ -193,7 +216,9 @@ class TestAnswers:
         texts = ("👨‍👩‍👧‍👦 👩🏽‍💻", "a\u200db")
         told = [replace(one, text=text) for one, text in zip(samples, texts, strict=True)]
         page = listed(
-            tab, write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path).as_uri() + "#answers=all"
+            tab,
+            write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path).as_uri()
+            + "#answers=all",
         )
         assert column(page, "#view table", 7) == [texts[0], "aU+200Db"]
 
@@ -213,7 +238,10 @@ class TestTakeAway:
     def test_markdown_and_latex(self, tab: Tab, address: str) -> None:
         """Copied as text that others read."""
         page = opened(tab, address)
-        page.evaluate("document.execCommand = () => { window.copied = document.activeElement.value; return true; }")
+        page.evaluate(
+            "document.execCommand = () => { window.copied = document.activeElement.value; return"
+            " true; }"
+        )
         page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
         page.locator(".take summary").nth(1).click()
         page.get_by_role("button", name="copy Markdown").first.click()
@@ -243,7 +271,9 @@ class TestTakeAway:
         assert "tiny · threshold" in svg
 
 
-def test_the_hint_works_from_anywhere(tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_works_from_anywhere(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page that leaves answers out names its run by the path where it is read."""
     monkeypatch.setattr("pbcore.report.page.data.LEAST", 3000)
     monkeypatch.setattr("pbcore.report.page.write.SIZE", 3000)

@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 class TestNobodyGetsLost:
     def test_back_restores_place_and_focus(self, tab: Tab, address: str) -> None:
-        """The browser's own way back ends at the link that was followed, scrolled as it was left."""
+        """The browser's own way back ends at the link that was followed, scrolled as it was
+        left.
+        """
         page = opened(tab, address)
         link = page.locator(FIRST).first
         link.scroll_into_view_if_needed()
@@ -47,7 +49,9 @@ class TestNobodyGetsLost:
             "": "pbcore · a",
             "#answers=all": "All answers · pbcore · a",
             CELL: "waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
-            f"{CELL}&sample=3": "sample 3 · waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
+            f"{CELL}&sample=3": (
+                "sample 3 · waiting_line/shuffle · tiny · confidence-k2 · pbcore · a"
+            ),
         }
         assert {where: opened(tab, address + where).title() for where in wanted} == wanted
 
@@ -79,15 +83,26 @@ class TestNobodyGetsLost:
         assert page.evaluate(count) == before
 
     def test_on_paper(self, tab: Tab, address: str) -> None:
-        """A film with its confidence bars and the plot with its intervals, without what is there to be clicked."""
+        """A film with its confidence bars and the plot with its intervals, without what is there to
+        be clicked.
+        """
         page = opened(tab, f"{address}{CELL}&sample=1")
         assert page.get_by_label("beside it").is_visible()
         page.emulate_media(media="print")
         assert page.locator(".tok .sure span").first.bounding_box()["width"] > 5
-        for gone in (page.get_by_label("beside it"), page.locator(".controls"), page.locator("#filters")):
+        for gone in (
+            page.get_by_label("beside it"),
+            page.locator(".controls"),
+            page.locator("#filters"),
+        ):
             assert not gone.first.is_visible()
         page = opened(tab, address)
-        assert page.locator(".wideplot .bar").first.evaluate("(bar) => getComputedStyle(bar).visibility") == "visible"
+        assert (
+            page.locator(".wideplot .bar").first.evaluate(
+                "(bar) => getComputedStyle(bar).visibility"
+            )
+            == "visible"
+        )
 
     def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
         page = opened(tab, f"{address}{CELL}&sample=1")

@@ -21,10 +21,15 @@ from tests.results import factory
 
 
 def two_runs(tmp_path: Path, n: int = 60) -> tuple[RunDir, RunDir]:
-    """Run A has a cell in which 15 answers got worse and one got better, one that is the same, and one of its own."""
+    """Run A has a cell in which 15 answers got worse and one got better, one that is the same, and
+    one of its own.
+    """
     sides = []
     for name, right in (("a", [0.0] * 15 + [1.0] * (n - 15)), ("b", [1.0] * (n - 1) + [0.0])):
-        entries = [factory.cell(right=right, n=n), factory.cell(task="waiting_line/copy", right=1.0, n=n)]
+        entries = [
+            factory.cell(right=right, n=n),
+            factory.cell(task="waiting_line/copy", right=1.0, n=n),
+        ]
         if name == "a":
             entries.append(factory.cell(sampler="random-k2", n=n))
         sides.append(factory.write(create(tmp_path, name), [filmed(entry) for entry in entries]))
@@ -34,30 +39,44 @@ def two_runs(tmp_path: Path, n: int = 60) -> tuple[RunDir, RunDir]:
 def three_samplers(tmp_path: Path) -> Path:
     """A run of three samplers, of which one has nine answers wrong."""
     wrong = {"ar": 9, "confidence-k2": 0, "random-k2": 0}
-    entries = [factory.cell(sampler=one, right=[float(i >= n) for i in range(20)]) for one, n in wrong.items()]
+    entries = [
+        factory.cell(sampler=one, right=[float(i >= n) for i in range(20)])
+        for one, n in wrong.items()
+    ]
     return factory.write(create(tmp_path, "run"), [filmed(entry) for entry in entries]).path
 
 
 def page_of(tmp_path: Path) -> str:
     a, b = two_runs(tmp_path)
-    head, base = load_stored(a.path), load_stored(b.path)
+    head = load_stored(a.path)
+    base = load_stored(b.path)
     return comparison_page(compare_runs(head, base), head, base, (a.path, b.path))
 
 
 class TestPage:
     def test_differences(self, tmp_path: Path) -> None:
-        """Worst first: the difference with its interval and adjusted test, the flips, and what has no partner."""
+        """Worst first: the difference with its interval and adjusted test, the flips, and what has
+        no partner.
+        """
         words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
         assert "2 cells compared, 1 significantly worse in A, 0 significantly better" in words
-        assert "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3" in words
+        assert (
+            "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3"
+            in words
+        )
         row = words[words.index("tiny confidence-k2 shuffle") :]
-        assert row.startswith("tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0")
+        assert row.startswith(
+            "tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0"
+        )
         assert "random-k2 waiting_line/shuffle new: in A only" in words
 
     def test_the_same_number_as_in_the_terminal(self, tmp_path: Path) -> None:
         """Halves go up in both, as in a run's own report."""
         sides = [
-            factory.write(create(tmp_path, name), [factory.cell(right=[1.0] * right + [0.0] * (400 - right), n=400)])
+            factory.write(
+                create(tmp_path, name),
+                [factory.cell(right=[1.0] * right + [0.0] * (400 - right), n=400)],
+            )
             for name, right in (("a", 361), ("b", 386))
         ]
         runs = [load_stored(side.path) for side in sides]
@@ -85,10 +104,20 @@ class TestPage:
     def test_cells_name_their_partners(self, tmp_path: Path) -> None:
         """Each cell knows the other run's and which samples flipped."""
         cells = data_of(page_of(tmp_path))["cells"]
-        shuffle = {cell["side"]: cell for cell in cells if cell["id"].endswith("shuffle/confidence-k2")}
+        shuffle = {
+            cell["side"]: cell for cell in cells if cell["id"].endswith("shuffle/confidence-k2")
+        }
         assert cells[shuffle["A"]["pair"]] is not shuffle["A"]
-        assert cells[shuffle["A"]["pair"]]["id"] == shuffle["B"]["id"] == "B:tiny/shuffle/confidence-k2"
-        assert shuffle["A"]["flips"] == {"worse": list(range(15)), "better": [59]} == shuffle["B"]["flips"]
+        assert (
+            cells[shuffle["A"]["pair"]]["id"]
+            == shuffle["B"]["id"]
+            == "B:tiny/shuffle/confidence-k2"
+        )
+        assert (
+            shuffle["A"]["flips"]
+            == {"worse": list(range(15)), "better": [59]}
+            == shuffle["B"]["flips"]
+        )
 
     def test_command(self, tmp_path: Path) -> None:
         """`pbcore compare A B --html` writes it; B may be a baseline file, which has no answers."""
@@ -101,7 +130,20 @@ class TestPage:
         """Each side has the named sampler's cells alone; they name each other and what flipped."""
         path = three_samplers(tmp_path)
         page = tmp_path / "page.html"
-        assert main(["compare", str(path), str(path), "--sampler", "ar=confidence-k2", "--html", str(page)]) == 1
+        assert (
+            main(
+                [
+                    "compare",
+                    str(path),
+                    str(path),
+                    "--sampler",
+                    "ar=confidence-k2",
+                    "--html",
+                    str(page),
+                ]
+            )
+            == 1
+        )
         cells = data_of(page.read_text())["cells"]
         assert [(cell["id"], cell["pair"]) for cell in cells] == [
             ("A:tiny/shuffle/ar", 1),
@@ -113,14 +155,22 @@ class TestPage:
         assert "tiny confidence-k2 → ar shuffle −45.0" in words
 
     def test_cells_without_a_partner(self, tmp_path: Path) -> None:
-        """Several cells of A may have one partner; what neither name ever ran for a task is left out."""
+        """Several cells of A may have one partner; what neither name ever ran for a task is left
+        out.
+        """
         samplers = ("ar", "confidence-k2", "random-k2")
-        entries = [factory.cell(sampler=one) for one in samplers] + [factory.cell(task="waiting_line/copy")]
+        entries = [factory.cell(sampler=one) for one in samplers] + [
+            factory.cell(task="waiting_line/copy")
+        ]
         path = factory.write(create(tmp_path, "run"), [filmed(entry) for entry in entries]).path
         run = load_stored(path)
-        comparison = compare_runs(run, run, samplers={"ar": "confidence-k2", "random-k2": "confidence-k2"})
+        comparison = compare_runs(
+            run, run, samplers={"ar": "confidence-k2", "random-k2": "confidence-k2"}
+        )
         cells = data_of(comparison_page(comparison, run, run, (path, path)))["cells"]
-        assert {(cell["id"], cells[cell["pair"]]["id"] if "pair" in cell else None) for cell in cells} == {
+        assert {
+            (cell["id"], cells[cell["pair"]]["id"] if "pair" in cell else None) for cell in cells
+        } == {
             ("A:tiny/shuffle/ar", "B:tiny/shuffle/confidence-k2"),
             ("A:tiny/shuffle/random-k2", "B:tiny/shuffle/confidence-k2"),
             ("B:tiny/shuffle/confidence-k2", "A:tiny/shuffle/ar"),
@@ -143,7 +193,10 @@ class TestBrowser:
         assert (flips.count("↓ got worse"), flips.count("↑ got better")) == (15, 1)
         page.get_by_role("link", name="sample 3").click()
         settled(page)
-        assert page.locator(".film h4").all_inner_texts() == ["A: tiny · confidence-k2", "B: tiny · confidence-k2"]
+        assert page.locator(".film h4").all_inner_texts() == [
+            "A: tiny · confidence-k2",
+            "B: tiny · confidence-k2",
+        ]
         page.get_by_role("link", name="next ›").click()
         settled(page)
         assert page.locator("h3").inner_text().startswith("sample 4")
@@ -153,7 +206,9 @@ class TestBrowser:
 
     def test_axe(self, tab: Tab, tmp_path: Path) -> None:
         """axe finds nothing on it."""
-        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing")
+        axe = pytest.importorskip(
+            "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
+        )
         file = tmp_path / "page.html"
         file.write_text(page_of(tmp_path))
         tab.page.goto(file.as_uri())
@@ -162,10 +217,14 @@ class TestBrowser:
 
 def test_no_shared_cells(tmp_path: Path) -> None:
     """Runs without a common cell have a page that says what each has."""
-    a, b = run(tmp_path, "a"), create(tmp_path, "b")
+    a = run(tmp_path, "a")
+    b = create(tmp_path, "b")
     entry = factory.cell("other")
     factory.write(b, [(replace(entry[0]), entry[1])])
-    head, base = load_stored(a.path), load_stored(b.path)
-    words = " ".join(Reader(comparison_page(compare_runs(head, base), head, base, (a.path, b.path))).text)
+    head = load_stored(a.path)
+    base = load_stored(b.path)
+    words = " ".join(
+        Reader(comparison_page(compare_runs(head, base), head, base, (a.path, b.path))).text
+    )
     assert "0 cells compared" in words
     assert "missing: in B only" in words

@@ -1,4 +1,6 @@
-"""pbcore.report.page.data: answers as compact JSON, and the choice of those that a page has room for."""
+"""pbcore.report.page.data: answers as compact JSON, and the choice of those that a page has room
+for.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def number(text: str) -> int:
     return DIGITS.index(text[0]) * len(DIGITS) + DIGITS.index(text[1])
 
 
-def lot(n: int, right: float, sampler: str = "confidence-k2", first: frozenset[int] = frozenset()) -> Answers:
+def lot(
+    n: int, right: float, sampler: str = "confidence-k2", first: frozenset[int] = frozenset()
+) -> Answers:
     cell, samples = filmed(factory.cell(sampler=sampler, n=n, right=right))
     return Answers(cell.id, cell.model, cell, samples, worse=tuple(first))
 
@@ -73,7 +77,11 @@ class TestPacked:
         [
             {"tokens": None},
             {"text": "something else"},
-            {"tokens": ["a", "b"], "text": "ab", "steps": [0, 0, 0]},  # `b` repeats to the end of the canvas
+            {
+                "tokens": ["a", "b"],
+                "text": "ab",
+                "steps": [0, 0, 0],
+            },  # `b` repeats to the end of the canvas
             {"tokens": ["x" * 300], "text": "x" * 300},
         ],
     )
@@ -93,7 +101,9 @@ class TestPacked:
         """LanguageTool's offsets are those of the stripped text; ours of the answer."""
         cell, samples = factory.cell(n=1)
         match = {"rule": "R", "message": "m", "offset": 2, "length": 3, "category": "C"}
-        sample = replace(samples[0], text="\n  an apple", details={"matches": [match, {"rule": "no offset"}, 7]})
+        sample = replace(
+            samples[0], text="\n  an apple", details={"matches": [match, {"rule": "no offset"}, 7]}
+        )
         assert packed(cell, sample, {})[9] == [[5, 3, "R", "m"]]
 
     def test_matches_in_a_final_answer(self) -> None:
@@ -105,14 +115,22 @@ class TestPacked:
         answer = packed(stepwise, replace(samples[0], text=text, details={"matches": [match]}), {})
         start, length = answer[9][0][:2]
         assert (start, text[start : start + length]) == (text.rfind("apple") - 1, " ap")
-        assert packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), {})[9] == []
+        assert (
+            packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), {})[9]
+            == []
+        )
 
     def test_the_scored_text(self) -> None:
         """With --official-text the whole canvas was scored, so it is what the page shows."""
         cell, samples = factory.cell(n=1)
-        official = replace(cell, conditions=replace(cell.conditions, options={"official_text": True}))
+        official = replace(
+            cell, conditions=replace(cell.conditions, options={"official_text": True})
+        )
         sample = replace(samples[0], official_text="all of it")
-        assert [packed(one, sample, {})[4] for one in (cell, official)] == ["an answer", "all of it"]
+        assert [packed(one, sample, {})[4] for one in (cell, official)] == [
+            "an answer",
+            "all of it",
+        ]
 
 
 class TestChosen:
@@ -122,7 +140,9 @@ class TestChosen:
         assert shown(answers[0]) == list(range(8))
 
     def test_wrong_ones_come_first(self) -> None:
-        """With little room each cell has its wrong answers, the other cell's right ones are left out."""
+        """With little room each cell has its wrong answers, the other cell's right ones are left
+        out.
+        """
         lots = [lot(40, 1.0), lot(40, 0.9, "random-k2")]
         answers, _ = chosen(lots, 1500)
         wrong = [sample.index for sample in lots[1].samples if not sample.scores["accuracy"]]
@@ -151,7 +171,9 @@ class TestChosen:
         """Answers without a headline score count as none that are right."""
         cell, samples = factory.cell(n=2)
         unscored = [replace(sample, scores={}) for sample in samples]
-        answers, _ = chosen([Answers(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6)
+        answers, _ = chosen(
+            [Answers(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6
+        )
         assert [answer[2] for answer in answers[0]] == [[], []]
 
 

@@ -1,4 +1,6 @@
-"""How long a page of 10,000 answers takes to open: `pytest -m speed -s tests/report/page/test_speed.py` prints it."""
+"""How long a page of 10,000 answers takes to open: `pytest -m speed -s
+tests/report/page/test_speed.py` prints it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ from tests.report.page.conftest import Tab
 from tests.report.page.films import filmed
 from tests.results import factory
 
-ANSWERS, CELLS = 10_000, 100
+ANSWERS = 10_000
+CELLS = 100
 
 
 @pytest.mark.speed
 @pytest.mark.browser
 def test_ten_thousand_answers(tab: Tab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tables, filters and sorting are there, and a cell opens. It prints bytes and milliseconds and asserts neither."""
+    """Tables, filters and sorting are there, and a cell opens. It prints bytes and milliseconds and
+    asserts neither.
+    """
     names = [f"confidence-k{k}+b{b}" for k in range(1, 11) for b in range(1, 11)]
     entries = [filmed(factory.cell(sampler=name, n=ANSWERS // CELLS, right=0.3)) for name in names]
     file = write_page(factory.write(create(tmp_path, "a"), entries).path)
@@ -36,5 +41,8 @@ def test_ten_thousand_answers(tab: Tab, tmp_path: Path, capsys: pytest.CaptureFi
     )
     held = tab.page.locator("meta[name=answers]").get_attribute("content")
     with capsys.disabled():
-        print(f"\n{file.stat().st_size:,} bytes, {held} answers: open in {opened:.0f} ms, a cell in {cell:.0f} ms")
+        print(
+            f"\n{file.stat().st_size:,} bytes, {held} answers: open in {opened:.0f} ms, a cell in"
+            f" {cell:.0f} ms"
+        )
     assert tab.page.locator("#view tbody tr").count() == ANSWERS // CELLS

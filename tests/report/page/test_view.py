@@ -48,7 +48,9 @@ def get(address: str, **headers: str) -> tuple[int, str]:
 
 class TestServer:
     def test_answers_come_cell_by_cell(self, tmp_path: Path) -> None:
-        """The page has no answers and may ask its own server alone; each cell's are there with their questions."""
+        """The page has no answers and may ask its own server alone; each cell's are there with
+        their questions.
+        """
         with served(run(tmp_path, n=4).path) as address:
             status, page = get(f"{address}/")
             assert status == 200
@@ -58,8 +60,12 @@ class TestServer:
             assert [answer[0] for answer in told["answers"]] == [0, 1, 2, 3]
             assert told["questions"]["of"].keys() == {"0", "1", "2", "3"}
 
-    def test_a_page_that_is_there_is_served_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without reading the cells; each is read when it is asked for, with all its answers, wrong ones too."""
+    def test_a_page_that_is_there_is_served_at_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without reading the cells; each is read when it is asked for, with all its answers, wrong
+        ones too.
+        """
         made = run(tmp_path, n=40)
         monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
@@ -87,7 +93,9 @@ class TestServer:
     def test_a_cell_of_any_name(self, tmp_path: Path) -> None:
         """Whose id the page shows otherwise than its file is called."""
         odd = factory.cell(n=3)
-        made = factory.write(create(tmp_path, "a"), [(replace(odd[0], id="tiny/\x1b[31m/x"), odd[1])])
+        made = factory.write(
+            create(tmp_path, "a"), [(replace(odd[0], id="tiny/\x1b[31m/x"), odd[1])]
+        )
         write_page(made.path)
         with served(made.path) as address:
             assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]) == 3
@@ -116,7 +124,10 @@ class TestServer:
     def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
         """It is named, with what to do."""
         made = run(tmp_path)
-        with serve([made.path]) as first, pytest.raises(ValueError, match=r"--port \d+ can't be used .*leave it out"):
+        with (
+            serve([made.path]) as first,
+            pytest.raises(ValueError, match=r"--port \d+ can't be used .*leave it out"),
+        ):
             serve([made.path], first.server_port)
 
     def test_several_runs(self, tmp_path: Path) -> None:
@@ -155,7 +166,9 @@ class TestCommand:
     def test_several_runs_are_served_until_ctrl_c(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The browser opens the address that is printed, which answers; Ctrl-C ends the server and the command."""
+        """The browser opens the address that is printed, which answers; Ctrl-C ends the server and
+        the command.
+        """
         opened: list[str] = []
         monkeypatch.setattr(webbrowser, "open", opened.append)
 
@@ -177,7 +190,9 @@ class TestCommand:
         made = run(tmp_path)
         for number in range(93):
             (made.path / "cells" / f"x{number}.json").write_text("{")
-        monkeypatch.setattr("pbcore.report.page.write_page", lambda path: write_page(run(tmp_path / "b").path))
+        monkeypatch.setattr(
+            "pbcore.report.page.write_page", lambda path: write_page(run(tmp_path / "b").path)
+        )
         monkeypatch.setattr("pbcore.report.view.complete", lambda file: True)
         assert main(["view", str(made.path), "--no-open"]) == 0
         assert capsys.readouterr().err == "reading 101 cells …\n"

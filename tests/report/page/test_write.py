@@ -1,4 +1,6 @@
-"""report.html as a file: what reads without a script, how it is kept small and harmless, and when it is written."""
+"""report.html as a file: what reads without a script, how it is kept small and harmless, and when
+it is written.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Reader(HTMLParser):
 
 
 def data_of(html: str, name: str = "page") -> Any:
-    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
+    found = re.search(
+        rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL
+    )
     assert found is not None
     return json.loads(found[1])
 
@@ -67,18 +71,26 @@ class TestStatic:
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
         words = " ".join(" ".join(Reader(html).text).split())
         assert "tiny confidence-k2 50.0 [28–72] 4.00 2.25 8.0" in words
-        assert "tiny threshold 1 2.00 2.00 2.00 2.00 –" in words  # PB90 … PB60; a single point has no area
+        assert (
+            "tiny threshold 1 2.00 2.00 2.00 2.00 –" in words
+        )  # PB90 … PB60; a single point has no area
         assert "– under AUP: an area needs two points at least." in words
         assert "tiny confidence 1 – – – – –" in words
-        assert "– under PB90, PB80, PB70, PB60: no sampler of the policy reached that score." in words
+        assert (
+            "– under PB90, PB80, PB70, PB60: no sampler of the policy reached that score." in words
+        )
         assert "waiting line" in words
 
     def test_ceilings(self, tmp_path: Path) -> None:
-        """Cells whose ceiling is known have it beside their score, and the bits lost; other runs lack the columns."""
+        """Cells whose ceiling is known have it beside their score, and the bits lost; other runs
+        lack the columns.
+        """
         cell, samples = factory.cell(n=4)
         known = replace(cell, ceiling=Ceiling(0.375, "exact", 0.375, 0.375), bits_lost=1.25)
         pages = [
-            write_page(factory.write(create(tmp_path, name), [(one, samples)]).path).read_text(encoding="utf-8")
+            write_page(factory.write(create(tmp_path, name), [(one, samples)]).path).read_text(
+                encoding="utf-8"
+            )
             for name, one in (("a", known), ("b", cell))
         ]
         words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
@@ -87,16 +99,22 @@ class TestStatic:
         assert "bits lost" not in words[1]
 
     def test_rows_beside_calls(self, tmp_path: Path) -> None:
-        """A run with what-if rows has tokens per row and rows in its tables, points and cells; others lack them."""
+        """A run with what-if rows has tokens per row and rows in its tables, points and cells;
+        others lack them.
+        """
         asking = factory.cell(sampler="spec-8", n=4, rows=64)
         pages = [
-            write_page(factory.write(create(tmp_path, name), entries).path).read_text(encoding="utf-8")
+            write_page(factory.write(create(tmp_path, name), entries).path).read_text(
+                encoding="utf-8"
+            )
             for name, entries in (("a", [asking, factory.cell(n=4)]), ("b", [factory.cell(n=4)]))
         ]
         words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
         assert "spec-8 100.0 [51–100] 2.00 0.50 1.13 16.0 64.0" in words[0]
         assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.13 16.0 16.0" in words[0]
-        assert "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in words[0]
+        assert (
+            "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in words[0]
+        )
         assert "tiny spec-8: 100.0 % [51–100] at 2.00 tokens per step, 0.50 per row" in pages[0]
         assert "tiny confidence-k2: 100.0 % [51–100] at 2.00 tokens per step, " not in pages[0]
         facts = {cell["sampler"]: dict(cell["facts"]) for cell in data_of(pages[0])["cells"]}
@@ -112,15 +130,26 @@ class TestStatic:
         assert {f"#cell={cell['id']}" for cell in data_of(html)["cells"]} <= links
 
     def test_what_is_missing_and_why(self, tmp_path: Path) -> None:
-        """Failed cells, absent scores and tasks that were not run are named where the mean would stand."""
+        """Failed cells, absent scores and tasks that were not run are named where the mean would
+        stand.
+        """
         good, samples = factory.cell(n=4)
-        failed = error_cell(factory.cell(task="waiting_line/copy")[0], "OSError: no such checkpoint")
+        failed = error_cell(
+            factory.cell(task="waiting_line/copy")[0], "OSError: no such checkpoint"
+        )
         unscored = replace(
-            good, id="g", task="waiting_line/sort", headline="grammar", scores={}, absent={"grammar": "no Java"}
+            good,
+            id="g",
+            task="waiting_line/sort",
+            headline="grammar",
+            scores={},
+            absent={"grammar": "no Java"},
         )
         other = factory.cell(sampler="random-k2", n=4)
         entries = [(good, samples), (failed, []), (unscored, samples), other]
-        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(encoding="utf-8")
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(
+            encoding="utf-8"
+        )
         words = " ".join(" ".join(Reader(html).text).split())
         assert "copy could not be run: OSError: no such checkpoint" in words
         assert "sort grammar not measured: no Java" in words
@@ -129,20 +158,26 @@ class TestStatic:
     def test_a_run_of_nothing_but_errors(self, tmp_path: Path) -> None:
         """It has a page that says so."""
         entry = error_cell(factory.cell()[0], "RuntimeError: out of memory"), []
-        html = write_page(factory.write(create(tmp_path, "a"), [entry]).path).read_text(encoding="utf-8")
+        html = write_page(factory.write(create(tmp_path, "a"), [entry]).path).read_text(
+            encoding="utf-8"
+        )
         assert "RuntimeError: out of memory" in " ".join(Reader(html).text)
 
     def test_a_failed_cell_sorts_without_its_score(self, tmp_path: Path) -> None:
         """Its entry says `error`, and by that it stands, though its record holds a score."""
         cell, samples = factory.cell(right=0.8)
-        made = factory.write(create(tmp_path, "a"), [(replace(cell, status="error", error="killed"), samples)])
+        made = factory.write(
+            create(tmp_path, "a"), [(replace(cell, status="error", error="killed"), samples)]
+        )
         html = write_page(made.path).read_text(encoding="utf-8")
         assert re.findall(r'data-v="([^"]*)" data-task="waiting_line/shuffle"', html) == [""]
 
     def test_dummies_are_left_out(self, tmp_path: Path) -> None:
         """Random weights have no scores in the tables."""
         entries = [factory.cell(n=3), factory.cell("dummy", n=3, dummy=True)]
-        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(encoding="utf-8")
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(
+            encoding="utf-8"
+        )
         assert "dummy: random weights, so its scores are left out" in " ".join(Reader(html).text)
         assert not any(attrs.get("data-model") == "dummy" for _, attrs in Reader(html).tags)
 
@@ -152,20 +187,26 @@ def plain_tags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The elements of a page without hostile text."""
     cell, samples = filmed(factory.cell(n=2))
     failed = error_cell(replace(cell, id="e", task="waiting_line/copy"), "x")
-    made = factory.write(create(tmp_path_factory.mktemp("plain"), "a"), [(cell, samples), (failed, [])])
+    made = factory.write(
+        create(tmp_path_factory.mktemp("plain"), "a"), [(cell, samples), (failed, [])]
+    )
     return [tag for tag, _ in Reader(write_page(made.path).read_text(encoding="utf-8")).tags]
 
 
 class TestSelfContained:
     def test_no_request(self, tmp_path: Path) -> None:
-        """No address but data: and links within the page; the policy forbids all others and names the style and the
-        script by their digests.
+        """No address but data: and links within the page; the policy forbids all others and names
+        the style and the script by their digests.
         """
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
         for tag, attrs in Reader(html).tags:
             assert "src" not in attrs, tag
             assert (attrs.get("href") or "#").startswith(("#", "data:,"))
-        policy = next(a["content"] for tag, a in Reader(html).tags if a.get("http-equiv") == "Content-Security-Policy")
+        policy = next(
+            a["content"]
+            for tag, a in Reader(html).tags
+            if a.get("http-equiv") == "Content-Security-Policy"
+        )
         assert policy is not None
         assert policy.startswith("default-src 'none'; ")
         for tag in ("script", "style"):
@@ -173,7 +214,9 @@ class TestSelfContained:
             assert base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode() in policy
 
     def test_size(self, tmp_path: Path) -> None:
-        """A run too big for its page has its wrong answers there, and the page says what it leaves out."""
+        """A run too big for its page has its wrong answers there, and the page says what it leaves
+        out.
+        """
         made = run(tmp_path, n=100)
         cells = load(made.path)
         answers = answers_of(cells, [made.path])
@@ -181,7 +224,9 @@ class TestSelfContained:
         for size in (350_000, 10**7):
             html = page(cells, answers, "a", {}, size=size)
             sizes[size] = len(html)
-            shown, total = map(int, re.search(r'name="answers" content="(\d+)/(\d+)"', html).groups())  # type: ignore[union-attr]
+            shown, total = map(
+                int, re.search(r'name="answers" content="(\d+)/(\d+)"', html).groups()
+            )  # type: ignore[union-attr]
             assert total == 800
             assert ('<p class="note">This file holds' in html) == (shown < total)
         assert shown == total
@@ -189,17 +234,29 @@ class TestSelfContained:
 
     @pytest.mark.parametrize("text", [*HOSTILE, *ODD_TEXTS])
     def test_hostile_text(self, tmp_path: Path, text: str, plain_tags: list[str]) -> None:
-        """Whatever names, answers, errors and prompts hold, the page has the same elements and its data are whole."""
+        """Whatever names, answers, errors and prompts hold, the page has the same elements and its
+        data are whole.
+        """
         cell, samples = filmed(factory.cell(n=2))
         hostile = [
             factory.failing(
                 text,
                 replace(cell, model=text, id=f"{text}/shuffle/s", absent={"grammar": text}),
-                [replace(one, text=text, tokens=[text, text], details={"why": text}) for one in samples],
+                [
+                    replace(one, text=text, tokens=[text, text], details={"why": text})
+                    for one in samples
+                ],
             ),
-            (error_cell(replace(cell, id=f"e{text}", task="waiting_line/copy", model=text), text or "x"), []),
+            (
+                error_cell(
+                    replace(cell, id=f"e{text}", task="waiting_line/copy", model=text), text or "x"
+                ),
+                [],
+            ),
         ]
-        html = write_page(factory.write(create(tmp_path, "b"), hostile).path).read_text(encoding="utf-8")
+        html = write_page(factory.write(create(tmp_path, "b"), hostile).path).read_text(
+            encoding="utf-8"
+        )
         tags = [tag for tag, _ in Reader(html).tags]
         assert set(plain_tags) >= set(tags)
         assert plain_tags.count("script") == tags.count("script")
@@ -210,11 +267,15 @@ class TestSelfContained:
 
 class TestWhenWritten:
     def test_report(self, tmp_path: Path) -> None:
-        """`pbcore report -o` writes the page anew from what is kept, samples and prompts included."""
+        """`pbcore report -o` writes the page anew from what is kept, samples and prompts
+        included.
+        """
         made = run(tmp_path)
         assert main(["report", str(made.path), "-o", str(tmp_path / "out")]) == 0
         html = (tmp_path / "out" / "report.html").read_text()
-        assert html.replace('"where":"../a"', '"where":"."') == write_page(made.path).read_text(encoding="utf-8")
+        assert html.replace('"where":"../a"', '"where":"."') == write_page(made.path).read_text(
+            encoding="utf-8"
+        )
 
     def test_runs_side_by_side(self, tmp_path: Path) -> None:
         """Cells that two runs share stand under both names, each with its own answers."""
@@ -223,7 +284,9 @@ class TestWhenWritten:
         data = data_of((tmp_path / "out" / "report.html").read_text())
         ids = [cell["id"] for cell in data["cells"]]
         assert len(ids) == len(set(ids)) == 16
-        assert {cell["model"] for cell in data["cells"]} == {f"{m} of {r}" for m in ("ideal", "tiny") for r in "ab"}
+        assert {cell["model"] for cell in data["cells"]} == {
+            f"{m} of {r}" for m in ("ideal", "tiny") for r in "ab"
+        }
         assert all(cell["n"] == 6 and cell["questions"] >= 0 for cell in data["cells"])
 
     def test_results_without_samples(self, tmp_path: Path) -> None:
@@ -257,7 +320,9 @@ class TestWhenWritten:
 
 
 def test_questions_that_were_not_kept(tmp_path: Path) -> None:
-    """They are made again where the data is here, with the settings of run.json; others have none."""
+    """They are made again where the data is here, with the settings of run.json; others have
+    none.
+    """
     made = run(tmp_path)
     whole = data_of(write_page(made.path).read_text())["questions"]
     shutil.rmtree(made.path / "questions")

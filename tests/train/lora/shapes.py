@@ -1,4 +1,6 @@
-"""Small random checkpoints, shaped and named like LLaDA's and Dream's, with the words of a few tasks."""
+"""Small random checkpoints, shaped and named like LLaDA's and Dream's, with the words of a few
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +54,34 @@ def checkpoint(folder: Path, shape: str, seed: int = 0) -> Path:
     """A checkpoint folder of width 32 with two layers."""
     tokenizer = words()
     ids = {"mask_token_id": tokenizer.mask_token_id, "eos_token_id": tokenizer.eos_token_id}
-    raw: dict[str, Any] = {"model_type": "llada", "d_model": 32, "mlp_hidden_size": 48, "n_layers": 2, "n_heads": 4}
+    raw: dict[str, Any] = {
+        "model_type": "llada",
+        "d_model": 32,
+        "mlp_hidden_size": 48,
+        "n_layers": 2,
+        "n_heads": 4,
+    }
     raw |= {"n_kv_heads": 2, "vocab_size": len(tokenizer), "max_sequence_length": 512, **ids}
     if shape == "dream":
-        raw = {"model_type": "Dream", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-        raw |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": len(tokenizer), **ids}
+        raw = {
+            "model_type": "Dream",
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+        }
+        raw |= {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            **ids,
+        }
         raw |= {"max_position_embeddings": 512, "tie_word_embeddings": False}
     module = random_weights(architecture(raw, shape), torch.device("cpu"), torch.float32, seed=seed)
     rename = llada_name if shape == "llada" else str
-    weights = {rename(name): value * (10.0 if value.dim() > 1 else 1.0) for name, value in module.state_dict().items()}
+    weights = {
+        rename(name): value * (10.0 if value.dim() > 1 else 1.0)
+        for name, value in module.state_dict().items()
+    }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(raw))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -70,6 +91,15 @@ def checkpoint(folder: Path, shape: str, seed: int = 0) -> Path:
 
 def toy(model: Path | str, **changes: Any) -> LoraSettings:
     """Settings of a run of seconds: 12 examples of sudoku, 3 steps an epoch."""
-    own = {"rank": 4, "alpha": 8, "train": 12, "validation": 4, "epochs": 2, "batch": 4, "rate": 0.01, "scored": 2}
+    own = {
+        "rank": 4,
+        "alpha": 8,
+        "train": 12,
+        "validation": 4,
+        "epochs": 2,
+        "batch": 4,
+        "rate": 0.01,
+        "scored": 2,
+    }
     small = {"task": "list_ops/shuffle", "n": (3, 4), "sampler": "confidence-k2"}
     return LoraSettings(model=str(model), **{**own, **small, **changes})

@@ -21,8 +21,32 @@ from tests.train.lora.shapes import checkpoint
 pytest.importorskip("peft")
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "adapter"
-SMALL = ["--task", "list_ops/shuffle", "--rank", "4", "--alpha", "8", "--train", "12", "--validation", "4"]
-SMALL += ["--epochs", "2", "--batch", "4", "--rate", "0.01", "--scored", "2", "--n", "3,4", "--sampler", "random-k2"]
+SMALL = [
+    "--task",
+    "list_ops/shuffle",
+    "--rank",
+    "4",
+    "--alpha",
+    "8",
+    "--train",
+    "12",
+    "--validation",
+    "4",
+]
+SMALL += [
+    "--epochs",
+    "2",
+    "--batch",
+    "4",
+    "--rate",
+    "0.01",
+    "--scored",
+    "2",
+    "--n",
+    "3,4",
+    "--sampler",
+    "random-k2",
+]
 THREADS = ["--threads", str(torch.get_num_threads())]
 
 
@@ -37,8 +61,8 @@ class TestMain:
     def test_trains_stops_goes_on_and_leaves_an_adapter_with_its_card(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Four of six steps, then the rest from there; the adapter loads by the name that the last line prints, and its
-        card has the digest that records have.
+        """Four of six steps, then the rest from there; the adapter loads by the name that the last
+        line prints, and its card has the digest that records have.
         """
         monkeypatch.chdir(tmp_path)
         command = ["--adapt", str(checkpoint(tmp_path / "model", "llada")), *SMALL, *THREADS]
@@ -54,7 +78,10 @@ class TestMain:
         assert name == f"{tmp_path}/model+adapters/list_ops-shuffle"
         out = tmp_path / "adapters" / "list_ops-shuffle"
         assert load_model(name).info["adapter"] == digest(out)
-        assert f"Adapter `{digest(out)}`: rank 4, α 8, on q_proj, k_proj, v_proj" in (out / "README.md").read_text()
+        assert (
+            f"Adapter `{digest(out)}`: rank 4, α 8, on q_proj, k_proj, v_proj"
+            in (out / "README.md").read_text()
+        )
         steps = [line.split(",")[0] for line in (out / "loss.csv").read_text().splitlines()]
         assert steps == ["step", *map(str, range(7))]
         assert (out / "loss.png").stat().st_size > 1000
@@ -66,15 +93,21 @@ class TestMain:
         monkeypatch.chdir(tmp_path)
         assert "unknown model 'tinny'" in errors(capsys, "--adapt", "tinny", "--task", "shuffle")
         assert "shufle" in errors(capsys, "--adapt", "tiny", "--task", "shufle")
-        assert "rank 0 (at least 1)" in errors(capsys, "--adapt=tiny", "--task", "shuffle", "--rank", "0")
+        assert "rank 0 (at least 1)" in errors(
+            capsys, "--adapt=tiny", "--task", "shuffle", "--rank", "0"
+        )
         assert "--task" in errors(capsys, "--adapt", "tiny")
         assert not (tmp_path / "adapters").exists()
 
 
 @pytest.mark.nightly
 class TestLearned:
-    def test_tiny_learns_a_list_operation_that_it_never_saw(self, tmp_path: Path, embedded: Path) -> None:
-        """The example of docs/fine-tune.md: from nothing to at least nine in ten of rows that it was not trained on."""
+    def test_tiny_learns_a_list_operation_that_it_never_saw(
+        self, tmp_path: Path, embedded: Path
+    ) -> None:
+        """The example of docs/fine-tune.md: from nothing to at least nine in ten of rows that it
+        was not trained on.
+        """
         shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
         subprocess.run([sys.executable, tmp_path / "rows.py"], check=True)
         add_tasks_file(tmp_path / "tasks.yaml")
@@ -93,11 +126,26 @@ class TestLearned:
 @pytest.mark.nightly
 class TestSeveralProcesses:
     def test_learn_what_one_learns(self, tmp_path: Path) -> None:
-        """`accelerate launch` with two processes on the CPU: without dropout the losses of each step are one's, up to
-        rounding.
+        """`accelerate launch` with two processes on the CPU: without dropout the losses of each
+        step are one's, up to rounding.
         """
-        command = ["-m", "pbcore.train", "--adapt", str(checkpoint(tmp_path / "model", "llada")), *SMALL, "--threads=1"]
-        launch = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
+        command = [
+            "-m",
+            "pbcore.train",
+            "--adapt",
+            str(checkpoint(tmp_path / "model", "llada")),
+            *SMALL,
+            "--threads=1",
+        ]
+        launch = [
+            "-m",
+            "accelerate.commands.launch",
+            "--cpu",
+            "--num_processes",
+            "2",
+            "--num_machines",
+            "1",
+        ]
         launch += ["--mixed_precision", "no", "--dynamo_backend", "no"]
         for out, start in (("one", []), ("two", launch)):
             arguments = [sys.executable, *start, *command, "--dropout", "0", "--out", out]

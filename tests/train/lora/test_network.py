@@ -30,22 +30,30 @@ def shaken(loss: Any) -> None:
 class TestLogits:
     @pytest.mark.parametrize("shape", SHAPES)
     def test_are_decodings(self, shape: str, tmp_path: Path) -> None:
-        """Of ragged rows with some masks, as the context of decoding computes them; Dream's are read one column
-        earlier.
+        """Of ragged rows with some masks, as the context of decoding computes them; Dream's are
+        read one column earlier.
         """
         model, loss = adapted(toy(checkpoint(tmp_path, shape)), "cpu")
         shaken(loss)
         loss.eval()
-        requests = [model.encode(sample, None, 0) for sample in load_task("list_ops/shuffle", n=[4], limit=2).samples]
+        requests = [
+            model.encode(sample, None, 0)
+            for sample in load_task("list_ops/shuffle", n=[4], limit=2).samples
+        ]
         requests.append(model.encode([7, 8, 9], len(requests[0].canvas), 0))
         canvas = torch.tensor([request.canvas for request in requests])
         canvas[2] = torch.arange(20, 20 + canvas.shape[1])
         canvas[2, 0] = canvas[2, 3] = model.mask_id
         want = canvas == model.mask_id
-        expected = model.prepare(requests, cache=None, seed=0).logits(Query(canvas, want, torch.zeros(3)))
+        expected = model.prepare(requests, cache=None, seed=0).logits(
+            Query(canvas, want, torch.zeros(3))
+        )
         width = max(len(request.prompt_ids) for request in requests)
         pads = [width - len(request.prompt_ids) for request in requests]
-        rows = [[0] * pad + list(request.prompt_ids) for pad, request in zip(pads, requests, strict=True)]
+        rows = [
+            [0] * pad + list(request.prompt_ids)
+            for pad, request in zip(pads, requests, strict=True)
+        ]
         ids = torch.cat([torch.tensor(rows), canvas], 1)
         attend = torch.arange(ids.shape[1])[None] >= torch.tensor(pads)[:, None]
         masked = torch.cat([torch.zeros(3, width, dtype=torch.bool), want], 1)
@@ -57,12 +65,15 @@ class TestLogits:
 
 class TestAdapted:
     def test_only_the_adapter_learns_and_it_starts_as_nothing(self, tmp_path: Path) -> None:
-        """Rank × (columns + rows) numbers for each of q, k and v of both layers; the logits are the model's."""
+        """Rank × (columns + rows) numbers for each of q, k and v of both layers; the logits are the
+        model's.
+        """
         _, loss = adapted(toy(checkpoint(tmp_path, "llada")), "cpu")
         sizes = [value.numel() for value in loss.parameters() if value.requires_grad]
         assert sum(sizes) == 2 * 4 * ((32 + 32) + 2 * (32 + 16))
         loss.eval()
-        ids, masked = torch.arange(10, 18)[None], torch.zeros(1, 8, dtype=torch.bool)
+        ids = torch.arange(10, 18)[None]
+        masked = torch.zeros(1, 8, dtype=torch.bool)
         masked[0, 5] = True
         with torch.no_grad():
             logits = loss.logits(ids, torch.ones_like(masked), masked)

@@ -1,4 +1,6 @@
-"""The run of an adapter: it learns, resumes bit for bit, and its steps may be shared by forwards."""
+"""The run of an adapter: it learns, resumes bit for bit, and its steps may be shared by
+forwards.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +39,31 @@ def weights(run: lora.LoraRun) -> torch.Tensor:
 class TestTrain:
     @pytest.mark.parametrize("shape", SHAPES)
     def test_the_loss_falls(self, shape: str, folders: dict[str, Path]) -> None:
-        """On the same examples over and over, with every matrix adapted; the weights of the model stay."""
+        """On the same examples over and over, with every matrix adapted; the weights of the model
+        stay.
+        """
         every = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
         run = lora.start(toy(folders[shape], targets=every, epochs=20, rate=0.02, every=60, n=(3,)))
-        frozen = {name: value.clone() for name, value in run.plain.named_parameters() if not value.requires_grad}
+        frozen = {
+            name: value.clone()
+            for name, value in run.plain.named_parameters()
+            if not value.requires_grad
+        }
         lora.train(run, 60, quiet)
         losses = [row["loss"] for row in run.log if "loss" in row]
         assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
         after = dict(run.plain.named_parameters())
         assert all(torch.equal(value, after[name]) for name, value in frozen.items())
 
-    def test_an_interrupted_run_ends_bit_identically(self, folders: dict[str, Path], tmp_path: Path) -> None:
-        """Saved in the middle of the second epoch and gone on with in a fresh run: weights, log and best are equal."""
+    def test_an_interrupted_run_ends_bit_identically(
+        self, folders: dict[str, Path], tmp_path: Path
+    ) -> None:
+        """Saved in the middle of the second epoch and gone on with in a fresh run: weights, log and
+        best are equal.
+        """
         settings = {"model": folders["llada"], "dropout": 0.3}
-        whole, first = trained(**settings), trained(4, **settings)
+        whole = trained(**settings)
+        first = trained(4, **settings)
         lora.save(first, tmp_path)
         torch.manual_seed(999)
         second = lora.start(toy(**settings))
@@ -63,17 +76,24 @@ class TestTrain:
         assert whole.best is not None
         assert second.best is not None
         assert whole.best["step"] == second.best["step"]
-        assert all(torch.equal(value, second.best["weights"][name]) for name, value in whole.best["weights"].items())
+        assert all(
+            torch.equal(value, second.best["weights"][name])
+            for name, value in whole.best["weights"].items()
+        )
 
     def test_another_runs_folder(self, folders: dict[str, Path], tmp_path: Path) -> None:
         """The setting that differs is named."""
         lora.save(lora.start(toy(folders["llada"])), tmp_path)
         other = lora.start(toy(folders["llada"], rate=0.5))
-        with pytest.raises(InputError, match=r"holds another run: rate was 0\.01, is 0\.5\. Give its settings"):
+        with pytest.raises(
+            InputError, match=r"holds another run: rate was 0\.01, is 0\.5\. Give its settings"
+        ):
             lora.resume(other, tmp_path)
 
     @pytest.mark.parametrize("shape", SHAPES)
-    @pytest.mark.parametrize("given", [{"accumulate": 4}, {"accumulate": 2, "gradient_checkpointing": True}])
+    @pytest.mark.parametrize(
+        "given", [{"accumulate": 4}, {"accumulate": 2, "gradient_checkpointing": True}]
+    )
     def test_a_step_shared_by_forwards_is_the_same_step(
         self, shape: str, given: dict[str, Any], folders: dict[str, Path]
     ) -> None:
@@ -90,12 +110,16 @@ class TestTrain:
 
     def test_bfloat16(self, folders: dict[str, Path]) -> None:
         """The frozen weights are bfloat16, the adapter float32, and both learn nearly the same."""
-        run, exact = (trained(3, model=folders["llada"], dtype=dtype) for dtype in ("bfloat16", None))
+        run, exact = (
+            trained(3, model=folders["llada"], dtype=dtype) for dtype in ("bfloat16", None)
+        )
         assert {value.dtype for value in run.weights().values()} == {torch.float32}
         assert {value.dtype for value in run.plain.parameters()} == {torch.float32, torch.bfloat16}
         assert run.log[-1]["loss"] == pytest.approx(exact.log[-1]["loss"], rel=0.1)
 
-    def test_rows_that_processes_cannot_share(self, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_that_processes_cannot_share(
+        self, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A batch of four rows, three processes."""
         import accelerate
 
@@ -108,8 +132,8 @@ class TestBest:
     def test_the_best_score_is_kept_then_the_lower_loss(
         self, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Scores before the first step, which is no candidate, and after four: of the two best the one with the lower
-        loss stays.
+        """Scores before the first step, which is no candidate, and after four: of the two best the
+        one with the lower loss stays.
         """
         run = lora.start(toy(folders["llada"], epochs=2, every=1))
         scores = iter([1.0, 0.0, 0.5, 0.5, 0.0])
@@ -118,7 +142,9 @@ class TestBest:
             value = next(scores)
             return [type("Scored", (), {"scores": {run.data.task.headline: value}}) for _ in texts]
 
-        monkeypatch.setattr(type(run.data.task), "score_many", lambda self, *given, **named: score(*given, **named))
+        monkeypatch.setattr(
+            type(run.data.task), "score_many", lambda self, *given, **named: score(*given, **named)
+        )
         steps = []
         for step in range(1, 5):
             lora.train(run, step, quiet)

@@ -1,4 +1,6 @@
-"""SEDD models trained whole by --adapt: the paper's recipe, the loss, a checkpoint that loads, resuming."""
+"""SEDD models trained whole by --adapt: the paper's recipe, the loss, a checkpoint that loads,
+resuming.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,31 @@ from tests.train.lora.test_command import THREADS, errors
 
 pytest.importorskip("accelerate")
 KINDS = ("tiny-sedd", "tiny-sedd-uniform")
-SMALL = ["--task", "list_ops/shuffle", "--train", "8", "--validation", "4", "--epochs", "2", "--batch", "4"]
+SMALL = [
+    "--task",
+    "list_ops/shuffle",
+    "--train",
+    "8",
+    "--validation",
+    "4",
+    "--epochs",
+    "2",
+    "--batch",
+    "4",
+]
 SMALL += ["--scored", "2", "--n", "3,4", "--sampler", "analytic-s2", *THREADS]
 
 
 def settings(model: str, **changes: Any) -> LoraSettings:
-    own = {"train": 8, "validation": 4, "epochs": 2, "batch": 4, "scored": 2, "n": (3, 4), "sampler": "analytic-s2"}
+    own = {
+        "train": 8,
+        "validation": 4,
+        "epochs": 2,
+        "batch": 4,
+        "scored": 2,
+        "n": (3, 4),
+        "sampler": "analytic-s2",
+    }
     return LoraSettings(model=model, task="list_ops/shuffle", **{**F4, **own, **changes})
 
 
@@ -38,10 +59,14 @@ def trained(until: int = 4, **changes: Any) -> lora.LoraRun:
 class TestCommand:
     @pytest.mark.parametrize("model", KINDS)
     def test_trains_and_leaves_a_checkpoint(
-        self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self,
+        model: str,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """It loads by the name that the last line prints, decodes, and is another model than before; the card has the
-        recipe's rate, batch and warm-up.
+        """It loads by the name that the last line prints, decodes, and is another model than
+        before; the card has the recipe's rate, batch and warm-up.
         """
         monkeypatch.chdir(tmp_path)
         assert main(["--adapt", model, *SMALL]) == 0
@@ -66,8 +91,21 @@ class TestCommand:
         assert (Path(name) / "loss.png").stat().st_size > 1000
 
     def test_what_adapters_have_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
-        message = errors(capsys, "--adapt", "tiny-sedd", "--task", "list_ops/shuffle", "--rank", "8", "--dropout", "0")
-        assert "--rank, --dropout: tiny-sedd is a SEDD model, which is trained whole; leave it out" in message
+        message = errors(
+            capsys,
+            "--adapt",
+            "tiny-sedd",
+            "--task",
+            "list_ops/shuffle",
+            "--rank",
+            "8",
+            "--dropout",
+            "0",
+        )
+        assert (
+            "--rank, --dropout: tiny-sedd is a SEDD model, which is trained whole; leave it out"
+            in message
+        )
 
 
 class TestRun:
@@ -82,15 +120,19 @@ class TestRun:
         assert sum(falling[-10:]) < 0.7 * sum(falling[:10])
 
     def test_an_interrupted_run_ends_bit_identically(self, tmp_path: Path) -> None:
-        whole, first = trained(), trained(3)
+        whole = trained()
+        first = trained(3)
         lora.save(first, tmp_path)
         second = lora.start(settings("tiny-sedd"))
         lora.resume(second, tmp_path)
         lora.train(second, 4, lambda run: None)
-        assert all(torch.equal(value, second.weights()[name]) for name, value in whole.weights().items())
+        assert all(
+            torch.equal(value, second.weights()[name]) for name, value in whole.weights().items()
+        )
         rows = zip(whole.log, second.log, strict=True)
         assert all(a["loss"] == b["loss"] for a, b in rows if "loss" in a)
 
     def test_a_step_shared_by_forwards_is_the_same_step(self) -> None:
-        one, two = trained(1), trained(1, accumulate=2)
+        one = trained(1)
+        two = trained(1, accumulate=2)
         assert one.log[-1]["loss"] == pytest.approx(two.log[-1]["loss"], rel=1e-5)

@@ -15,12 +15,19 @@ F1 = LoraSettings("llada-1.5", "waiting_line/shuffle")
 class TestDefaults:
     def test_are_the_papers(self) -> None:
         """Appendix F.1."""
-        assert (F1.rank, F1.alpha, F1.dropout, F1.targets) == (128, 256, 0.05, ("q_proj", "k_proj", "v_proj"))
+        assert (F1.rank, F1.alpha, F1.dropout, F1.targets) == (
+            128,
+            256,
+            0.05,
+            ("q_proj", "k_proj", "v_proj"),
+        )
         assert (F1.train, F1.validation, F1.epochs, F1.batch) == (20_000, 5_000, 10, 32)
         assert (F1.rate, F1.warmup) == (1e-5, 0.05)
 
     def test_of_sedd_models(self) -> None:
-        """Appendix F.4: 32 epochs, batches of 64, 3e-4 after a quarter of the steps; and nothing of an adapter."""
+        """Appendix F.4: 32 epochs, batches of 64, 3e-4 after a quarter of the steps; and nothing of
+        an adapter.
+        """
         f4 = LoraSettings("sedd-small", "waiting_line/shuffle", **F4)
         assert (f4.epochs, f4.batch, f4.rate, f4.warmup) == (32, 64, 3e-4, 0.25)
         assert f4.rate_at(49, 200) == f4.rate_at(50, 200) == 3e-4
@@ -31,7 +38,9 @@ class TestDefaults:
 
 class TestRate:
     def test_grows_then_falls_by_half_a_cosine(self) -> None:
-        """A twentieth of the steps up to the rate, half of it midway through the rest, and next to nothing at last."""
+        """A twentieth of the steps up to the rate, half of it midway through the rest, and next to
+        nothing at last.
+        """
         rates = [F1.rate_at(step, 200) for step in range(200)]
         assert rates[:10] == pytest.approx([1e-6 * (step + 1) for step in range(10)])
         assert max(rates) == rates[9] == rates[10] == pytest.approx(1e-5)
@@ -64,7 +73,9 @@ class TestDifferences:
     def test_what_decides_the_weights(self) -> None:
         """A tuple and the list that a file keeps of it are equal; the device decides no weight."""
         assert (
-            LoraSettings("m", "t", n=(3, 4), device="cuda").differences(LoraSettings("m", "t", n=(3, 4)).to_json())
+            LoraSettings("m", "t", n=(3, 4), device="cuda").differences(
+                LoraSettings("m", "t", n=(3, 4)).to_json()
+            )
             == []
         )
         assert LoraSettings("m", "t", rate=0.5).differences(LoraSettings("m", "t").to_json()) == [
