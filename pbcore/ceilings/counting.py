@@ -14,7 +14,7 @@ from torch import Tensor
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.step import Step, quota
 from pbcore.names import SamplerName
-from pbcore.theory.problems import Counts, Group, NotExact, Outcome, at_random
+from pbcore.theory.problems import Counts, ExchangeablePositions, NotExact, StepOutcome, at_random
 
 # Policies that treat positions alike: what they reveal follows from token probabilities, whatever
 # their place.
@@ -39,8 +39,8 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
         k = getattr(policy, "k", None) or 0
 
         def random(
-            groups: tuple[Group, ...], settled: int, step: int, size: int
-        ) -> Sequence[Outcome]:
+            groups: tuple[ExchangeablePositions, ...], settled: int, step: int, size: int
+        ) -> Sequence[StepOutcome]:
             left = settled + sum(group.positions for group in groups)
             count = _quota(name, left, step, size, 1)
             return at_random(min(left, k if count is None else int(count)), groups, settled)
@@ -54,8 +54,13 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
 
 
 def _outcomes(
-    policy: Policy, name: SamplerName, groups: Sequence[Group], settled: int, step: int, size: int
-) -> Iterator[Outcome]:
+    policy: Policy,
+    name: SamplerName,
+    groups: Sequence[ExchangeablePositions],
+    settled: int,
+    step: int,
+    size: int,
+) -> Iterator[StepOutcome]:
     drawn = (
         bool(name.temperature) and traits(policy).chooses != "positions"
     )  # the tokens drawn have a say
@@ -67,7 +72,7 @@ def _outcomes(
     up = torch.eye(len(groups))
     none = torch.zeros(1, len(groups))
     trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
-    every = [Group((1.0, 0.0), settled), *groups]
+    every = [ExchangeablePositions((1.0, 0.0), settled), *groups]
     revealed = _select(policy, name, every, trials, step, size)
     moved = [
         i
@@ -97,7 +102,7 @@ def _outcomes(
         yield weight, counts[1:], counts[0]
 
 
-def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
+def _lift(groups: Sequence[ExchangeablePositions], place: int, drawn: bool) -> float:
     """The probability that noise raises the confidence of a group's position, independently of the
     others. Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
     """
@@ -115,7 +120,7 @@ def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
     raise NotExact("some but not all tokens of a position are tied")
 
 
-def _numbers(group: Group) -> tuple[float, float, float]:
+def _numbers(group: ExchangeablePositions) -> tuple[float, float, float]:
     """Confidence, margin and negative entropy of a position."""
     chances = group.chances
     return chances[0], chances[0] - chances[1], sum(p * log(p + 1e-10) for p in chances)
@@ -124,7 +129,7 @@ def _numbers(group: Group) -> tuple[float, float, float]:
 def _select(
     policy: Policy,
     name: SamplerName,
-    groups: Sequence[Group],
+    groups: Sequence[ExchangeablePositions],
     trials: Tensor,
     step: int,
     size: int,

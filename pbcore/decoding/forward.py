@@ -17,7 +17,7 @@ from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import AttentionContext, Context, Denoiser, Query
-from pbcore.models.counter_rng import Draw, uniform
+from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext
@@ -34,7 +34,7 @@ class Job:
     size: int
     seed: int
     log: Log
-    draw: Draw = uniform
+    draw: RandomSource = uniform
 
     def stops(self, token: Tensor) -> Tensor:
         """Where `token` is one that ends an answer."""

@@ -16,7 +16,7 @@ from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.links import docs
 from pbcore.models.base import Attention
-from pbcore.models.counter_rng import Draw, uniform
+from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.names import SamplerName
 
 
@@ -114,7 +114,7 @@ class Step:
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
     _states: dict[str, State] = field(default_factory=dict)
     _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
-    _draw: Draw = uniform
+    _draw: RandomSource = uniform
 
     @property
     def logits(self) -> Tensor:

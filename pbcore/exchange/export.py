@@ -38,12 +38,12 @@ FIELDS = (
 )
 LISTS = ("tokens", "steps", "confidences")
 
-Table = dict[
+Columns = dict[
     str, list[Any]
 ]  # columns by name, a value per row: exact builtins, None where not measured
 
 
-def tables(run: Path) -> dict[str, Table]:
+def tables(run: Path) -> dict[str, Columns]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON),
     `samples` a row per answer with its cell, prompt, a right answer, the text given, counts,
     scores, the reason why it is wrong, tokens, steps and confidences. Raises LoadError and
@@ -65,10 +65,10 @@ def _plain(value: Any) -> Any:
 
 def _samples(
     stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]
-) -> Table:
+) -> Columns:
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
     asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
-    columns: Table = {
+    columns: Columns = {
         "cell": [cell.id for cell, _ in answers],
         **{
             name: [getattr(cell, name) for cell, _ in answers]
@@ -108,7 +108,7 @@ def write_csv(run: Path, folder: Path) -> list[Path]:
     ]
 
 
-def _csv(columns: Table) -> str:
+def _csv(columns: Columns) -> str:
     stream = io.StringIO()
     # All texts are quoted: unquoted, a lone carriage return would end the row.
     writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

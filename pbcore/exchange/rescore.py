@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
         os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
         try:
             semantic.chosen()
-        except semantic.Unavailable as error:
+        except semantic.BertScoreUnavailable as error:
             raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
     print(rescored_text(results))

@@ -11,7 +11,7 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.measured import Measured, draw_measured, measure, questions
+from pbcore.figures.measured import MeasuredAccuracy, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.looks import numbered
@@ -92,7 +92,13 @@ def regrets(
 
 
 def regret(
-    op: str, n: int, sampler: str, measured: Measured, order: float, seen: float, fewest: float
+    op: str,
+    n: int,
+    sampler: str,
+    measured: MeasuredAccuracy,
+    order: float,
+    seen: float,
+    fewest: float,
 ) -> Row:
     """One sampler on one task, as a line of the CSV.
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
+from pbcore.figures.measured import (
+    MeasuredAccuracy,
+    QuestionSet,
+    draw_measured,
+    measure,
+    questions,
+    within,
+)
 from pbcore.models.base import Model
 from pbcore.report.looks import numbered
 from pbcore.report.style import Drawing, Row, finish, label, legend, panels, percent
@@ -32,7 +39,7 @@ class Place:
 
     x: float
     row: Row
-    measured: Measured
+    measured: MeasuredAccuracy
 
 
 def panel(
@@ -136,14 +143,16 @@ def _columns(n: int) -> list[tuple[str, str]]:
     return tops + [(f"γ={gamma:g}", f"threshold-{gamma:g}") for gamma in SIDES]
 
 
-def _asked(model: Model, op: str, n: int, count: int) -> Questions:
+def _asked(model: Model, op: str, n: int, count: int) -> QuestionSet:
     """The questions, different ones for trained models: `ideal` breaks ties at random, anew each
     time.
     """
     return questions(op, n, count, model.name != "ideal")
 
 
-def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
+def _place(
+    model: Model, asked: QuestionSet, sampler: str, curve: str, x: float, seed: int
+) -> Place:
     measured = measure(model, asked, sampler, seed)
     predicted = accuracy(asked.op, asked.n, sampler)
     row = {

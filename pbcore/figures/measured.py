@@ -21,12 +21,12 @@ from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation, 
 
 LISTED = ("insert_random", "remove_random", "latin_square")
 BATCH = 256
-Point = tuple[float, float, float, float]  # x, y, low, high
+PlottedPoint = tuple[float, float, float, float]  # x, y, low, high
 ROOM = 1e-9  # the interval of all right or all wrong ends at 1 or 0, up to rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class QuestionSet:
     """The same question many times, with other random numbers each time, or different ones. `right`
     scores the text of an answer to the sample of that number.
     """
@@ -37,7 +37,7 @@ class Questions:
     right: Callable[[int, str], bool]
 
 
-def questions(op: str, n: int, count: int, different: bool = False) -> Questions:
+def questions(op: str, n: int, count: int, different: bool = False) -> QuestionSet:
     """`count` times a list operation on n symbols, or a Latin square of side n, with only the items
     masked.
 
@@ -50,7 +50,7 @@ def questions(op: str, n: int, count: int, different: bool = False) -> Questions
     if name in all_task_names():
         task = load_task(name, n=n, limit=count if different else 1)
         samples = task.samples if different else _copies(task.samples[0], count)
-        return Questions(
+        return QuestionSet(
             op, n, samples, lambda number, text: task.score(text, samples[number])["accuracy"] == 1
         )
     if different:
@@ -68,7 +68,7 @@ def questions(op: str, n: int, count: int, different: bool = False) -> Questions
     canvas = _text(op, n, None)
     message = {"role": "user", "content": f"{op} of {n}"}
     sample = Sample(f"theory/{op}", 0, (message,), {}, {"answers": sorted(texts)}, 0, n, canvas)
-    return Questions(op, n, _copies(sample, count), lambda number, text: text in texts)
+    return QuestionSet(op, n, _copies(sample, count), lambda number, text: text in texts)
 
 
 def _copies(sample: Sample, count: int) -> tuple[Sample, ...]:
@@ -85,7 +85,7 @@ def _text(op: str, n: int, row: list[int] | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredAccuracy:
     """The accuracy of one sampler with Wilson's interval, and its mean number of forwards."""
 
     accuracy: float
@@ -98,7 +98,7 @@ class Measured:
         """The columns of a CSV."""
         return {"accuracy": self.accuracy, "low": self.low, "high": self.high}
 
-    def at(self, x: float) -> Point:
+    def at(self, x: float) -> PlottedPoint:
         """The point of a figure, in %."""
         return x, 100 * self.accuracy, 100 * self.low, 100 * self.high
 
@@ -107,7 +107,7 @@ class Measured:
         return self.low - ROOM <= predicted <= self.high + ROOM
 
 
-def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Measured:
+def measure(model: Model, asked: QuestionSet, sampler: str, seed: int = 0) -> MeasuredAccuracy:
     """Decodes all questions with one sampler. Raises the errors of `decode`. Random numbers follow
     from the seed, the operation, n and the sampler, so that points don't share them.
     """
@@ -116,10 +116,14 @@ def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Meas
     right = sum(asked.right(number, one.text) for number, one in enumerate(out))
     count = len(out)
     low, high = wilson(right, count)
-    return Measured(right / count, low, high, count, sum(one.nfe or 0 for one in out) / count)
+    return MeasuredAccuracy(
+        right / count, low, high, count, sum(one.nfe or 0 for one in out) / count
+    )
 
 
-def draw_measured(axis: Axes, data: Sequence[Point], look: Mapping[str, Any], name: str) -> None:
+def draw_measured(
+    axis: Axes, data: Sequence[PlottedPoint], look: Mapping[str, Any], name: str
+) -> None:
     """Measured points with their intervals."""
     x, *values = zip(*data, strict=True)
     points(
@@ -127,7 +131,7 @@ def draw_measured(axis: Axes, data: Sequence[Point], look: Mapping[str, Any], na
     )
 
 
-def within(pairs: Iterable[tuple[float, Measured]]) -> str:
+def within(pairs: Iterable[tuple[float, MeasuredAccuracy]]) -> str:
     """How many measured points agree with what is predicted; of exact predictions about 5 %
     don't.
     """

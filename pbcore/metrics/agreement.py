@@ -37,7 +37,7 @@ SCORERS = {
 
 
 @dataclass(slots=True)
-class Row:
+class Agreement:
     """One metric: values compared, those equal to 1e-6, the largest difference, and the answers
     that differ.
     """
@@ -57,7 +57,7 @@ class Row:
             self.differing.append(f"{self.metric}: published {published:g}, here {ours:g}{note}")
 
 
-def agreement_rows(path: Path) -> list[Row]:
+def agreement_rows(path: Path) -> list[Agreement]:
     """A row per metric that has published values in `path`. Raises InputError for a line that can't
     be read, OSError for no file.
     """
@@ -67,7 +67,9 @@ def agreement_rows(path: Path) -> list[Row]:
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
     rows = [
-        Row(name) for name in METRICS if any(entry.get(name) is not None for entry in published)
+        Agreement(name)
+        for name in METRICS
+        if any(entry.get(name) is not None for entry in published)
     ]
     for part, scorer in SCORERS.items():
         entries = [entry for entry in published if part in entry["task"]]
@@ -110,7 +112,7 @@ def _checked(entry: Any, where: str) -> dict[str, Any]:
     return entry
 
 
-def render(rows: Sequence[Row]) -> str:
+def render(rows: Sequence[Agreement]) -> str:
     """The table as Markdown, followed by the answers that differ and the reasons for metrics not
     measured.
     """

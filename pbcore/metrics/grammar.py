@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pbcore.metrics.languagetool import Match, Unavailable, install
+from pbcore.metrics.languagetool import LanguageToolUnavailable, Match, install
 from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
 
 LANGUAGE = "en-US"
@@ -33,7 +33,7 @@ BUSY_LIMIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GrammarVerdict:
     """The matches in one text; `problem` gives the reason if there is no verdict."""
 
     matches: tuple[Match, ...] = ()
@@ -105,7 +105,7 @@ class Checker:
         self._cache = cache
         self._gone = ""
 
-    def check(self, texts: Sequence[str]) -> list[Verdict]:
+    def check(self, texts: Sequence[str]) -> list[GrammarVerdict]:
         """One verdict per stripped text. Raises Unavailable if a server is needed and there is
         none, or none any more; once it has, it does so each time a server is needed.
         """
@@ -116,12 +116,14 @@ class Checker:
             keys[text] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
         verdicts = {
-            text: Verdict(tuple(cached[key])) for text, key in keys.items() if key in cached
+            text: GrammarVerdict(tuple(cached[key])) for text, key in keys.items() if key in cached
         }
         if new := sorted(keys.keys() - verdicts.keys()):
             for text, result in zip(new, self._request(new), strict=True):
                 verdicts[text] = (
-                    Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))
+                    GrammarVerdict(problem=result)
+                    if isinstance(result, str)
+                    else GrammarVerdict(tuple(result))
                 )
             if self._cache is not None:
                 self._cache.put(
@@ -131,16 +133,16 @@ class Checker:
                         if not verdicts[text].problem
                     }
                 )
-        return [verdicts[text] if text else Verdict(empty=True) for text in stripped]
+        return [verdicts[text] if text else GrammarVerdict(empty=True) for text in stripped]
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
         from pbcore.metrics.languagetool.client import check_many
 
         if self._gone:
-            raise Unavailable(self._gone)
+            raise LanguageToolUnavailable(self._gone)
         try:
             return check_many(self.server, texts, LANGUAGE)
-        except Unavailable as error:
+        except LanguageToolUnavailable as error:
             self._gone = str(error)
             raise
 
@@ -156,8 +158,8 @@ def checker() -> Checker:
     if environment not in _CHECKERS:
         _CHECKERS[environment] = _made(environment[0])
     result = _CHECKERS[environment]
-    if isinstance(result, Unavailable):
-        raise Unavailable(str(result))
+    if isinstance(result, LanguageToolUnavailable):
+        raise LanguageToolUnavailable(str(result))
     return result
 
 
@@ -165,7 +167,7 @@ def available() -> bool:
     """Whether `checker()` can be had."""
     try:
         checker()
-    except Unavailable:
+    except LanguageToolUnavailable:
         return False
     return True
 
@@ -179,15 +181,15 @@ def stop() -> None:
 
 
 # By settings; without a server, why: it is looked for once and not again for every cell.
-_CHECKERS: dict[tuple[str, ...], Checker | Unavailable] = {}
+_CHECKERS: dict[tuple[str, ...], Checker | LanguageToolUnavailable] = {}
 
 
-def _made(url: str) -> Checker | Unavailable:
+def _made(url: str) -> Checker | LanguageToolUnavailable:
     try:
         server: Server = (
             UserServer(url) if url else SharedServer(install.find_installation(download=True))
         )
-    except Unavailable as error:
+    except LanguageToolUnavailable as error:
         return error
     return Checker(server, VerdictCache(install.cache_folder() / CACHE_FILE))
 
@@ -220,7 +222,7 @@ def _run(args: argparse.Namespace) -> int:
                 f"Java: {install.java()}\nserver: answers at {(server := SharedServer(jars)).url()}"
             )
             server.stop()
-    except Unavailable as error:
+    except LanguageToolUnavailable as error:
         print(error)
         return 1
     return 0

@@ -27,12 +27,12 @@ NEEDED = {
 }
 
 
-class Unavailable(PbcoreError, RuntimeError):
+class BertScoreUnavailable(PbcoreError, RuntimeError):
     """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScoringModel:
     """The scoring model: its name as given by the user, its local folder, and the layer whose
     vectors are compared.
     """
@@ -50,7 +50,7 @@ class BertScore:
     rescaling.
     """
 
-    def __init__(self, source: Source, device: str | None = None) -> None:
+    def __init__(self, source: ScoringModel, device: str | None = None) -> None:
         """Loads the model."""
         import torch
         from bert_score.utils import get_model
@@ -103,12 +103,12 @@ def available() -> bool:
     """Whether the model is on this machine; doesn't load it."""
     try:
         chosen()
-    except Unavailable:
+    except BertScoreUnavailable:
         return False
     return True
 
 
-def chosen() -> Source:
+def chosen() -> ScoringModel:
     """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't
     be used.
     """
@@ -119,7 +119,7 @@ def _settings() -> tuple[str, str]:
     return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or ""
 
 
-def find(name: str, layer: str = "") -> Source:
+def find(name: str, layer: str = "") -> ScoringModel:
     """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither,
     or lacks what scoring needs; makes no network access.
     """
@@ -131,21 +131,23 @@ def find(name: str, layer: str = "") -> Source:
         try:
             folder = Path(snapshot_download(name, local_files_only=True))
         except (LocalEntryNotFoundError, HFValidationError) as error:
-            raise Unavailable(
+            raise BertScoreUnavailable(
                 f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
                 f"or give a folder that holds it with --bertscore-model or {MODEL_VARIABLE}"
             ) from error
-    return _checked(Source(name, folder, _layer(name, layer)))
+    return _checked(ScoringModel(name, folder, _layer(name, layer)))
 
 
-def install(name: str) -> Source:
+def install(name: str) -> ScoringModel:
     """Downloads a model by name into the Hugging Face cache, without the weights of other
     frameworks.
     """
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "*.txt", "*.safetensors", "*.model"]
-    return Source(name, Path(snapshot_download(name, allow_patterns=wanted)), _layer(name, ""))
+    return ScoringModel(
+        name, Path(snapshot_download(name, allow_patterns=wanted)), _layer(name, "")
+    )
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -163,7 +165,7 @@ def _run(args: argparse.Namespace) -> int:
         source = (
             install(args.model) if args.action == "install" else find(args.model, _settings()[1])
         )
-    except (Unavailable, OSError) as error:
+    except (BertScoreUnavailable, OSError) as error:
         print(error)
         return 1
     print(f"BERTScore: {source}, in {source.folder}")
@@ -181,7 +183,9 @@ def _layer(name: str, layer: str) -> int:
     """
     if layer:
         if not layer.isdecimal():
-            raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
+            raise BertScoreUnavailable(
+                f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17"
+            )
         return int(layer)
     if Path(name).name == DEFAULT_MODEL:
         return DEFAULT_LAYER
@@ -190,25 +194,25 @@ def _layer(name: str, layer: str) -> int:
     for candidate in (name, Path(name).name):
         if candidate in model2layers:
             return int(model2layers[candidate])
-    raise Unavailable(
+    raise BertScoreUnavailable(
         f"bert-score has no layer for {name}: set {LAYER_VARIABLE} ({DEFAULT_MODEL} has"
         f" {DEFAULT_LAYER})"
     )
 
 
-def _checked(source: Source) -> Source:
+def _checked(source: ScoringModel) -> ScoringModel:
     """The source, if its folder holds a model with that layer. Raises Unavailable that names what
     it lacks.
     """
     folder = source.folder
     if "t5" in str(folder) or str(folder).startswith("scibert"):
-        raise Unavailable(
+        raise BertScoreUnavailable(
             "bert-score treats every path that contains 't5' as a T5 model: rename or move"
             f" {folder}"
         )
     for what, patterns in NEEDED.items():
         if not any(any(folder.glob(pattern)) for pattern in patterns):
-            raise Unavailable(
+            raise BertScoreUnavailable(
                 f"BERTScore's model {folder} lacks {what} ({', '.join(patterns)}): give a whole"
                 " checkpoint"
             )
@@ -217,11 +221,11 @@ def _checked(source: Source) -> Source:
             "num_hidden_layers", source.layer
         )
     except (ValueError, AttributeError) as error:
-        raise Unavailable(
+        raise BertScoreUnavailable(
             f"{folder}/config.json is not a model's ({error}): give a whole checkpoint"
         ) from error
     if not 1 <= source.layer <= layers:
-        raise Unavailable(
+        raise BertScoreUnavailable(
             f"{folder} has {layers} layers, no layer {source.layer}: set {LAYER_VARIABLE} to one of"
             " them"
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.answers import label_part
-from pbcore.metrics.languagetool import Match, Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
 
@@ -47,7 +47,7 @@ _ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
 
 @dataclass(slots=True)
-class Measured:
+class TextMeasurement:
     """Results for one answer so far: scores, reasons for absent ones, faults as (kind, sentence),
     grammar's matches.
     """
@@ -91,7 +91,7 @@ class TextScorer:
 
     own: tuple[str, ...]
     factors: tuple[str, ...]
-    measure: Callable[[str, Sample, Collection[str], Measured], None]
+    measure: Callable[[str, Sample, Collection[str], TextMeasurement], None]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class TextScorer:
             | ({*self.factors} if "v1" in metrics else set())
             | ({"grammar"} if "v2" in metrics else set())
         )
-        answers = [Measured() for _ in predictions]
+        answers = [TextMeasurement() for _ in predictions]
         for prediction, answer in zip(predictions, answers, strict=True):
             if not prediction.strip():
                 answer.faults.append(("empty", "the answer is empty"))
@@ -140,10 +140,10 @@ def failure_kind(match: Match) -> str:
     return _KIND_BY_RULE.get(match.rule) or _KIND_BY_CATEGORY.get(match.category) or broken
 
 
-def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) -> None:
+def _measure_grammar(predictions: Sequence[str], answers: Sequence[TextMeasurement]) -> None:
     try:
         verdicts = grammar.checker().check(predictions)
-    except Unavailable as error:
+    except LanguageToolUnavailable as error:
         for answer in answers:
             answer.absent["grammar"] = str(error)
         return
@@ -160,13 +160,13 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 
 
 def _measure_meaning(
-    predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]
+    predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[TextMeasurement]
 ) -> None:
     try:
         values = semantic.scorer().f1(
             predictions, [label_part(sample, "text", str) for sample in samples]
         )
-    except semantic.Unavailable as error:
+    except semantic.BertScoreUnavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
         return
@@ -175,7 +175,7 @@ def _measure_meaning(
 
 
 def _measure_words(
-    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+    prediction: str, sample: Sample, needed: Collection[str], answer: TextMeasurement
 ) -> None:
     """`inclusion` as in the official benchmark: every word is a substring of the answer,
     case-sensitive.
@@ -191,7 +191,7 @@ def _measure_words(
 
 
 def _measure_summary(
-    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+    prediction: str, sample: Sample, needed: Collection[str], answer: TextMeasurement
 ) -> None:
     summary = label_part(sample, "summary", str)
     answer.scores |= rouge(prediction, summary)
@@ -199,7 +199,7 @@ def _measure_summary(
 
 
 def _measure_paraphrase(
-    prediction: str, sample: Sample, needed: Collection[str], answer: Measured
+    prediction: str, sample: Sample, needed: Collection[str], answer: TextMeasurement
 ) -> None:
     answer.scores["inv_bleu"] = inv_bleu(prediction, label_part(sample, "text", str))
 

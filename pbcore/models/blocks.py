@@ -76,7 +76,7 @@ class PositionReader:
         return both[wanted], both[~wanted]
 
 
-class BlockContext(PositionReader):
+class BlockCausalContext(PositionReader):
     """A batch of a block-causal model being decoded.
 
     `store` runs what is final and not yet in the cache: whole prompt blocks first, then each

@@ -10,7 +10,7 @@ from pbcore.lazy_torch import Tensor, torch
 _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15, -0x61C8864680B583EB)
 
 
-class Draw(Protocol):
+class RandomSource(Protocol):
     """The source of random numbers: `uniform`, or numbers chosen to enumerate all outcomes."""
 
     def __call__(

@@ -15,7 +15,7 @@ from torch import Tensor
 from pbcore.errors import InputError
 from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
-from pbcore.models.blocks import BlockContext, PositionReader
+from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.tokenizer import Tokenizer, encoded, end_of
@@ -99,7 +99,7 @@ class MaskedModel(Predictor):
                 f" {', '.join(sorted(self.caches)) or 'none'}"
             )
         if self.block is not None:
-            return BlockContext(self, requests, parts=cache is not None)
+            return BlockCausalContext(self, requests, parts=cache is not None)
         return MaskedContext(self, requests, cache)
 
 

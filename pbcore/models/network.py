@@ -269,7 +269,7 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-class Product(nn.Module):
+class OneDnnLinear(nn.Module):
     """An nn.Linear, with its own parameters, computed by oneDNN. Answers are those of nn.Linear up
     to rounding.
 
@@ -299,7 +299,7 @@ class Gated(nn.Module):
     def __init__(self, mlp: Any) -> None:
         super().__init__()
         self.gate_proj, self.up_proj, self.down_proj = map(
-            Product, (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+            OneDnnLinear, (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -343,6 +343,6 @@ def _replace_products(module: nn.Module) -> None:
         if isinstance(child, LlamaMLP | Qwen2MLP | Qwen3MLP) and child.config.hidden_act == "silu":
             setattr(module, name, Gated(child))
         elif type(child) is nn.Linear:
-            setattr(module, name, Product(child))
+            setattr(module, name, OneDnnLinear(child))
         else:
             _replace_products(child)

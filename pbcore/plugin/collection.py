@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
             semantic.chosen()
-        except semantic.Unavailable as error:
+        except semantic.BertScoreUnavailable as error:
             raise pytest.UsageError(str(error)) from error
 
 

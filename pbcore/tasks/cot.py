@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
-from pbcore.tasks.generators import Item
+from pbcore.tasks.generators import Question
 from pbcore.tasks.lists import OPERATIONS, formatted
 
 # Table 4
@@ -52,7 +52,7 @@ def final_answer(text: str) -> str | None:
     return answer
 
 
-def worked(kind: str, item: Item, answer: str) -> str:
+def worked(kind: str, item: Question, answer: str) -> str:
     """A solved example's answer with its steps; `kind` is the generator's name."""
     end = f"The answer is:{chr(10) if chr(10) in answer else ' '}{answer}"
     if kind not in OPERATIONS:

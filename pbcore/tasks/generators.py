@@ -16,11 +16,11 @@ SPLITS = ("train", "test")
 TEST_SHARE = 0.2
 MOST_DRAWS = 2_000  # failed draws for one question after which the questions count as exhausted
 
-Settings = Mapping[str, Any]
+GeneratorSettings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Question:
     """One question: the values that fill the prompt, the official `answer` value, and the canvas
     for infilling. `key` decides the split: items with equal keys are in the same split.
     """
@@ -33,11 +33,11 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ShotQuestion:
     """A question with its shots, the solved examples shown before it."""
 
-    item: Item
-    shots: tuple[Item, ...] = ()
+    item: Question
+    shots: tuple[Question, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Order:
     """
 
     name: str
-    settings: Settings
+    settings: GeneratorSettings
     lengths: tuple[int, ...] | None
     shots: int
     split: str
@@ -72,22 +72,22 @@ class Generator:
     what they have to do with each other.
     """
 
-    stream: Callable[[Order], Iterator[Asked]]
-    settings: Settings
+    stream: Callable[[Order], Iterator[ShotQuestion]]
+    settings: GeneratorSettings
     lengths: range | None = None
     what: str = "items"
     room: Callable[[int], int] = lambda n: 0
     allowed: Mapping[str, Any] = field(default_factory=dict)
-    further: Callable[[Settings], None] = lambda settings: None
+    further: Callable[[GeneratorSettings], None] = lambda settings: None
 
-    def check(self, settings: Settings) -> None:
+    def check(self, settings: GeneratorSettings) -> None:
         """Raises InputError for invalid settings."""
         for name, allowed in self.allowed.items():
             check_value(f"settings.{name}", settings[name], allowed)
         self.further(settings)
 
 
-Draw = Callable[[Random, int, Settings], Item]
+DrawQuestion = Callable[[Random, int, GeneratorSettings], Question]
 
 
 def power_of_two(least: int) -> int:
@@ -103,12 +103,12 @@ def split_of(key: str, test_share: float = TEST_SHARE) -> str:
     return "test" if int.from_bytes(digest, "big") < test_share * 2**64 else "train"
 
 
-def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
+def drawn(draw: DrawQuestion) -> Callable[[Order], Iterator[ShotQuestion]]:
     """An endless stream from a function that draws one item; question number i has its own random
     generator.
     """
 
-    def stream(order: Order) -> Iterator[Asked]:
+    def stream(order: Order) -> Iterator[ShotQuestion]:
         lengths = order.lengths or (0,)
         seen: set[str] = set()
         for number in count():
@@ -116,7 +116,7 @@ def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
             item = _new_item(draw, rng, lengths[number % len(lengths)], order, seen)
             if order.count is not None:
                 seen.add(str(item.input))
-            yield Asked(
+            yield ShotQuestion(
                 item,
                 tuple(
                     _new_item(draw, rng, rng.choice(lengths), order, ()) for _ in range(order.shots)
@@ -126,7 +126,9 @@ def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
     return stream
 
 
-def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: Collection[str]) -> Item:
+def _new_item(
+    draw: DrawQuestion, rng: Random, length: int, order: Order, seen: Collection[str]
+) -> Question:
     """The first drawn item that is in the split and not in `seen`."""
     for _ in range(MOST_DRAWS):
         item = draw(rng, length, order.settings)

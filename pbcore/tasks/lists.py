@@ -12,7 +12,7 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.package_data import package_yaml
 from pbcore.tasks.files import wrong
-from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+from pbcore.tasks.generators import Generator, GeneratorSettings, Question, drawn, power_of_two
 
 MASK = "[MASK]"
 LENGTHS = range(2, 61)
@@ -86,7 +86,7 @@ def operate(
     return [*items[:index], *new, *items[kept:]]
 
 
-def draw_list(operation: str, rng: Random, n: int, settings: Settings) -> Item:
+def draw_list(operation: str, rng: Random, n: int, settings: GeneratorSettings) -> Question:
     """One question of an operation on a list of n items."""
     items, word = _items(operation, rng, n, settings)
     verb, _, where = operation.partition("_")
@@ -104,10 +104,12 @@ def draw_list(operation: str, rng: Random, n: int, settings: Settings) -> Item:
     if where == "random" or operation == "shuffle":
         label = {"input": items, **({"word": word} if word is not None else {}), "example": label}
     canvas = formatted([MASK] * len(answer)) if settings["infill"] else None
-    return Item(values, label, values["context"], n, canvas)
+    return Question(values, label, values["context"], n, canvas)
 
 
-def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[list[str], str | None]:
+def _items(
+    operation: str, rng: Random, n: int, settings: GeneratorSettings
+) -> tuple[list[str], str | None]:
     """The list, and the new item if the operation needs one; the new item is not in the list."""
     kind = settings["items"]
     needs_word = operation.startswith(("insert", "replace"))
@@ -124,7 +126,7 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
     return chosen[:n], chosen[n] if needed > n else word
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: GeneratorSettings) -> None:
     kind = settings["items"]
     word = settings["word"]
     if kind not in ("people", "symbols"):
@@ -147,7 +149,7 @@ def parse_context(context: str) -> list[str]:
     return [str(item) for item in json.loads(context)]
 
 
-def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
+def _draw_several(rng: Random, n: int, settings: GeneratorSettings) -> Question:
     """Questions of one operation on one canvas, with different people in each: the ideal speed-up
     is their number.
     """
@@ -177,7 +179,7 @@ def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
         )
     text = "\n".join(asked)
     examples = "\n".join(part["example"] for part in parts)
-    return Item(
+    return Question(
         {"context": text, "k": len(parts)}, {"questions": parts, "example": examples}, text, n
     )
 

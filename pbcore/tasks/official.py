@@ -14,11 +14,11 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.tasks.files import UnreadableFile, check_value, read_json_lines, wrong
-from pbcore.tasks.generators import Asked, Item
+from pbcore.tasks.generators import Question, ShotQuestion
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
 
-Row = tuple[int, Asked]
+OfficialRow = tuple[int, ShotQuestion]
 
 MOST_LENGTH = 10_000  # of rows of tasks without an n of their own
 # The parts of a label that each scorer needs; none: the label is one text.
@@ -62,7 +62,9 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
     return f"{group}/{re.sub(r'_n[0-9]+$', '', name)}_n{n}"
 
 
-def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterable[Row]:
+def official_rows(
+    spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None
+) -> Iterable[OfficialRow]:
     """The official questions of a task with their numbers, filtered by `lengths` (None: the default
     file, unfiltered). The number is the row's position in its file. If the lengths are in several
     files, they alternate, smallest first, and are numbered in that order. Raises InputError for a
@@ -112,7 +114,7 @@ def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
     return path
 
 
-def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
+def read_rows(path: Path, spec: TaskSpec) -> Iterator[OfficialRow]:
     """The questions of a file, one JSON object per line: `input` (the values of the prompt, and
     `icl_examples`), `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file,
     line, field, the given value and the allowed ones.
@@ -133,14 +135,14 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
         raise RowError(f"{path} has no rows; give one JSON object per line")
 
 
-def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
+def _question(row: Any, spec: TaskSpec, place: str) -> ShotQuestion:
     try:
         item = _item(row, spec)
         check_label(row["answer"], spec)
         examples = row["input"].get("icl_examples", [])
         if not isinstance(examples, list):
             raise wrong("input.icl_examples", examples, "a list of rows")
-        question = Asked(item, tuple(_item(example, spec) for example in examples))
+        question = ShotQuestion(item, tuple(_item(example, spec) for example in examples))
         spec.messages(question.item, question.shots)
     except KeyError as error:
         raise RowError(f"{place}: the prompt needs {error}, which the input lacks") from None
@@ -149,7 +151,7 @@ def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
     return question
 
 
-def _item(row: Any, spec: TaskSpec) -> Item:
+def _item(row: Any, spec: TaskSpec) -> Question:
     if not isinstance(row, dict):
         raise wrong("the row", row, "an object with input and answer")
     given = field_of(row, "input", dict, "an object with the values of the prompt")
@@ -160,7 +162,7 @@ def _item(row: Any, spec: TaskSpec) -> Item:
     values = {key: value for key, value in given.items() if key != "icl_examples"}
     _check_values(values, spec)
     _check_parts(label, spec)
-    return Item(values, label, "", row_length(label, metadata or {}, spec))
+    return Question(values, label, "", row_length(label, metadata or {}, spec))
 
 
 def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.tasks.files import wrong
-from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+from pbcore.tasks.generators import Generator, GeneratorSettings, Question, drawn, power_of_two
 from pbcore.tasks.lists import MASK
 
 SYMBOLS = string.ascii_uppercase + string.digits
@@ -57,11 +57,13 @@ def _row(
     return None
 
 
-def _draw_latin(rng: Random, n: int, settings: Settings) -> Item:
+def _draw_latin(rng: Random, n: int, settings: GeneratorSettings) -> Question:
     symbols = rng.sample(SYMBOLS, n)
     listed = f"[{', '.join(symbols)}]"
     example = "\n".join(",".join(row) for row in latin_square(symbols, rng))
-    return Item({"size": n, "symbols": listed}, {"symbols": symbols, "example": example}, listed, n)
+    return Question(
+        {"size": n, "symbols": listed}, {"symbols": symbols, "example": example}, listed, n
+    )
 
 
 def allowed(grid: str, cell: int) -> list[str]:
@@ -103,7 +105,7 @@ def rows(grid: str) -> str:
     return "\n".join(grid[start : start + SIDE] for start in range(0, CELLS, SIDE))
 
 
-def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
+def _draw_sudoku(rng: Random, n: int, settings: GeneratorSettings) -> Question:
     """A sudoku with one solution. The key is the solved grid, so no solution of a test puzzle
     occurs in training.
     """
@@ -112,7 +114,7 @@ def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
         blanks = set(rng.sample(range(CELLS), settings["blanks"]))
         grid = "".join(BLANK if cell in blanks else digit for cell, digit in enumerate(solved))
         if has_one_solution(grid):
-            return Item({"sudoku": rows(grid)}, rows(solved), solved, CELLS - len(blanks))
+            return Question({"sudoku": rows(grid)}, rows(solved), solved, CELLS - len(blanks))
 
 
 @lru_cache(maxsize=16)
@@ -141,7 +143,7 @@ def walked(label: Mapping[str, Any], text: str) -> list[int]:
     return [label["nodes"].find(sign) for sign in text if not sign.isspace() and sign != ","]
 
 
-def _draw_walk(rng: Random, n: int, settings: Settings) -> Item:
+def _draw_walk(rng: Random, n: int, settings: GeneratorSettings) -> Question:
     nodes = settings["nodes"]
     edges = graph(nodes, settings["edges"], settings["graph"])
     names = "".join(rng.sample(NAMES, nodes))
@@ -155,7 +157,7 @@ def _draw_walk(rng: Random, n: int, settings: Settings) -> Item:
     label = {"nodes": names, "edges": [list(edge) for edge in edges], "start": walk[0], "length": n}
     canvas = start + MASK * (n - 1) if settings["infill"] else None
     values = {"edges": shown, "start": start, "length": n}
-    return Item(
+    return Question(
         values,
         label | {"example": "".join(names[node] for node in walk)},
         f"{shown}/{start}",
@@ -164,7 +166,7 @@ def _draw_walk(rng: Random, n: int, settings: Settings) -> Item:
     )
 
 
-def _check_walk(settings: Settings) -> None:
+def _check_walk(settings: GeneratorSettings) -> None:
     nodes = settings["nodes"]
     edges = settings["edges"]
     least = nodes - 1

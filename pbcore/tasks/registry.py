@@ -14,7 +14,7 @@ from pbcore.errors import InputError
 from pbcore.source import source_of
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
-from pbcore.tasks.generators import Asked, Order
+from pbcore.tasks.generators import Order, ShotQuestion
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.scoring import SCORERS, score_all
@@ -305,7 +305,7 @@ def _from_folder(
 
 
 def _samples(
-    spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str, most: int | None = None
+    spec: TaskSpec, rows: Iterable[tuple[int, ShotQuestion]], source: str, most: int | None = None
 ) -> Iterator[Sample]:
     """The samples of numbered questions, with the first `most` shots (None: all). Raises InputError
     for too few.

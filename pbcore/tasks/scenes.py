@@ -15,7 +15,15 @@ from random import Random
 from typing import Any
 
 from pbcore.package_data import package_yaml
-from pbcore.tasks.generators import SPLITS, TEST_SHARE, Asked, Generator, Item, Order, split_of
+from pbcore.tasks.generators import (
+    SPLITS,
+    TEST_SHARE,
+    Generator,
+    Order,
+    Question,
+    ShotQuestion,
+    split_of,
+)
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
@@ -33,10 +41,10 @@ _START = re.compile(r"(^|[.?!] )([a-z])")
 _FEMALE = {"he": "she", "him": "her", "his": "her"}
 FORMS = ("past", "pp", "ing", "det", "it", *_FEMALE)
 
-Row = dict[str, Any]
+SceneRow = dict[str, Any]
 # What a scene's number gives: the keys that decide the split, and the row. None: the scene is
 # unusable.
-Written = tuple[Sequence[str], Row] | None
+Written = tuple[Sequence[str], SceneRow] | None
 
 
 @cache
@@ -101,7 +109,7 @@ def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
     return _START.sub(lambda match: match[1] + match[2].upper(), chosen)
 
 
-def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
+def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[SceneRow]:
     """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in
     lower case. `easy`: simple words of one scene; `medium`: harder words of one scene; `hard`:
     words of unrelated scenes. Raises ValueError for an unknown difficulty or split, `words` outside
@@ -117,14 +125,14 @@ def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iter
     )
 
 
-def dialogues(*, split: str, seed: int) -> Iterator[Row]:
+def dialogues(*, split: str, seed: int) -> Iterator[SceneRow]:
     """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or
     two sentences. Raises ValueError for an unknown split, and after the last row.
     """
     return collect(_dialogue, DIALOGUES, "dialogue", split, seed)
 
 
-def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
+def paraphrases(*, split: str, seed: int) -> Iterator[SceneRow]:
     """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning.
     Raises ValueError for an unknown split, and after the last row.
     """
@@ -138,7 +146,7 @@ def collect(
     split: str,
     seed: int,
     single_share: float = TEST_SHARE,
-) -> Iterator[Row]:
+) -> Iterator[SceneRow]:
     """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys
     do; it is distinct if its first key is new. `single_share` of the keys of one word is in the
     test split. Raises ValueError for an unknown split, and after the last row.
@@ -286,24 +294,28 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
-def _word_items(order: Order, n: int) -> Iterator[Item]:
+def _word_items(order: Order, n: int) -> Iterator[Question]:
     for row in word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, words=n):
-        yield Item({"words": listed(row["words"])}, row, listed(row["words"]), n)
+        yield Question({"words": listed(row["words"])}, row, listed(row["words"]), n)
 
 
-def _text_items(rows: Callable[..., Iterator[Row]], order: Order, n: int) -> Iterator[Item]:
+def _text_items(
+    rows: Callable[..., Iterator[SceneRow]], order: Order, n: int
+) -> Iterator[Question]:
     """`examples` is a printed list in one string, as in the official rows."""
     for row in rows(split=order.split, seed=order.seed):
         label = row | {"examples": str(row["examples"])} if "examples" in row else row
-        yield Item({"text": row["text"]}, label, row["text"], n)
+        yield Question({"text": row["text"]}, label, row["text"], n)
 
 
-def _in_turn(items: Callable[[Order, int], Iterator[Item]], order: Order) -> Iterator[Asked]:
+def _in_turn(
+    items: Callable[[Order, int], Iterator[Question]], order: Order
+) -> Iterator[ShotQuestion]:
     """Questions of each length in turn, each with the items before it as shots."""
     streams = [items(order, n) for n in order.lengths or (1,)]
     for stream in cycle(streams):
         shots = tuple(next(stream) for _ in range(order.shots))
-        yield Asked(next(stream), shots)
+        yield ShotQuestion(next(stream), shots)
 
 
 TEXT_GENERATORS = {

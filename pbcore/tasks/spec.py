@@ -15,7 +15,7 @@ from pbcore.printable import printable, shown
 from pbcore.tasks import cot
 from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.files import check_value, read_yaml, wrong
-from pbcore.tasks.generators import Generator, Item
+from pbcore.tasks.generators import Generator, Question
 from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS, WALK_GENERATORS
@@ -167,7 +167,7 @@ class TaskSpec:
         text = self.prompt_of(length).format(**values).replace("\\n", "\n")
         return cot.question(text) if self.cot else text
 
-    def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:
+    def messages(self, item: Question, shots: tuple[Question, ...]) -> tuple[Message, ...]:
         """The chat: for each shot a user turn and the assistant's answer, then the question."""
         turns: list[Message] = []
         for shot in shots:

@@ -13,13 +13,13 @@ from pbcore.theory.bounds import (
 )
 from pbcore.theory.canvas import AnswerDistribution, NoDistribution
 from pbcore.theory.distributions import answer_distribution, supports
-from pbcore.theory.tables import Finding, Point, figure2, table1
+from pbcore.theory.tables import FigurePoint, Finding, figure2, table1
 
 __all__ = [
     "AnswerDistribution",
+    "FigurePoint",
     "Finding",
     "NoDistribution",
-    "Point",
     "TooManyAnswers",
     "accuracy",
     "answer_distribution",

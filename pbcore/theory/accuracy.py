@@ -37,14 +37,14 @@ BLIND = (
 MOST_ITEMS = 200
 
 Share = Annotated[float, Interval(ge=0, le=1)]
-Kind = Literal["closed", "exact", "sampled"]
-KINDS: tuple[Kind, ...] = ("closed", "exact", "sampled")
+AccuracyKind = Literal["closed", "exact", "sampled"]
+KINDS: tuple[AccuracyKind, ...] = ("closed", "exact", "sampled")
 # Candidates of equal confidence: its numerator and denominator, their number, and the probability
 # that the noise lifts one above it; the highest confidence first.
-Group = tuple[int, int, int, float]
+TiedCandidates = tuple[int, int, int, float]
 # (groups, candidates, step) → (number revealed, probability); the most confident are revealed
 # first.
-Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
+Reveals = Callable[[Sequence[TiedCandidates], int, int], Iterator[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Ceiling:
     """
 
     mean: Share
-    kind: Kind
+    kind: AccuracyKind
     low: Share
     high: Share
 
@@ -204,7 +204,9 @@ def _schedule(name: SamplerName) -> Reveals:
             " +linear8 or +s2_1_1"
         )
 
-    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+    def reveals(
+        groups: Sequence[TiedCandidates], left: int, step: int
+    ) -> Iterator[tuple[int, float]]:
         steps = name.schedule_steps if name.counts is None else len(name.counts)
         if step >= steps - 1:
             yield left, 1.0
@@ -227,7 +229,9 @@ def _threshold(name: SamplerName) -> Reveals:
     """
     gamma = _parameter(name, "gamma")
 
-    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+    def reveals(
+        groups: Sequence[TiedCandidates], left: int, step: int
+    ) -> Iterator[tuple[int, float]]:
         sure = 0
         for numerator, denominator, members, lift in groups:
             confidence = Fraction(numerator, denominator)
@@ -251,7 +255,9 @@ def _factor(name: SamplerName) -> Reveals:
     """
     f = _parameter(name, "f")
 
-    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+    def reveals(
+        groups: Sequence[TiedCandidates], left: int, step: int
+    ) -> Iterator[tuple[int, float]]:
         remaining = 1.0
         above = left
         for numerator, denominator, members, lift in reversed(groups):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pbcore.errors import InputError
 
-Item = TypeVar("Item")
-Table = NDArray[np.int64]
+Element = TypeVar("Element")
+AnswerTable = NDArray[np.int64]
 
 MOST_ANSWERS = 50_000
 
@@ -56,7 +56,9 @@ def positions(op: str, n: int) -> int:
     return n + {"insert": 1, "remove": -1}.get(op.partition("_")[0], 0)
 
 
-def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
+def valid_lists(
+    op: str, items: Sequence[Element], word: Element | None = None
+) -> list[list[Element]]:
     """The answers of an operation that has several; `word` is the new item. `shuffle_changed`
     leaves out the list itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError
     for an operation with a single answer.
@@ -77,7 +79,7 @@ def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> lis
 
 
 @lru_cache(maxsize=64)
-def answer_table(op: str, n: int) -> Table:
+def answer_table(op: str, n: int) -> AnswerTable:
     """The answers (A, P) of an operation on the items 0 … n−1; the new item is n. A deterministic
     one has a single row. Raises InputError for a bad operation or n, TooManyAnswers beyond 50,000
     answers.
@@ -92,7 +94,7 @@ def answer_table(op: str, n: int) -> Table:
 
 
 @lru_cache(maxsize=8)
-def latin_squares(n: int) -> Table:
+def latin_squares(n: int) -> AnswerTable:
     """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises
     TooManyAnswers above.
     """

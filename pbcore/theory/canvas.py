@@ -71,7 +71,7 @@ def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str,
     return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)
 
 
-class Product:
+class ProductDistribution:
     """The answers of `parts`, joined by `between` and padded with EOS to `length`; every part's
     canvas has the length of its answers. What is revealed of one tells nothing of another, so k
     questions need the steps of one: the ideal speed-up is k.

@@ -21,7 +21,7 @@ from pbcore.theory.canvas import (
     Ids,
     NoDistribution,
     Probabilities,
-    Product,
+    ProductDistribution,
     canvas_tokens,
     check_room,
     given_ids,
@@ -90,7 +90,7 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
         for one in label["questions"]:
             asked = replace(sample, task=one["task"], label=one["label"], canvas=None)
             parts.append(answer_distribution(asked, len(tokens(one["example"]))))
-        return Product(parts, "\n", size, given)
+        return ProductDistribution(parts, "\n", size, given)
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
     # By counting where all people have equally many names and each single name identifies its
     # person.

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.knowledge import Draw, Move, Outcome, State, entropy
+from pbcore.theory.knowledge import JointPrediction, KnowledgeState, Reveal, RevealOutcome, entropy
 
 MOST_ANSWERS = 62  # the bits of a machine word
 MOST_OPEN = 12  # 2^positions moves
 MOST_DRAWS = 1 << 18
 
-Column = dict[int, int]  # token → the answers that have it, as a mask
+TokenAnswers = dict[int, int]  # token → the answers that have it, as a mask
 
 
 class Enumerated:
@@ -40,13 +40,13 @@ class Enumerated:
             )
         self._columns = []
         for place in np.flatnonzero(varying):
-            column: Column = defaultdict(int)
+            column: TokenAnswers = defaultdict(int)
             for answer, token in enumerate(rows[:, place].tolist()):
                 column[token] |= 1 << answer
             self._columns.append(column)
-        self.start: State | None = (1 << len(rows)) - 1 if len(rows) > 1 else None
+        self.start: KnowledgeState | None = (1 << len(rows)) - 1 if len(rows) > 1 else None
 
-    def _open(self, alive: int) -> list[Column]:
+    def _open(self, alive: int) -> list[TokenAnswers]:
         """The uncertain positions: token → the answers left that have it."""
         columns = [
             {t: mask & alive for t, mask in column.items() if mask & alive}
@@ -55,7 +55,7 @@ class Enumerated:
         return [column for column in columns if len(column) > 1]
 
     @cache  # noqa: B019  # lives as long as the states
-    def moves(self, state: int) -> Sequence[Move]:
+    def moves(self, state: int) -> Sequence[Reveal]:
         """All sets of uncertain positions."""
         columns = self._open(state)
         sets = [
@@ -65,7 +65,7 @@ class Enumerated:
         return [_move(state, some, len(some) == len(columns)) for some in sets]
 
     @cache  # noqa: B019  # lives as long as the states
-    def draws(self, state: int, greedy: bool) -> Sequence[Draw]:
+    def draws(self, state: int, greedy: bool) -> Sequence[JointPrediction]:
         """Raises InputError for more than 2^18 combinations of tokens."""
         columns = self._open(state)
         tokens = [_likeliest(column) if greedy else _marginals(column) for column in columns]
@@ -73,7 +73,9 @@ class Enumerated:
             raise InputError(
                 f"more than {MOST_DRAWS} combinations of tokens can be drawn: too many to list"
             )
-        chances: defaultdict[tuple[bool, frozenset[State | None]], float] = defaultdict(float)
+        chances: defaultdict[tuple[bool, frozenset[KnowledgeState | None]], float] = defaultdict(
+            float
+        )
         for combination in product(*(choices.items() for choices in tokens)):
             reached = {state}
             everything = state
@@ -83,10 +85,12 @@ class Enumerated:
             chances[bool(everything), frozenset(map(_undecided, reached - {state}))] += prod(
                 p for _, p in combination
             )
-        return [Draw(chance, right, options) for (right, options), chance in chances.items()]
+        return [
+            JointPrediction(chance, right, options) for (right, options), chance in chances.items()
+        ]
 
 
-def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
+def _move(alive: int, columns: Sequence[TokenAnswers], last: bool) -> Reveal:
     """Reveals these positions; an outcome for each combination of tokens that some answer has."""
     marginals = [_marginals(c) for c in columns]
     likeliest = [_likeliest(c) for c in columns]
@@ -99,7 +103,7 @@ def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
             if left & mask
         }
     outcomes = [
-        Outcome(
+        RevealOutcome(
             left.bit_count() / alive.bit_count(),
             prod(marginal[token] for marginal, token in zip(marginals, tokens, strict=True)),
             prod(top.get(token, 0.0) for top, token in zip(likeliest, tokens, strict=True)),
@@ -110,7 +114,7 @@ def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
     bits = sum(entropy(marginal.values()) for marginal in marginals) - entropy(
         outcome.data for outcome in outcomes
     )
-    return Move(last, max(0.0, bits), tuple(outcomes))
+    return Reveal(last, max(0.0, bits), tuple(outcomes))
 
 
 def _undecided(left: int) -> int | None:
@@ -118,12 +122,12 @@ def _undecided(left: int) -> int | None:
     return left if left.bit_count() > 1 else None
 
 
-def _marginals(column: Column) -> dict[int, float]:
+def _marginals(column: TokenAnswers) -> dict[int, float]:
     total = sum(mask.bit_count() for mask in column.values())
     return {token: mask.bit_count() / total for token, mask in column.items()}
 
 
-def _likeliest(column: Column) -> dict[int, float]:
+def _likeliest(column: TokenAnswers) -> dict[int, float]:
     """The likeliest tokens; the noise chooses between equal ones."""
     top = max(mask.bit_count() for mask in column.values())
     tokens = [token for token, mask in column.items() if mask.bit_count() == top]

@@ -27,7 +27,15 @@ import numpy as np
 from pbcore.errors import InputError
 from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
 from pbcore.theory.enumerated import Enumerated
-from pbcore.theory.knowledge import Draw, Move, Places, Replace, Shuffle, State, States
+from pbcore.theory.knowledge import (
+    JointPrediction,
+    KnowledgeState,
+    PlaceAmongNeighbours,
+    Replace,
+    Reveal,
+    Shuffle,
+    States,
+)
 
 # Concave trade-offs of steps against value, mixtures of samplers included: the corners (mean steps,
 # value), from the fewest steps on, each with a higher value at a falling slope. More steps than the
@@ -68,8 +76,12 @@ def states(op: str, n: int) -> States:
     if op == "replace_random":
         return Replace(n)
     if op == "insert_random":
-        return Places(n + 1, new=True)
-    return Places(n, new=False) if op == "remove_random" else Enumerated(answer_table(op, n))
+        return PlaceAmongNeighbours(n + 1, new=True)
+    return (
+        PlaceAmongNeighbours(n, new=False)
+        if op == "remove_random"
+        else Enumerated(answer_table(op, n))
+    )
 
 
 def best_accuracy(op: str, n: int, T: int, *, greedy: bool = False, seen: bool = False) -> float:
@@ -84,7 +96,7 @@ def frontier_of(
     """The best expected accuracies in at most 1, 2 … `most` steps."""
 
     @cache
-    def value(state: State | None, left: int) -> float:
+    def value(state: KnowledgeState | None, left: int) -> float:
         if state is None or left < 1:
             return float(left >= 1)
         if seen:
@@ -114,7 +126,7 @@ def least_bits(op: str, n: int, T: int) -> float:
     known = states(op, n)
 
     @cache
-    def value(state: State | None, left: int) -> float:
+    def value(state: KnowledgeState | None, left: int) -> float:
         if state is None or left < 1:
             return 0.0 if left >= 1 else inf
         return min(
@@ -146,7 +158,7 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
     known = states(op, n)
 
     @cache
-    def hull(state: State | None) -> Hull:
+    def hull(state: KnowledgeState | None) -> Hull:
         if state is None:
             return ((1.0, 1.0),)
         if seen:
@@ -155,10 +167,10 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
             )
         return _best_of(_shifted(after(move), 1) for move in known.moves(state))
 
-    def kept(draw: Draw) -> Hull:
+    def kept(draw: JointPrediction) -> Hull:
         return RIGHT if draw.right else _best_of([WRONG, *map(hull, draw.options)])
 
-    def after(move: Move) -> Hull:
+    def after(move: Reveal) -> Hull:
         """After a mistake the rest is revealed in one step."""
         chances = [outcome.chance(greedy) for outcome in move.outcomes]
         if move.last:

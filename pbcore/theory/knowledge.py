@@ -20,12 +20,12 @@ from functools import cache
 from math import log2, perm, prod
 from typing import Any, Protocol
 
-State = Any  # hashable
+KnowledgeState = Any  # hashable
 Sides = tuple[float, float, float]  # P(token says: the place is before, here, after this position)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RevealOutcome:
     """What a move can reveal, with its probability in the data, by independent draws at τ = 1, and
     greedily. `after` is the next state; None: a single answer is left.
     """
@@ -33,7 +33,7 @@ class Outcome:
     data: float
     drawn: float
     greedy: float
-    after: State | None
+    after: KnowledgeState | None
 
     def chance(self, greedy: bool) -> float:
         """Its probability, with greedy or with drawn tokens."""
@@ -41,7 +41,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Reveal:
     """A set of positions revealed in one step. `bits`: their conditional total correlation. `last`:
     none stays masked. What the probabilities of the outcomes lack to 1 goes to tokens that no
     answer has together.
@@ -49,11 +49,11 @@ class Move:
 
     last: bool
     bits: float
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RevealOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class JointPrediction:
     """Tokens predicted at all masked positions, before the sampler chooses which to keep. `right`:
     together they are an answer. `options`: the states after keeping some of them, with a position
     still masked.
@@ -61,19 +61,19 @@ class Draw:
 
     chance: float
     right: bool
-    options: frozenset[State | None]
+    options: frozenset[KnowledgeState | None]
 
 
 class States(Protocol):
     """The states of one task. `start` is None if it has one answer only."""
 
     @property
-    def start(self) -> State | None: ...
+    def start(self) -> KnowledgeState | None: ...
 
-    def moves(self, state: State) -> Sequence[Move]:
+    def moves(self, state: KnowledgeState) -> Sequence[Reveal]:
         """All sets of uncertain positions, up to symmetry; never empty."""
 
-    def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
+    def draws(self, state: KnowledgeState, greedy: bool) -> Sequence[JointPrediction]:
         """All predictions, grouped; the chances add up to 1."""
 
 
@@ -93,20 +93,22 @@ class Shuffle(_Counted):
     fall at random).
     """
 
-    def moves(self, m: int) -> Sequence[Move]:
+    def moves(self, m: int) -> Sequence[Reveal]:
         rights = [perm(m, j) / m**j for j in range(1, m + 1)]
         return [
-            Move(j == m, -log2(right), (Outcome(1.0, right, right, _open(m - j)),))
+            Reveal(j == m, -log2(right), (RevealOutcome(1.0, right, right, _open(m - j)),))
             for j, right in enumerate(rights, 1)
         ]
 
-    def draws(self, m: int, greedy: bool) -> Sequence[Draw]:
+    def draws(self, m: int, greedy: bool) -> Sequence[JointPrediction]:
         """Of the items drawn d are distinct; of equal ones a sampler can keep one."""
         from scipy.special import stirling2
 
         ways = [perm(m, d) * stirling2(m, d, exact=True) for d in range(1, m + 1)]
         return [
-            Draw(some / m**m, d == m, frozenset(_open(m - j) for j in range(1, min(d, m - 1) + 1)))
+            JointPrediction(
+                some / m**m, d == m, frozenset(_open(m - j) for j in range(1, min(d, m - 1) + 1))
+            )
             for d, some in enumerate(ways, 1)
         ]
 
@@ -116,25 +118,25 @@ class Replace(_Counted):
     keeps it if m > 2.
     """
 
-    def moves(self, m: int) -> Sequence[Move]:
+    def moves(self, m: int) -> Sequence[Reveal]:
         return [self._move(m, j) for j in range(1, m + 1)]
 
-    def draws(self, m: int, greedy: bool) -> Sequence[Draw]:
+    def draws(self, m: int, greedy: bool) -> Sequence[JointPrediction]:
         return _all_or_one_more(self._move(m, m), greedy)
 
-    def _move(self, m: int, j: int) -> Move:
+    def _move(self, m: int, j: int) -> Reveal:
         new = 1 / m
         old = (m - 1) / m
         kept = 0.5**j if m == 2 else 1.0
-        found = Outcome(j / m, j * new * old ** (j - 1), j * 0.5**j if m == 2 else 0.0, None)
+        found = RevealOutcome(j / m, j * new * old ** (j - 1), j * 0.5**j if m == 2 else 0.0, None)
         bits = j * entropy([new, old]) - entropy([new] * j + [(m - j) / m])
         if j == m:
-            return Move(True, bits, (found,))
-        return Move(False, bits, (found, Outcome((m - j) / m, old**j, kept, _open(m - j))))
+            return Reveal(True, bits, (found,))
+        return Reveal(False, bits, (found, RevealOutcome((m - j) / m, old**j, kept, _open(m - j))))
 
 
 @dataclass(frozen=True)
-class Places(_Counted):
+class PlaceAmongNeighbours(_Counted):
     """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold
     the new item itself. With the new item, position i of K says before, here or after; a gap is
     before or after each of K − 1 tokens.
@@ -143,7 +145,7 @@ class Places(_Counted):
     new: bool
 
     @cache  # noqa: B019  # `states` keeps it, too
-    def moves(self, places: int) -> Sequence[Move]:
+    def moves(self, places: int) -> Sequence[Reveal]:
         """Sets of positions; of two that mirror each other, one."""
         width = self._width(places)
         sets = [[i for i in range(width) if chosen >> i & 1] for chosen in range(1, 1 << width)]
@@ -153,13 +155,13 @@ class Places(_Counted):
             if chosen <= [width - 1 - i for i in reversed(chosen)]
         ]
 
-    def draws(self, places: int, greedy: bool) -> Sequence[Draw]:
+    def draws(self, places: int, greedy: bool) -> Sequence[JointPrediction]:
         return _all_or_one_more(self._move(places, range(self._width(places))), greedy)
 
     def _width(self, places: int) -> int:
         return places if self.new else places - 1
 
-    def _move(self, places: int, chosen: Sequence[int]) -> Move:
+    def _move(self, places: int, chosen: Sequence[int]) -> Reveal:
         """Reveals these positions, in ascending order."""
         width = self._width(places)
         sides = [self._sides(places, i) for i in chosen]
@@ -172,13 +174,13 @@ class Places(_Counted):
             )  # places before this position and after the one before it
             if run:
                 gaps = _gap(sides, number), _gap(likeliest, number)
-                outcomes.append(Outcome(run / places, *gaps, _open(run)))
+                outcomes.append(RevealOutcome(run / places, *gaps, _open(run)))
             if self.new and number < len(chosen):
                 here = _gap(sides, number, here=True), _gap(likeliest, number, here=True)
-                outcomes.append(Outcome(1 / places, *here, None))
+                outcomes.append(RevealOutcome(1 / places, *here, None))
             start = stop + 1
         bits = sum(map(entropy, sides)) - entropy([outcome.data for outcome in outcomes])
-        return Move(len(chosen) == width, max(0.0, bits), tuple(outcomes))
+        return Reveal(len(chosen) == width, max(0.0, bits), tuple(outcomes))
 
     def _sides(self, places: int, i: int) -> Sides:
         if self.new:
@@ -202,7 +204,7 @@ def _ties(side: Sides) -> Sides:
     return before, here, after
 
 
-def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
+def _all_or_one_more(everything: Reveal, greedy: bool) -> list[JointPrediction]:
     """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one
     more step ends it, and nothing else is better. replace_random: one new item, or all but one of
     the kept ones. insert_random: the new item; without one, the first position that says "before"
@@ -211,7 +213,7 @@ def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
     """
     right = sum(outcome.chance(greedy) for outcome in everything.outcomes)
     settled = frozenset([None])
-    return [Draw(right, True, settled), Draw(1 - right, False, settled)]
+    return [JointPrediction(right, True, settled), JointPrediction(1 - right, False, settled)]
 
 
 def _open(left: int) -> int | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pbcore.errors import InputError
 from pbcore.theory.bounds import changed_entropy, label_entropy
-from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Probabilities, Product
+from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Probabilities, ProductDistribution
 from pbcore.theory.chains import Chain
 from pbcore.theory.distributions import Listed, Shuffled
 
@@ -39,7 +39,7 @@ def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
         return _shuffled_bits(
             len(distribution.slots), distribution.identity, when[distribution.slots]
         )
-    if isinstance(distribution, Product):  # independent: the losses add up
+    if isinstance(distribution, ProductDistribution):  # independent: the losses add up
         parts = zip(distribution.parts, distribution.slices, strict=True)
         return sum(bits_lost(part, when[where].tolist()) for part, where in parts)
     if isinstance(distribution, Chain):
@@ -103,7 +103,7 @@ def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Probabi
         return _listed_information(distribution, canvas)
     if isinstance(distribution, Shuffled):
         return _shuffled_information(distribution, canvas)
-    if isinstance(distribution, Product):
+    if isinstance(distribution, ProductDistribution):
         result = np.zeros((distribution.length, distribution.length))
         for number, (part, where) in enumerate(
             zip(distribution.parts, distribution.slices, strict=True)

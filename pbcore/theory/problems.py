@@ -32,7 +32,7 @@ class NotExact(InputError):
     """The expected accuracy of this sampler on this sample can't be computed exactly."""
 
 
-class Group(NamedTuple):
+class ExchangeablePositions(NamedTuple):
     """Open positions with the same probabilities, and so with exchangeable noise. `chances` are
     those of a position's tokens, highest first.
     """
@@ -52,7 +52,7 @@ class Problem(Protocol):
     def solved(self, state: Any) -> bool:
         """Whether one answer is left."""
 
-    def groups(self, state: Any, part: int) -> tuple[Group, ...]:
+    def groups(self, state: Any, part: int) -> tuple[ExchangeablePositions, ...]:
         """The open positions of a part."""
 
     def moves(
@@ -66,8 +66,8 @@ class Problem(Protocol):
 
 # (groups, settled positions, steps done in the part, positions of the part) → (probability,
 # positions revealed of each group, or of all open ones together; settled positions revealed)
-Outcome = tuple[float, Sequence[int] | int, int]
-Counts = Callable[[tuple[Group, ...], int, int, int], Sequence[Outcome]]
+StepOutcome = tuple[float, Sequence[int] | int, int]
+Counts = Callable[[tuple[ExchangeablePositions, ...], int, int, int], Sequence[StepOutcome]]
 
 
 def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
@@ -173,9 +173,10 @@ class ListedProblem:
                 of[split] = of.get(split, 0) + 1
         return dict(sorted(classes.items(), reverse=True))
 
-    def groups(self, state: int, part: int) -> tuple[Group, ...]:
+    def groups(self, state: int, part: int) -> tuple[ExchangeablePositions, ...]:
         return tuple(
-            Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items()
+            ExchangeablePositions(chances, sum(of.values()))
+            for chances, of in self._classes(state, part).items()
         )
 
     def moves(
@@ -331,12 +332,16 @@ def expected_accuracy(
     return min(1.0, value(problem.start, 0, problem.sizes[0] - first, 0)) if problem.sizes else 1.0
 
 
-def everything(groups: tuple[Group, ...], settled: int, step: int, size: int) -> Iterator[Outcome]:
+def everything(
+    groups: tuple[ExchangeablePositions, ...], settled: int, step: int, size: int
+) -> Iterator[StepOutcome]:
     """The rule of a fixed partition, whose parts are its steps: all positions at once."""
     yield 1.0, tuple(group.positions for group in groups), settled
 
 
-def at_random(count: int, groups: Sequence[Group], settled: int) -> list[Outcome]:
+def at_random(
+    count: int, groups: Sequence[ExchangeablePositions], settled: int
+) -> list[StepOutcome]:
     """`count` of all masked positions, each choice equally likely."""
     free = sum(group.positions for group in groups)
     ways = comb(free + settled, count)

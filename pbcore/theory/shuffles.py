@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from pbcore.theory.canvas import MASKED, AnswerDistribution
 from pbcore.theory.distributions import Listed, Shuffled
-from pbcore.theory.problems import Group, ListedProblem, NotExact, Problem, chosen, targets
+from pbcore.theory.problems import (
+    ExchangeablePositions,
+    ListedProblem,
+    NotExact,
+    Problem,
+    chosen,
+    targets,
+)
 
 # an excluded order among so many shifts a probability by less than the ideal model's noise
 TIED = 1_000_000
@@ -30,7 +37,7 @@ def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Probl
     return ListedProblem(distribution, parts, sizes)
 
 
-State = tuple[tuple[int, ...], bool]
+ShuffleState = tuple[tuple[int, ...], bool]
 
 
 class ShuffledProblem:
@@ -45,23 +52,25 @@ class ShuffledProblem:
         self.sizes = sizes
         kinds = Counter(tuple(sorted(parts[slot].tolist())) for slot in distribution.slots)
         self._kinds = tuple(kinds)
-        self.start: State = (tuple(kinds.values()), not distribution.identity)
+        self.start: ShuffleState = (tuple(kinds.values()), not distribution.identity)
 
-    def solved(self, state: State) -> bool:
+    def solved(self, state: ShuffleState) -> bool:
         free, excluded = state
         return sum(free) <= (2 if excluded else 1)
 
-    def groups(self, state: State, part: int) -> tuple[Group, ...]:
+    def groups(self, state: ShuffleState, part: int) -> tuple[ExchangeablePositions, ...]:
         free, excluded = state
         count = sum(one * kind.count(part) for one, kind in zip(free, self._kinds, strict=True))
         return (
-            () if self.solved(state) or not count else (Group(_people(sum(free), excluded), count),)
+            ()
+            if self.solved(state) or not count
+            else (ExchangeablePositions(_people(sum(free), excluded), count),)
         )
 
     @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
     def moves(
-        self, state: State, part: int, counts: tuple[int, ...] | int, temperature: float
-    ) -> Mapping[State, float]:
+        self, state: ShuffleState, part: int, counts: tuple[int, ...] | int, temperature: float
+    ) -> Mapping[ShuffleState, float]:
         count = counts if isinstance(counts, int) else sum(counts)
         if not count:
             return {state: 1.0}
@@ -82,7 +91,7 @@ class ShuffledProblem:
                         used + same + moved, at_home + same, stay + j, go + m, (*slots, j + m)
                     ] += ways * more
             table = after
-        result: defaultdict[State, float] = defaultdict(float)
+        result: defaultdict[ShuffleState, float] = defaultdict(float)
         for (used, at_home, stay, go, slots), ways in table.items():
             if used != count:
                 continue

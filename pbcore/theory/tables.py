@@ -35,7 +35,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class FigurePoint:
     """One point of Figure 2: `panel` a to e, and the expected accuracy of the ideal model."""
 
     panel: str
@@ -93,7 +93,7 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
 
 def figure2(
     lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS
-) -> list[Point]:
+) -> list[FigurePoint]:
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random
     top-k with k = 1, 2, n over `lengths`; (e) both under the confidence threshold at `n`. The
     default γ avoid the confidences of greedy decoding, 1/m and (m − 1)/m, where the result depends
@@ -117,7 +117,7 @@ def figure2(
         for gamma in gammas
     ]
     return [
-        Point(panel, op, size, sampler, accuracy(op, size, sampler))
+        FigurePoint(panel, op, size, sampler, accuracy(op, size, sampler))
         for panel, op, size, sampler in wanted
     ]
 

@@ -23,7 +23,7 @@ WEIGHTS = torch.tensor([1.0] * TAIL + [PADDING_WEIGHT])  # in the loss
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """A sample as ids: the prompt formatted by the chat template, and the target canvas, whose
     `holes` mark the tokens that are decoded where others are given (infilling; None: all are).
     """
@@ -104,7 +104,7 @@ class Words:
 
 
 def masked_batch(
-    rows: Sequence[Row],
+    rows: Sequence[TrainingRow],
     words: Words,
     rng: torch.Generator,
     masked_shots: float = 0.0,
@@ -138,7 +138,7 @@ def masked_batch(
 
 
 def causal_batch(
-    rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0
+    rows: Sequence[TrainingRow], words: Words, rng: torch.Generator, masked_shots: float = 0.0
 ) -> Batch:
     """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows,
     prompts' examples.
@@ -154,7 +154,7 @@ def causal_batch(
 
 
 def noisy_batch(
-    rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator
+    rows: Sequence[TrainingRow], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator
 ) -> Batch:
     """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its
     answer is corrupted with total noise σ(t). The loss is taken at answers, where EOS tokens after
@@ -177,7 +177,9 @@ def noisy_batch(
     return Batch(ids, kinds > PAD, judged, clean[judged], WEIGHTS[kinds[judged]], tasks, time)
 
 
-def padded(rows: Sequence[Row], padding: int, side: str) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+def padded(
+    rows: Sequence[TrainingRow], padding: int, side: str
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """The rows' tokens (R, T), padded on a side, what each of them is (R, T), and the rows'
     tasks.
     """

@@ -17,7 +17,7 @@ from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate
-from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch, noisy_batch
+from pbcore.train.noise import Batch, TrainingRow, Words, causal_batch, masked_batch, noisy_batch
 from pbcore.train.recipe import Recipe
 from pbcore.train.vocabulary import ASSISTANT, USER, answers
 
@@ -54,13 +54,13 @@ class Batches:
             return causal_batch(rows, self._words, rng, phase.masked_shots)
         return masked_batch(rows, self._words, rng, phase.masked_shots, phase.pairs, phase.power)
 
-    def _make_chunk(self, chunk: int) -> list[list[Row]]:
+    def _make_chunk(self, chunk: int) -> list[list[TrainingRow]]:
         phase = self._phase
         rng = Random(f"{self._seed}/{chunk}")
         names = list(self._shares)
         shares = list(self._shares.values())
         chosen = Counter(rng.choices(names, shares, k=BATCHES_PER_CHUNK * phase.rows))
-        rows: list[Row] = []
+        rows: list[TrainingRow] = []
         for name in names:
             stream = generate(
                 name,
@@ -80,7 +80,7 @@ class Batches:
 
 def encoded(
     samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
-) -> list[Row]:
+) -> list[TrainingRow]:
     """Samples as rows, with the solved example in their prompts. Raises InputError as `row`."""
 
     def piece(text: str) -> list[int]:
@@ -111,7 +111,7 @@ def row(
     rng: Random,
     full_canvas: float = 1.0,
     shot: tuple[int, int] = (0, 0),
-) -> Row:
+) -> TrainingRow:
     """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas
     behind it, in the others there are a few; infilling has the answer's own canvas. `piece` gives
     the ids of a text. Raises InputError for a sample without an answer, or with an answer that
@@ -129,12 +129,12 @@ def row(
                 f" {sample.canvas!r}"
             )
         holes = tuple(one is None for one in given)
-        return Row(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes)
+        return TrainingRow(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes)
     if len(answer) > room:
         size = f"an answer of {len(answer)} tokens does not fit the canvas of {room}"
         raise InputError(f"{sample.task}: {size}: {sample.answer!r}")
     if rng.random() >= full_canvas:
         room = min(room, len(answer) + rng.randint(1, SLACK))
-    return Row(
+    return TrainingRow(
         sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot
     )

@@ -17,8 +17,8 @@ import pytest
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
 from pbcore.metrics import grammar, semantic
-from pbcore.metrics.grammar import Verdict
-from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.grammar import GrammarVerdict
+from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
@@ -254,7 +254,7 @@ class TestTools:
         )
 
         def gone() -> None:
-            raise Unavailable("no LanguageTool here")
+            raise LanguageToolUnavailable("no LanguageTool here")
 
         monkeypatch.setattr(grammar, "checker", gone)
         made, results = rescore(parent.path, tmp_path / "new")
@@ -272,7 +272,9 @@ class TestTools:
         and weren't needed.
         """
         server = SimpleNamespace(identity="LanguageTool 9")
-        checker = SimpleNamespace(server=server, check=lambda texts: [Verdict() for _ in texts])
+        checker = SimpleNamespace(
+            server=server, check=lambda texts: [GrammarVerdict() for _ in texts]
+        )
         meaning = SimpleNamespace(source="some model", f1=lambda texts, _: [0.5 for _ in texts])
         monkeypatch.setattr(grammar, "checker", lambda: checker)
         monkeypatch.setattr(semantic, "available", lambda: True)
@@ -288,7 +290,7 @@ class TestTools:
         """Once for all cells that lack it for the same reason."""
 
         def gone() -> None:
-            raise Unavailable("no LanguageTool here")
+            raise LanguageToolUnavailable("no LanguageTool here")
 
         monkeypatch.setattr(grammar, "checker", gone)
         _, results = rescore(

@@ -17,7 +17,7 @@ from pbcore.figures.frontier_figure import (
     room_text,
     tasks,
 )
-from pbcore.figures.measured import Measured, measure, questions, within
+from pbcore.figures.measured import MeasuredAccuracy, measure, questions, within
 from pbcore.report.style import Row
 from pbcore.theory import accuracy
 from pbcore.theory.frontier import accuracy_hull, value_at
@@ -30,7 +30,7 @@ def one(
     seen: float = 1.0,
     spread: float = 0.1,
 ) -> Row:
-    measured = Measured(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
+    measured = MeasuredAccuracy(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
     return regret("shuffle", 4, sampler, measured, order, seen, 1.5)
 
 
@@ -46,12 +46,12 @@ class TestMeasured:
 
     def test_points_within(self) -> None:
         """Both ends count."""
-        point = Measured(0.5, 0.4, 0.6, 100, 2.0)
+        point = MeasuredAccuracy(0.5, 0.4, 0.6, 100, 2.0)
         assert within([(0.4, point), (0.6, point), (0.61, point)]).startswith("2 of 3 points")
 
     def test_a_point_is_drawn_in_percent(self) -> None:
         """Steps or another x as they are; accuracy and both ends of its interval in %."""
-        assert Measured(0.5, 0.25, 0.75, 100, 2.0).at(3) == (3, 50, 25, 75)
+        assert MeasuredAccuracy(0.5, 0.25, 0.75, 100, 2.0).at(3) == (3, 50, 25, 75)
 
 
 class TestRegret:

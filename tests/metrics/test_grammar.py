@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pbcore.metrics import agreement, grammar
-from pbcore.metrics.grammar import Checker, Verdict, VerdictCache
-from pbcore.metrics.languagetool import Match, Unavailable
+from pbcore.metrics.grammar import Checker, GrammarVerdict, VerdictCache
+from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.server import UserServer
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
 from tests.metrics import fake_java
@@ -29,7 +29,7 @@ def real() -> Iterator[Checker]:
     try:
         checker = grammar.checker()
         checker.server.url()
-    except Unavailable as error:
+    except LanguageToolUnavailable as error:
         pytest.skip(str(error))
     yield checker
     grammar.stop()
@@ -39,12 +39,16 @@ class TestVerdict:
     def test_a_match_or_no_text_is_zero(self) -> None:
         """1 means that something was written and nothing found; no verdict is no number."""
         match = Match("RULE", "Message", 0, 1, "MISC")
-        assert [Verdict().score, Verdict((match,)).score, Verdict(empty=True).score] == [
+        assert [
+            GrammarVerdict().score,
+            GrammarVerdict((match,)).score,
+            GrammarVerdict(empty=True).score,
+        ] == [
             1.0,
             0.0,
             0.0,
         ]
-        assert Verdict(problem="too long").score is None
+        assert GrammarVerdict(problem="too long").score is None
 
 
 class TestChecker:
@@ -78,7 +82,8 @@ class TestChecker:
         monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
         for _ in range(2):
             with pytest.raises(
-                Unavailable, match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/"
+                LanguageToolUnavailable,
+                match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/",
             ):
                 grammar.checker()
 
@@ -104,10 +109,10 @@ class TestChecker:
         assert checker.check(["One."])[0].score == 1.0
         http.shutdown()
         http.server_close()
-        with pytest.raises(Unavailable, match="dropped the connection 3 times"):
+        with pytest.raises(LanguageToolUnavailable, match="dropped the connection 3 times"):
             checker.check(["Two."])
         monkeypatch.setattr(checker.server, "url", lambda lost="": pytest.fail("tried again"))
-        with pytest.raises(Unavailable, match="Two"):
+        with pytest.raises(LanguageToolUnavailable, match="Two"):
             checker.check(["Three."])
         assert checker.check(["One."])[0].score == 1.0
 
@@ -127,7 +132,7 @@ class TestRealVerdicts:
             for match in doubled.matches
         ] == [("ENGLISH_WORD_REPEAT_RULE", "drinks drinks")]
         assert [match.rule for match in article.matches] == ["EN_A_VS_AN"]
-        assert fine == Verdict()
+        assert fine == GrammarVerdict()
 
     def test_agrees_with_the_published_verdicts(self, real: Checker) -> None:
         """Grammar, inclusion, unstemmed ROUGE-L and 1 − BLEU of real answers equal what was

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.metrics.languagetool import Match, Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.client import TRIES, check_many
 from pbcore.metrics.languagetool.server import UserServer
 from tests.metrics import fake_java
@@ -81,7 +81,8 @@ class TestCheckMany:
     ) -> None:
         """The connection is dropped each time; the error names the text."""
         with pytest.raises(
-            Unavailable, match=rf"dropped the connection {TRIES} times on one text .*'DROP this'"
+            LanguageToolUnavailable,
+            match=rf"dropped the connection {TRIES} times on one text .*'DROP this'",
         ):
             check(server, "DROP this")
         assert (tmp_path / "asked.log").read_text().splitlines() == ['"DROP this"'] * TRIES
@@ -98,7 +99,8 @@ class TestUserServer:
             free.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(
-            Unavailable, match=rf"no LanguageTool server answers at {url}/ .*--languagetool-url"
+            LanguageToolUnavailable,
+            match=rf"no LanguageTool server answers at {url}/ .*--languagetool-url",
         ):
             UserServer(url)
 

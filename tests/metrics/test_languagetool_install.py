@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.metrics.languagetool import Unavailable, install
+from pbcore.metrics.languagetool import LanguageToolUnavailable, install
 from pbcore.metrics.languagetool.install import cache_folder, find_installation
 from pbcore.metrics.languagetool.server import SharedServer
 from tests.metrics import fake_java
@@ -98,7 +98,7 @@ class TestFind:
     ) -> None:
         """A mistyped folder is an error, and no other installation takes its place."""
         monkeypatch.setenv("LTP_JAR_DIR_PATH", str(tmp_path))
-        with pytest.raises(Unavailable, match=r"LTP_JAR_DIR_PATH=.* holds no jars"):
+        with pytest.raises(LanguageToolUnavailable, match=r"LTP_JAR_DIR_PATH=.* holds no jars"):
             find_installation(download=True)
 
     def test_says_what_to_do_without_an_installation(self, repository: Repository) -> None:
@@ -106,7 +106,8 @@ class TestFind:
         nothing.
         """
         with pytest.raises(
-            Unavailable, match=r"pbcore languagetool install.*--no-download.*--languagetool-url"
+            LanguageToolUnavailable,
+            match=r"pbcore languagetool install.*--no-download.*--languagetool-url",
         ):
             find_installation()
         assert repository.asked == []
@@ -162,7 +163,7 @@ class TestInstall:
     ) -> None:
         """With --no-download, or a folder of the user's, what is missing stays missing."""
         monkeypatch.setenv("PBCORE_NO_DOWNLOAD", "1")
-        with pytest.raises(Unavailable, match="LanguageTool is not installed"):
+        with pytest.raises(LanguageToolUnavailable, match="LanguageTool is not installed"):
             find_installation(download=True)
         assert repository.asked == []
 
@@ -173,10 +174,11 @@ class TestInstall:
         expected = hashlib.sha256(JARS[path]).hexdigest()
         got = hashlib.sha256(repository.files[path]).hexdigest()
         with pytest.raises(
-            Unavailable, match=rf"\(one-1.jar\).* expected sha256:{expected} but got {got}"
+            LanguageToolUnavailable,
+            match=rf"\(one-1.jar\).* expected sha256:{expected} but got {got}",
         ):
             install.install()
-        with pytest.raises(Unavailable, match="not installed"):
+        with pytest.raises(LanguageToolUnavailable, match="not installed"):
             find_installation()
         kept = {file.name for file in pinned().glob("*.jar")}
         repository.files = dict(JARS)
@@ -190,7 +192,7 @@ class TestInstall:
         path = next(iter(JARS))
         repository.files[path] = JARS[path][:1000]
         with pytest.raises(
-            Unavailable,
+            LanguageToolUnavailable,
             match=(
                 r"could not be downloaded from http://127.*Connection"
                 r" broken.*PBCORE_MAVEN_REPOSITORY"
@@ -252,14 +254,14 @@ class TestInstall:
             time.sleep(0.3)
             go.set()
             with pytest.raises(
-                Unavailable, match=r"could not be downloaded from .* \(no network\)"
+                LanguageToolUnavailable, match=r"could not be downloaded from .* \(no network\)"
             ):
                 first.result(60)
             for one in others:
-                with pytest.raises(Unavailable, match="not installed"):
+                with pytest.raises(LanguageToolUnavailable, match="not installed"):
                     one.result(60)
         assert not began.is_set()
-        with pytest.raises(Unavailable, match="no network"):
+        with pytest.raises(LanguageToolUnavailable, match="no network"):
             install.install()
         assert began.is_set()
 

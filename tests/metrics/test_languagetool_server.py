@@ -18,7 +18,7 @@ import pytest
 from filelock import FileLock
 
 from pbcore.metrics.grammar import Checker, VerdictCache
-from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import RUN_VARIABLE, SharedServer
 from tests.metrics import fake_java
@@ -160,7 +160,7 @@ class TestSharedServer:
         monkeypatch.setenv(RUN_VARIABLE, "another")
         other = SharedServer(find_installation())
         assert other.url() != url
-        with pytest.raises(Unavailable):
+        with pytest.raises(LanguageToolUnavailable):
             Checker(other).check(["POISON"])
         assert Checker(server).check(["It is is."])[0].score == 0.0
         assert server.url() == url
@@ -187,22 +187,22 @@ class TestSharedServer:
         assert [verdict.score for verdict in checker.check(["Two.", "Three is is."])] == [1.0, 0.0]
         psutil.Process(java_of(server)).kill()
         for texts in (["Four."], ["Five."]):
-            with pytest.raises(Unavailable, match="did not start or died, 2 times"):
+            with pytest.raises(LanguageToolUnavailable, match="did not start or died, 2 times"):
                 checker.check(texts)
-        with pytest.raises(Unavailable, match="2 times"):
+        with pytest.raises(LanguageToolUnavailable, match="2 times"):
             SharedServer(find_installation()).url()
         assert (server.state.parent / "started.log").read_text().splitlines() == ["started"] * 2
 
     def test_a_text_that_kills_the_server_ends_grammar(self, server: SharedServer) -> None:
         """A text is tried again on the new server; it can't start servers for ever."""
-        with pytest.raises(Unavailable, match="2 times"):
+        with pytest.raises(LanguageToolUnavailable, match="2 times"):
             Checker(server).check(["POISON"])
 
     def test_a_connection_without_an_answer_is_no_death(self, server: SharedServer) -> None:
         """Where the server lives on, no restart is used up."""
         server.url()
         java = java_of(server)
-        with pytest.raises(Unavailable, match="dropped the connection"):
+        with pytest.raises(LanguageToolUnavailable, match="dropped the connection"):
             Checker(server).check(["DROP"])
         assert java_of(server) == java
 
@@ -212,7 +212,7 @@ class TestSharedServer:
         """What Java said and its path are in the message."""
         monkeypatch.setenv("BEHAVIOUR", "dies")
         with pytest.raises(
-            Unavailable,
+            LanguageToolUnavailable,
             match=r"did not start or died, 2 times with .*java: .*find or load main class",
         ):
             server.url()
@@ -221,7 +221,9 @@ class TestSharedServer:
         """A wrong PBCORE_JAVA is named."""
         monkeypatch.setenv("PBCORE_JAVA", "/no/such/java")
         server = SharedServer(find_installation())
-        with pytest.raises(Unavailable, match=r"with /no/such/java: .*FileNotFoundError"):
+        with pytest.raises(
+            LanguageToolUnavailable, match=r"with /no/such/java: .*FileNotFoundError"
+        ):
             server.url()
         server.stop()
 

@@ -11,7 +11,7 @@ import torch
 
 from pbcore.cli import main
 from pbcore.metrics import semantic
-from pbcore.metrics.semantic import BertScore, Source, Unavailable
+from pbcore.metrics.semantic import BertScore, BertScoreUnavailable, ScoringModel
 from tests.metrics import small_roberta
 from tests.metrics.small_roberta import SENTENCES
 
@@ -27,7 +27,7 @@ class TestBertScore:
         all.
         """
         measured = torch.tensor([[0.0, 0.0, 1.0000002], [0.0, 0.0, -0.1]])
-        scorer = BertScore(Source("tiny", folder, 2), "cpu")
+        scorer = BertScore(ScoringModel("tiny", folder, 2), "cpu")
         scorer.f1(["a"], ["a"])
         monkeypatch.setattr(
             "bert_score.utils.bert_cos_score_idf", lambda *args, **options: measured
@@ -55,13 +55,13 @@ class TestBertScore:
             precision = cosines.amax(1)[1:-1].mean().item()
             recall = cosines.amax(0)[1:-1].mean().item()
             expected.append(2 * precision * recall / (precision + recall))
-        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(SENTENCES[:-1], SENTENCES[1:])
+        scores = BertScore(ScoringModel("tiny", folder, 2), "cpu").f1(SENTENCES[:-1], SENTENCES[1:])
         assert scores == pytest.approx(expected, abs=1e-5)
         assert max(scores) < 1.0
 
     def test_a_copy_scores_one_and_nothing_scores_zero(self, folder: Path) -> None:
         """The ends of the scale; an empty answer among others changes none of them."""
-        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(
+        scores = BertScore(ScoringModel("tiny", folder, 2), "cpu").f1(
             ["a dog ran", " ", "a dog ran"], ["a dog ran", "a cat", "a mat sat"]
         )
         assert scores[0] == pytest.approx(1.0, abs=1e-5)
@@ -71,7 +71,7 @@ class TestBertScore:
     def test_the_layer_matters(self, folder: Path) -> None:
         """Another layer compares other vectors."""
         one, two = (
-            BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2])
+            BertScore(ScoringModel("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2])
             for layer in (1, 3)
         )
         assert abs(one[0] - two[0]) > 1e-4
@@ -81,7 +81,7 @@ class TestBertScore:
         length.
         """
         long = " ".join(["the cat sat on the mat"] * 30)
-        assert BertScore(Source("tiny", folder, 2), "cpu").f1(
+        assert BertScore(ScoringModel("tiny", folder, 2), "cpu").f1(
             [long], [long + " a dog"]
         ) == pytest.approx([1.0], abs=1e-5)
 
@@ -100,7 +100,8 @@ class TestScorer:
     def test_a_folder_without_a_known_layer_asks_for_one(self, folder: Path) -> None:
         """Which layer to compare is never guessed."""
         with pytest.raises(
-            Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"
+            BertScoreUnavailable,
+            match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)",
         ):
             semantic.find(str(folder))
 
@@ -111,11 +112,11 @@ class TestScorer:
         own = tmp_path / "roberta-large"
         shutil.copytree(folder, own)
         with pytest.raises(
-            Unavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"
+            BertScoreUnavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"
         ):
             semantic.find(str(own))
         shutil.copytree(folder, tmp_path / "bert-base-uncased")
-        with pytest.raises(Unavailable, match=r"has 3 layers, no layer 9"):
+        with pytest.raises(BertScoreUnavailable, match=r"has 3 layers, no layer 9"):
             semantic.find(str(tmp_path / "bert-base-uncased"))
 
     @pytest.mark.parametrize(
@@ -132,23 +133,26 @@ class TestScorer:
         """With the name of what it lacks, without loading anything."""
         shutil.copytree(folder, tmp_path / "own")
         (tmp_path / "own" / missing).unlink()
-        with pytest.raises(Unavailable, match=f"own lacks {named} .*: give a whole checkpoint"):
+        with pytest.raises(
+            BertScoreUnavailable, match=f"own lacks {named} .*: give a whole checkpoint"
+        ):
             semantic.find(str(tmp_path / "own"), "2")
 
     def test_a_damaged_config_is_refused(self, folder: Path, tmp_path: Path) -> None:
         """As is a path that bert-score would take for another architecture."""
         shutil.copytree(folder, tmp_path / "own")
         (tmp_path / "own" / "config.json").write_text("[]")
-        with pytest.raises(Unavailable, match=r"config\.json is not a model's"):
+        with pytest.raises(BertScoreUnavailable, match=r"config\.json is not a model's"):
             semantic.find(str(tmp_path / "own"), "2")
         shutil.copytree(folder, tmp_path / "flat5")
-        with pytest.raises(Unavailable, match="contains 't5'"):
+        with pytest.raises(BertScoreUnavailable, match="contains 't5'"):
             semantic.find(str(tmp_path / "flat5"), "2")
 
     def test_a_layer_is_a_number(self, folder: Path) -> None:
         """Another text in the environment is named with its variable."""
         with pytest.raises(
-            semantic.Unavailable, match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer"
+            semantic.BertScoreUnavailable,
+            match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer",
         ):
             semantic.find(str(folder), "last")
 
@@ -163,7 +167,7 @@ class TestScorer:
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("went to the network"))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(
-            Unavailable, match="not on this machine: run `pbcore bertscore install`"
+            BertScoreUnavailable, match="not on this machine: run `pbcore bertscore install`"
         ):
             semantic.find("distilroberta-base")
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pbcore.metrics import grammar, semantic, text
-from pbcore.metrics.grammar import Verdict
+from pbcore.metrics.grammar import GrammarVerdict
 from pbcore.metrics.languagetool.client import Match
 from pbcore.metrics.text import (
     PARAPHRASING,
@@ -273,7 +273,7 @@ class TestFailureKind:
             Match(rule, "said so", 2, 3, category) for _, rule, category in reversed(telling)
         )
         monkeypatch.setattr(
-            grammar, "checker", lambda: SimpleNamespace(check=lambda texts: [Verdict(found)])
+            grammar, "checker", lambda: SimpleNamespace(check=lambda texts: [GrammarVerdict(found)])
         )
         kind, rule, _ = telling[0]
         details = score(WORDS_TO_SENTENCE, "A dog park.", WORDS, "grammar").details

@@ -86,7 +86,7 @@ class TestProducts:
     @torch.inference_mode()
     def test_no_rows(self) -> None:
         """No wanted position, no logits."""
-        assert network.Product(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
+        assert network.OneDnnLinear(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
 
     def test_other_activations_stay(self) -> None:
         """An MLP with another activation keeps its own forward."""
@@ -111,7 +111,7 @@ class TestProducts:
             {type(part) for part in model.network.module.modules()}  # type: ignore[union-attr]
             for model in (plain, loaded)
         ]
-        assert (network.Product in kinds[0], network.Product in kinds[1]) == (False, True)
+        assert (network.OneDnnLinear in kinds[0], network.OneDnnLinear in kinds[1]) == (False, True)
 
 
 class TestProcessors:

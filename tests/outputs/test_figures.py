@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from pbcore.figures import frontier_figure, runs, sweeps
 from pbcore.figures.lists import panel, threshold_panel
-from pbcore.figures.measured import Measured
+from pbcore.figures.measured import MeasuredAccuracy
 from pbcore.models import load_model
 from pbcore.report.plots import write_plots
 from pbcore.report.under_load import bends, levels, under_load_figure
@@ -191,7 +191,7 @@ class TestFigures:
                 "shuffle",
                 4,
                 sampler,
-                Measured(mean, mean - 0.1, mean + 0.05, 100, 2.0),
+                MeasuredAccuracy(mean, mean - 0.1, mean + 0.05, 100, 2.0),
                 0.75,
                 1.0,
                 1.5,

@@ -13,7 +13,7 @@ import yaml
 import pbcore
 from pbcore.errors import InputError
 from pbcore.tasks import TaskNameError, all_task_names, generate, load_task, task_names, task_spec
-from pbcore.tasks.generators import Item
+from pbcore.tasks.generators import Question
 from tests.reference import reference
 
 ENUMERABLE = [name for name in task_names() if not name.startswith("text_writing")]
@@ -30,8 +30,8 @@ class TestShots:
     )
     def test_a_shot_is_a_question_and_its_answer(self, label: Any, answer: str) -> None:
         """A text label is the answer; of others it is the example, or the summary."""
-        shot = Item({"text": "Hi!"}, label, "shot")
-        asked = Item({"text": "Hello!"}, label, "asked")
+        shot = Question({"text": "Hi!"}, label, "shot")
+        asked = Question({"text": "Hello!"}, label, "asked")
         first, second, last = task_spec("text_writing/summarization").messages(asked, (shot,))
         assert [turn["role"] for turn in (first, second, last)] == ["user", "assistant", "user"]
         assert ("Hi!" in first["content"], second["content"], "Hello!" in last["content"]) == (
@@ -42,7 +42,7 @@ class TestShots:
 
     def test_a_label_without_an_answer(self) -> None:
         """What it has and what it needs is said."""
-        shot = Item({"text": "Hi!"}, {"words": []}, "shot")
+        shot = Question({"text": "Hi!"}, {"words": []}, "shot")
         with pytest.raises(InputError, match=r"has only words.* example or summary"):
             task_spec("text_writing/summarization").messages(shot, (shot,))
 

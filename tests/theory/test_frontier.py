@@ -21,7 +21,7 @@ from pbcore.theory.frontier import (
     steps_for,
     value_at,
 )
-from pbcore.theory.knowledge import Places, Replace, Shuffle, States
+from pbcore.theory.knowledge import PlaceAmongNeighbours, Replace, Shuffle, States
 from tests.theory import strategies, twins
 
 SMALL = [
@@ -134,8 +134,8 @@ class TestCountedStates:
         [
             ("shuffle", 4, Shuffle(4)),
             ("replace_random", 7, Replace(7)),
-            ("insert_random", 5, Places(6, True)),
-            ("remove_random", 7, Places(7, False)),
+            ("insert_random", 5, PlaceAmongNeighbours(6, True)),
+            ("remove_random", 7, PlaceAmongNeighbours(7, False)),
         ],
     )
     def test_numbers_stand_for_sets_of_answers(self, op: str, n: int, counted: States) -> None:

@@ -14,10 +14,10 @@ from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
 from pbcore.theory.distributions import Listed, Shuffled
 from pbcore.theory.problems import (
-    Group,
+    ExchangeablePositions,
     NotExact,
-    Outcome,
     Problem,
+    StepOutcome,
     at_random,
     everything,
     expected_accuracy,
@@ -36,7 +36,9 @@ def blocks(count: int, size: int | None) -> np.ndarray:
     return np.arange(count) // (size or count)
 
 
-def top_k(k: int, groups: Sequence[Group], settled: int, step: int, size: int) -> list[Outcome]:
+def top_k(
+    k: int, groups: Sequence[ExchangeablePositions], settled: int, step: int, size: int
+) -> list[StepOutcome]:
     """Confidence top-k: settled positions first, then groups by their best chance."""
     known = min(k, settled)
     left = k - known
@@ -48,8 +50,8 @@ def top_k(k: int, groups: Sequence[Group], settled: int, step: int, size: int) -
 
 
 def threshold(
-    gamma: float, groups: Sequence[Group], settled: int, step: int, size: int
-) -> list[Outcome]:
+    gamma: float, groups: Sequence[ExchangeablePositions], settled: int, step: int, size: int
+) -> list[StepOutcome]:
     passing = tuple(group.positions if group.chances[0] >= gamma else 0 for group in groups)
     if not settled and not any(passing):
         passing = (1, *[0] * (len(groups) - 1))
@@ -227,7 +229,9 @@ def test_settled_positions_slow_random_order_down() -> None:
     rows = Listed(("a", "b", "c", EOS), np.array([[0, 0, 2], [1, 1, 2]]))
     one: Problem = problem(rows, np.zeros(3, dtype=np.int64))
 
-    def two(groups: Sequence[Group], settled: int, step: int, size: int) -> list[Outcome]:
+    def two(
+        groups: Sequence[ExchangeablePositions], settled: int, step: int, size: int
+    ) -> list[StepOutcome]:
         return at_random(
             min(2, settled + sum(group.positions for group in groups)), groups, settled
         )

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from pbcore.tasks import load_task
-from pbcore.theory.canvas import MASKED, Product
+from pbcore.theory.canvas import MASKED, ProductDistribution
 from pbcore.theory.distributions import Listed, answer_distribution
 from pbcore.theory.lost import bits_lost, mutual_information
 from pbcore.theory.problems import NotExact, structure
 
 
-def pair(operation: str) -> tuple[Product, Listed]:
+def pair(operation: str) -> tuple[ProductDistribution, Listed]:
     """Two questions on lists of three, and all their joint answers, listed."""
     task = load_task(f"questions/{operation}-x2", n=3, limit=1)
     several = answer_distribution(task.samples[0], 32)
-    assert isinstance(several, Product)
+    assert isinstance(several, ProductDistribution)
     texts = []
     for part in several.parts:
         rows = part.rows if isinstance(part, Listed) else _shuffles(part)

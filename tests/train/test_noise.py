@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from pbcore.train.noise import PADDING_WEIGHT, Row, Words, causal_batch, masked_batch
+from pbcore.train.noise import PADDING_WEIGHT, TrainingRow, Words, causal_batch, masked_batch
 from pbcore.train.vocabulary import build
 
 # Ids 0 mask, 1 EOS; for the tests of single tokens no id is punctuation or goes on from another.
 WORDS = Words(0, 1, torch.zeros(300, dtype=torch.bool), torch.zeros(300, dtype=torch.bool))
 
 
-def some_rows() -> list[Row]:
+def some_rows() -> list[TrainingRow]:
     return [
-        Row("t", (9, 8, 3, 7, 7, 4, 6, 3), (20, 21, 22, 1, 1, 1), 3, (3, 5)),
-        Row("t", (9, 3), (30, 31, 1, 1), 2),
+        TrainingRow("t", (9, 8, 3, 7, 7, 4, 6, 3), (20, 21, 22, 1, 1, 1), 3, (3, 5)),
+        TrainingRow("t", (9, 3), (30, 31, 1, 1), 2),
     ]
 
 
@@ -62,7 +62,7 @@ class TestMaskedBatch:
         """Of a row with holes each is masked at some time and nothing else ever; other rows are
         masked as without.
         """
-        holed = Row("t", (9, 3), (30, 31, 32), 3, holes=(False, True, True))
+        holed = TrainingRow("t", (9, 3), (30, 31, 32), 3, holes=(False, True, True))
         rng = torch.Generator().manual_seed(5)
         seen = torch.zeros(2, 14, dtype=torch.bool)
         for _ in range(100):
@@ -73,7 +73,7 @@ class TestMaskedBatch:
 
     def test_the_share_of_masks_is_uniform(self) -> None:
         """t ~ U(0, 1): of a long answer every share of masks is as likely as any other."""
-        row = Row("t", (5,), tuple(range(10, 210)), 200)
+        row = TrainingRow("t", (5,), tuple(range(10, 210)), 200)
         rng = torch.Generator().manual_seed(3)
         shares = torch.cat(
             [masked_batch([row] * 50, WORDS, rng).masked.float().sum(1) / 200 for _ in range(20)]
@@ -104,7 +104,7 @@ class TestPairs:
             ]
         )
         ids = tokenizer('["Ann Lee", "Bob Ray", "Cy Poe"]', add_special_tokens=False)["input_ids"]
-        row = Row("t", (2, 2), (*ids, 1, 1), len(ids))
+        row = TrainingRow("t", (2, 2), (*ids, 1, 1), len(ids))
         rng = torch.Generator().manual_seed(5)
         masked = torch.cat(
             [
@@ -127,7 +127,7 @@ class TestPairs:
         )
         ids = tokenizer("The dog ran home.", add_special_tokens=False)["input_ids"]
         rng = torch.Generator().manual_seed(6)
-        row = Row("t", (2,), tuple(ids), len(ids))
+        row = TrainingRow("t", (2,), tuple(ids), len(ids))
         masked = torch.cat(
             [
                 masked_batch([row] * 20, Words.of(tokenizer), rng, pairs=1.0).masked

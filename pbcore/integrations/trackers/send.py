@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.exchange.export import Table, tables
+from pbcore.exchange.export import Columns, tables
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
@@ -34,7 +34,7 @@ FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json"
 _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
 
 
-def metrics(made: dict[str, Table]) -> dict[str, float]:
+def metrics(made: dict[str, Columns]) -> dict[str, float]:
     """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in
     names become `_`, parts of a path that stand for a folder (empty, `.`, `..`) are left out, and a
     name that occurs twice gets a number.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pbcore.errors import PbcoreError
 
 
-class Unavailable(PbcoreError, RuntimeError):
+class LanguageToolUnavailable(PbcoreError, RuntimeError):
     """LanguageTool is not available, or no longer; the message says why and what to do. Grammar is
     then absent.
     """

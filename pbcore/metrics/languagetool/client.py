@@ -9,14 +9,14 @@ from typing import Any, Literal
 from language_tool_python import LanguageTool
 from language_tool_python.exceptions import LanguageToolError
 
-from pbcore.metrics.languagetool import Match, Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.server import DIRECT, Server
 
 THREADS = 4
 TRIES = 3
 
 
-class Client(LanguageTool):
+class LanguageToolClient(LanguageTool):
     """The library's client of a server. It also refuses a check that was broken off, and keeps
     Java's spans, since the library's `Match` converts offsets by state that all threads share, and
     lengths not at all.
@@ -62,7 +62,7 @@ def _check(server: Server, text: str, language: str) -> list[Match] | str:
         try:
             found = []
             matches = _client(language, url).check(units.decode("utf-16-le"))
-            for match, span in zip(matches, Client.of_thread.spans, strict=True):
+            for match, span in zip(matches, LanguageToolClient.of_thread.spans, strict=True):
                 start, end = (
                     len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span
                 )
@@ -76,11 +76,11 @@ def _check(server: Server, text: str, language: str) -> list[Match] | str:
             ):  # not JSON
                 return f"LanguageTool gave no verdict: {str(error)[:200]}"
             lost = error
-    raise Unavailable(
+    raise LanguageToolUnavailable(
         f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}"
     ) from lost
 
 
 @lru_cache(maxsize=8)
-def _client(language: str, url: str) -> Client:
-    return Client(language, remote_server=url, proxies=DIRECT)
+def _client(language: str, url: str) -> LanguageToolClient:
+    return LanguageToolClient(language, remote_server=url, proxies=DIRECT)

@@ -14,7 +14,7 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
-from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool import LanguageToolUnavailable
 
 VERSION = "6.8"
 LIMITS = (10.0, 60.0)  # seconds to connect, and between two pieces of a file
@@ -60,7 +60,7 @@ def find_installation(download: bool = False) -> Path:
     """
     if own := os.environ.get(FOLDER_VARIABLE):
         if not any(Path(own).glob("*.jar")):
-            raise Unavailable(
+            raise LanguageToolUnavailable(
                 f"{FOLDER_VARIABLE}={own} holds no jars: give the folder of languagetool-server.jar"
             )
         return Path(own)
@@ -69,7 +69,7 @@ def find_installation(download: bool = False) -> Path:
         return folder
     if download and not os.environ.get(NO_DOWNLOAD_VARIABLE):
         return install()
-    raise Unavailable(
+    raise LanguageToolUnavailable(
         "LanguageTool is not installed: run `pbcore languagetool install` (a run without"
         " --no-download does so by itself), or give a running server with --languagetool-url or"
         f" {URL_VARIABLE}"
@@ -97,7 +97,7 @@ def install() -> Path:
         OSError,
         ValueError,
     ) as error:  # requests' errors are OSErrors; pooch's for another digest is a ValueError
-        raise Unavailable(
+        raise LanguageToolUnavailable(
             f"LanguageTool {VERSION} could not be downloaded from {repository} to {folder}"
             f" ({error}): check the network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror"
             " or PBCORE_CACHE to another folder, or give a running server with --languagetool-url"

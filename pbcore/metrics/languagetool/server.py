@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from pbcore.metrics.languagetool import Unavailable, watchdog
+from pbcore.metrics.languagetool import LanguageToolUnavailable, watchdog
 from pbcore.metrics.languagetool.install import URL_VARIABLE, java
 
 RUN_VARIABLE = "PBCORE_GRAMMAR_RUN"  # names a run: its first process sets it, the others inherit it
@@ -43,7 +43,7 @@ class UserServer:
             rules = hashlib.sha256(answer.content).hexdigest()[:12]
             self.identity = f"{software['version']}-{software['buildDate']}-{rules}"
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
-            raise Unavailable(
+            raise LanguageToolUnavailable(
                 f"no LanguageTool server answers at {self._url} ({error!r}): start it, or correct"
                 f" --languagetool-url or {URL_VARIABLE}, the part before /v2"
             ) from error
@@ -155,7 +155,7 @@ class SharedServer:
         tail = " | ".join(
             [line for line in lines if line.strip() and not line.startswith(("\t", " "))][-3:]
         )
-        raise Unavailable(
+        raise LanguageToolUnavailable(
             f"LanguageTool's server did not start or died, {watchdog.STARTS} times with {java()}:"
             f" {tail}"
         )

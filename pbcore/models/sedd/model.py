@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.checkpoints import shards
-from pbcore.models.counter_rng import Draw, uniform
+from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -119,7 +119,7 @@ class Sedd:
         sampler: SamplerName,
         *,
         seed: int,
-        draw: Draw = uniform,
+        draw: RandomSource = uniform,
         noise: Noise | None = None,
     ) -> list[Generation]:
         """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the

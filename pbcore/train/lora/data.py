@@ -13,7 +13,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import data_hash, load_task, task_spec
 from pbcore.train.lora.settings import LoraSettings
 from pbcore.train.network import process
-from pbcore.train.noise import Batch, Row, Words, masked_batch, noisy_batch
+from pbcore.train.noise import Batch, TrainingRow, Words, masked_batch, noisy_batch
 from pbcore.train.rows import row
 
 
@@ -26,7 +26,7 @@ class Examples:
     task: Task
     train: tuple[Sample, ...]
     validation: tuple[Sample, ...]
-    _rows: dict[int, Row] = field(
+    _rows: dict[int, TrainingRow] = field(
         default_factory=dict
     )  # of samples by number; validation examples' are negative
 
@@ -58,7 +58,7 @@ class Examples:
         samples = enumerate(self.validation[start : start + size], start)
         return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
-    def _row(self, index: int, sample: Sample) -> Row:
+    def _row(self, index: int, sample: Sample) -> TrainingRow:
         """A sample on the canvas that decoding starts from, read once. Raises ModelError for words
         that the model lacks, InputError for an answer that doesn't fit.
         """
@@ -70,7 +70,7 @@ class Examples:
             )
         return self._rows[index]
 
-    def _noisy(self, rows: list[Row], rng: torch.Generator) -> Batch:
+    def _noisy(self, rows: list[TrainingRow], rng: torch.Generator) -> Batch:
         if isinstance(self.model, Sedd):
             return noisy_batch(rows, self.model.eos_id, *process(self.model.network), rng)
         nothing = torch.zeros(

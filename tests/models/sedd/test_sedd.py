@@ -24,7 +24,7 @@ from pbcore.models.sedd.model import OPEN, Sedd, save, times
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
 from pbcore.names import SamplerNameError, parse
 from pbcore.train.network import ratios, score_entropy
-from pbcore.train.noise import Row, noisy_batch
+from pbcore.train.noise import TrainingRow, noisy_batch
 
 KINDS = ("absorb", "uniform")
 
@@ -282,7 +282,7 @@ class TestNoise:
         """
         graph = Graph(kind, 500)
         noise = Noise("loglinear")
-        rows = [Row("t", tuple(range(1, 6)), tuple(range(10, 210)), 150) for _ in range(64)]
+        rows = [TrainingRow("t", tuple(range(1, 6)), tuple(range(10, 210)), 150) for _ in range(64)]
         batch = noisy_batch(rows, 0, graph, noise, torch.Generator().manual_seed(0))
         clean = batch.ids.clone()
         clean[batch.masked] = batch.targets

@@ -15,7 +15,7 @@ from pbcore.models import load_model
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import add_tasks_file, load_task
 from pbcore.train.lora.data import examples
-from pbcore.train.noise import Row
+from pbcore.train.noise import TrainingRow
 from tests.train.lora.shapes import checkpoint, toy
 
 
@@ -24,7 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load_model(str(checkpoint(tmp_path_factory.mktemp("llada"), "llada")))
 
 
-def row(model: Any, sample: Sample) -> Row:
+def row(model: Any, sample: Sample) -> TrainingRow:
     """The first validation example, if it were this sample."""
     return examples(model, toy("m"))._row(-1, sample)
 
