@@ -24,7 +24,6 @@ HARNESS = (
     " register; register(); print(get_model('pbcore'))"
 )
 USES = {
-    "bertscore": ["-c", "import bert_score"],
     "large": ["-c", TINY.format(", device_map='cpu'")],
     "lora": ["-m", "pbcore.train", "--adapt", "tiny", "--task", "copy", "--steps", "1"],
     "openai": ["-c", "from openai import OpenAI; print(OpenAI(api_key='x' * 8).base_url)"],

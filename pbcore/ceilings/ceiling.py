@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pbcore.ceilings.counting import counts_of
+from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.table import Table, fits, listed_rows
 from pbcore.errors import InputError
 from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
@@ -27,8 +27,9 @@ from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.words import tokens
-from pbcore.theory.accuracy import KINDS, Ceiling, accuracy
+from pbcore.theory.accuracy import accuracy
 from pbcore.theory.canvas import EOS, AnswerDistribution
+from pbcore.theory.ceiling import KINDS, Ceiling
 from pbcore.theory.distributions import Listed, Shuffled, answer_distribution, listed, supports
 from pbcore.theory.lost import bits_lost
 from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets
@@ -167,7 +168,7 @@ def _steps(count: int, sampler: str) -> list[int]:
     fixed answer.
     """
     single = Listed(("x", "<|endoftext|>"), np.zeros((1, count), dtype=np.int64))
-    table = Table(single)
+    table = TableDenoiser(single)
     name = parse(sampler)
     [answer] = denoise(complete(table), [Request((), table.canvas, 0)], policy(name), name)
     return list(answer.steps)
@@ -180,7 +181,7 @@ def _sampled(
     if not fits(distribution):
         why = "no exact ceiling is known, and the answers are too many to decode from a table"
         raise NoCeiling(f"sampler {name}: {why}")
-    table = Table(distribution)
+    table = TableDenoiser(distribution)
     draws = max(100, min(draws, MOST_TOKENS // distribution.length))
     requests = [Request((), table.canvas, i) for i in range(draws)]
     answers = denoise(complete(table), requests, rule, name)

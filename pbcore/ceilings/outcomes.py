@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
 from pbcore.decoding.forward import Job, slots_of
@@ -25,7 +26,6 @@ from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, start
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.table import Table
 from pbcore.errors import InputError
 from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
@@ -86,7 +86,7 @@ def outcomes(distribution: AnswerDistribution, sampler: str | SamplerName) -> Ou
     return _Enumeration(distribution, name).run()
 
 
-class _Every(Table):
+class _Every(TableDenoiser):
     """The model and the draws of one step: every row with the tokens and the order that it was
     given.
     """

@@ -23,7 +23,8 @@ from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
-from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters, with_onednn
+from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
+from pbcore.models.onednn import with_onednn
 from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 
 

@@ -31,7 +31,7 @@ from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape,
 from pbcore.results.load import load_stored
 from pbcore.results.record import Amount, Count, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
-from pbcore.theory.accuracy import Share
+from pbcore.theory.ceiling import Share
 
 SCHEMA = 1  # of baseline files; records have their own
 MOST = (

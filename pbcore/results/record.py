@@ -13,7 +13,7 @@ from annotated_types import Interval
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, shape, validated
-from pbcore.theory.accuracy import Ceiling, Share
+from pbcore.theory.ceiling import Ceiling, Share
 
 SCHEMA = 2
 

@@ -14,13 +14,9 @@ this block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import comb, perm
-from typing import Annotated, Literal
-
-from annotated_types import Interval
 
 from pbcore.errors import InputError
 from pbcore.names import SamplerName, parse
@@ -36,28 +32,12 @@ BLIND = (
 )  # the choice of positions ignores the drawn tokens
 MOST_ITEMS = 200
 
-Share = Annotated[float, Interval(ge=0, le=1)]
-AccuracyKind = Literal["closed", "exact", "sampled"]
-KINDS: tuple[AccuracyKind, ...] = ("closed", "exact", "sampled")
 # Candidates of equal confidence: its numerator and denominator, their number, and the probability
 # that the noise lifts one above it; the highest confidence first.
 TiedCandidates = tuple[int, int, int, float]
 # (groups, candidates, step) → (number revealed, probability); the most confident are revealed
 # first.
 Reveals = Callable[[Sequence[TiedCandidates], int, int], Iterator[tuple[int, float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`:
-    `closed`, by a formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding,
-    with a 95 % interval (`low` to `high`, which are the mean itself for the other kinds).
-    """
-
-    mean: Share
-    kind: AccuracyKind
-    low: Share
-    high: Share
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:

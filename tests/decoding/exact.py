@@ -16,10 +16,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding import denoise
 from pbcore.decoding.policies import drafts
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.table import Table
 from pbcore.models.base import Query, Request
 from pbcore.names import parse
 from pbcore.theory.canvas import AnswerDistribution
@@ -27,7 +27,7 @@ from pbcore.theory.canvas import AnswerDistribution
 PATCHED = ("pbcore.decoding.prediction.categorical", "pbcore.decoding.policies.drafts.categorical")
 
 
-class ExactTable(Table):
+class ExactTable(TableDenoiser):
     """A table of answers whose logits have no noise: exact marginals."""
 
     def logits(self, query: Query) -> Tensor:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pbcore
+from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding import decode, resolve
-from pbcore.decoding.table import Table
 from pbcore.names import SamplerNameError
 from pbcore.theory.distributions import answer_distribution
 from tests.decoding.exact import law
@@ -145,7 +145,7 @@ class TestLossless:
         a time is.
         """
         distribution = answer_distribution(pbcore.load_task(task, n=3, limit=1).samples[0])
-        answers = Table(distribution).answers
+        answers = TableDenoiser(distribution).answers
         found = law(distribution, sampler, monkeypatch)
         assert set(found) == set(answers)
         assert max(abs(chance - 1 / len(answers)) for chance in found.values()) < 1e-12

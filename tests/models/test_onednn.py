@@ -18,7 +18,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from pbcore.models import load_model, network
+from pbcore.models import load_model, onednn
 from tests.models.checkpoints import llama_checkpoint
 
 KINDS = [
@@ -48,7 +48,7 @@ def shrunk(config: type, **more: object) -> object:
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a processor that profits, whatever this one is."""
-    monkeypatch.setattr(network, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(onednn, "onednn_is_faster", lambda: True)
 
 
 @needs_onednn
@@ -68,7 +68,7 @@ class TestProducts:
         ids = torch.randint(50, (3, 7))
         for mask in (None, torch.ones(3, 7).bool()):
             before = model(ids, attention_mask=mask).logits
-            after = network.with_onednn(model)(ids, attention_mask=mask).logits
+            after = onednn.with_onednn(model)(ids, attention_mask=mask).logits
             torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
         assert not any(type(part) is nn.Linear for part in model.modules())
 
@@ -78,7 +78,7 @@ class TestProducts:
         """
         model = LlamaForCausalLM(shrunk(LlamaConfig, tie_word_embeddings=True))
         before = dict(model.named_parameters())
-        after = dict(network.with_onednn(model).named_parameters())
+        after = dict(onednn.with_onednn(model).named_parameters())
         assert list(before) == list(after)
         assert all(before[name] is after[name] for name in before)
         assert model.lm_head.weight is model.model.embed_tokens.weight
@@ -86,17 +86,17 @@ class TestProducts:
     @torch.inference_mode()
     def test_no_rows(self) -> None:
         """No wanted position, no logits."""
-        assert network.OneDnnLinear(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
+        assert onednn.OneDnnLinear(nn.Linear(4, 6))(torch.zeros(0, 4)).shape == (0, 6)
 
     def test_other_activations_stay(self) -> None:
         """An MLP with another activation keeps its own forward."""
-        model = network.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig, hidden_act="gelu")))
-        assert not any(isinstance(part, network.Gated) for part in model.modules())
+        model = onednn.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig, hidden_act="gelu")))
+        assert not any(isinstance(part, onednn.Gated) for part in model.modules())
 
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
     def test_float32_alone(self, dtype: torch.dtype) -> None:
         """Other dtypes keep PyTorch's products."""
-        model = network.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig)).to(dtype))
+        model = onednn.with_onednn(LlamaForCausalLM(shrunk(LlamaConfig)).to(dtype))
         assert any(type(part) is nn.Linear for part in model.modules())
 
     def test_can_be_switched_off(self, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ class TestProducts:
             {type(part) for part in model.network.module.modules()}  # type: ignore[union-attr]
             for model in (plain, loaded)
         ]
-        assert (network.OneDnnLinear in kinds[0], network.OneDnnLinear in kinds[1]) == (False, True)
+        assert (onednn.OneDnnLinear in kinds[0], onednn.OneDnnLinear in kinds[1]) == (False, True)
 
 
 class TestProcessors:
@@ -121,14 +121,14 @@ class TestProcessors:
     @needs_onednn
     def test_by_maker(self, monkeypatch: pytest.MonkeyPatch, vendor: str, faster: bool) -> None:
         """MKL is fast on Intel's processors, so they keep it."""
-        monkeypatch.setattr(network.Path, "is_file", lambda path: True)
+        monkeypatch.setattr(onednn.Path, "is_file", lambda path: True)
         monkeypatch.setattr(
-            network.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}"
+            onednn.Path, "read_text", lambda path, **options: f"vendor_id : {vendor}"
         )
-        monkeypatch.setattr(network.platform, "machine", lambda: "x86_64")
-        assert network.onednn_is_faster.__wrapped__() is faster
+        monkeypatch.setattr(onednn.platform, "machine", lambda: "x86_64")
+        assert onednn.onednn_is_faster.__wrapped__() is faster
 
     def test_other_architectures_keep_theirs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """PyTorch's products on Arm are not MKL's."""
-        monkeypatch.setattr(network.platform, "machine", lambda: "aarch64")
-        assert not network.onednn_is_faster.__wrapped__()
+        monkeypatch.setattr(onednn.platform, "machine", lambda: "aarch64")
+        assert not onednn.onednn_is_faster.__wrapped__()

@@ -11,7 +11,7 @@ from typing import Any
 from pbcore.integrations.servers.record import Served
 from pbcore.results import CellRecord, Conditions, RunDir, create, error_cell
 from pbcore.results.rundir import StoredCell
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.ceiling import Ceiling
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[Any]]

@@ -15,7 +15,7 @@ from pbcore.report.beside import ceiling_section, ceiling_text, with_ceilings
 from pbcore.report.commands import add_parsers
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.ceiling import Ceiling
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]

@@ -24,7 +24,7 @@ from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.ceiling import Ceiling
 from tests.results import factory
 from tests.results.damage import damaged, garbled
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding.table import listed_rows
+from pbcore.ceilings.table import listed_rows
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, answers_entropy, partition_bound, step_bound

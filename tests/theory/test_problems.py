@@ -161,7 +161,7 @@ class TestShuffles:
 
     @staticmethod
     def listed(counted: Shuffled) -> Listed:
-        from pbcore.decoding.table import listed_rows
+        from pbcore.ceilings.table import listed_rows
 
         rows, words = listed_rows(counted)
         return Listed(tuple(words), rows)

@@ -34,7 +34,7 @@ def pair(operation: str) -> tuple[ProductDistribution, Listed]:
 
 
 def _shuffles(part: object) -> np.ndarray:
-    from pbcore.decoding.table import listed_rows
+    from pbcore.ceilings.table import listed_rows
 
     return listed_rows(part)[0]  # type: ignore[arg-type]
 

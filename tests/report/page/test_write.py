@@ -21,7 +21,7 @@ from pbcore.report.page import write_page
 from pbcore.report.page.write import answers_of, page
 from pbcore.results import create, error_cell, load
 from pbcore.results.merge import merge
-from pbcore.theory.accuracy import Ceiling
+from pbcore.theory.ceiling import Ceiling
 from tests.report.page.films import filmed, run
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pbcore.decoding.table import Table, fits
+from pbcore.ceilings.table import TableDenoiser, fits
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution
 from pbcore.theory.canvas import MASKED
@@ -24,7 +24,7 @@ from pbcore.theory.canvas import MASKED
 def test_marginals_on_random_canvases(name: str) -> None:
     """Consistent and contradictory ones alike: impossible tokens are skipped from the left."""
     distribution = answer_distribution(load_task(name, limit=1).samples[0])
-    table = Table(distribution)
+    table = TableDenoiser(distribution)
     rng = np.random.default_rng(0)
     answers = np.array(sorted(table.answers))
     for _ in range(40):
@@ -45,4 +45,4 @@ def test_six_people_fit_and_seven_do_not() -> None:
     )
     assert fits(six)
     assert not fits(seven)
-    assert len(Table(six).answers) == 719
+    assert len(TableDenoiser(six).answers) == 719

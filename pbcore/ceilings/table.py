@@ -23,7 +23,7 @@ from pbcore.theory.distributions import Listed, Shuffled
 MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 
 
-class Table:
+class TableDenoiser:
     """A Denoiser with the exact marginals and the noise of `ideal`, for one distribution of listed
     answers. All rows are computed together, and the noise (up to ±`noise` in a logit) is drawn anew
     at each forward, so a row's answer depends on its batch; what is drawn has the same
@@ -62,7 +62,9 @@ class Table:
     def text(self, token_ids: Sequence[int]) -> str:
         return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
 
-    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Table:
+    def prepare(
+        self, requests: Sequence[Request], *, cache: str | None, seed: int
+    ) -> TableDenoiser:
         return self
 
     def keep(self, rows: Tensor) -> None:
