@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from pbcore.links import install
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
@@ -111,7 +112,7 @@ def _extras() -> str:
         ", ".join(name for name, gone in missing.items() if gone is which)
         for which in (False, True)
     )
-    how = f"; missing: {lacking} (pip install 'pbcore[NAME]')" if lacking else ""
+    how = f"; missing: {lacking} ({install('NAME')})" if lacking else ""
     return f"installed: {here or 'none'}{how}"
 
 

@@ -28,7 +28,10 @@ def test_extras_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requires)
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert doctor._extras() == "installed: parquet; missing: lora, ray (pip install 'pbcore[NAME]')"
+    assert doctor._extras() == (
+        "installed: parquet; missing: lora, ray"
+        " (pip install -c constraints.txt -e '.[NAME]' in pbcore's folder)"
+    )
     monkeypatch.setattr(
         importlib.metadata, "requires", lambda name: ["pyarrow>=20; extra == 'parquet'"]
     )

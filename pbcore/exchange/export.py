@@ -16,6 +16,7 @@ import pandas as pd
 
 from pbcore.errors import InputError
 from pbcore.extensions import provided
+from pbcore.links import install
 from pbcore.results.check import dump_json, encodable, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, Question, kept, key
@@ -133,7 +134,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError(
-            "Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'"
+            f"Parquet needs pyarrow, which is not installed: {install('parquet')}"
         ) from None
     made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -203,7 +204,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--parquet",
         type=Path,
         metavar="DIR",
-        help="folder for cells.parquet and samples.parquet (pbcore[parquet])",
+        help="folder for cells.parquet and samples.parquet (extra `parquet`)",
     )
     for exporter in provided("exporter"):
         exporter.add_arguments(parser)

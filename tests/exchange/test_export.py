@@ -200,7 +200,7 @@ class TestParquet:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         run = run_of(tmp_path)
         assert main(["export", str(run.path), "--parquet", str(tmp_path / "out")]) == 2
-        assert "pip install 'pbcore[parquet]'" in capsys.readouterr().err
+        assert "pip install -c constraints.txt -e '.[parquet]'" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.links import install
 from pbcore.names import SamplerName
 from pbcore.printable import first_line, shown
 from pbcore.tasks.base import Message, Sample, Task
@@ -24,7 +25,7 @@ from pbcore.tasks.spec import TaskSpec
 
 KIND = "lm_eval"
 PREFIX = f"{KIND}/"
-MISSING = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
+MISSING = f"lm-evaluation-harness is not installed: {install('lm-eval')}"
 MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
 NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.links import install
+
 PATIENCE = 5.0  # seconds until an address counts as unreachable
 PROBE = 120.0  # seconds for the nodes to say what they have installed
 LEFT_OUT = [
@@ -32,7 +34,7 @@ def the_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise pytest.UsageError(f"--ray needs Ray ({error}): pip install 'pbcore[ray]'") from error
+        raise pytest.UsageError(f"--ray needs Ray ({error}): {install('ray')}") from error
 
 
 def connect(address: str, root: Path) -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.links import install
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable
 
@@ -144,7 +145,7 @@ def imported(package: str, spec: ServerSpec) -> ModuleType:
     except ImportError as error:
         raise ModelError(
             f"model {spec.name} is asked through the package {package}, which is not installed: "
-            f"pip install 'pbcore[{package}]'"
+            f"{install(package)}"
         ) from error
 
 

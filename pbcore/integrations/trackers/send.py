@@ -11,6 +11,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.exchange.export import Columns, tables
+from pbcore.links import install
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
@@ -82,7 +83,7 @@ def _package(name: str, title: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise InputError(f"{title} is not installed: pip install 'pbcore[{name}]'") from None
+        raise InputError(f"{title} is not installed: {install(name)}") from None
 
 
 def _attachments(run: RunDir) -> list[Path]:
@@ -144,8 +145,8 @@ class Trackers:
     usage = "--wandb PROJECT, --mlflow URI"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        wandb = "project of Weights & Biases (pbcore[wandb]); WANDB_MODE=offline sends nothing"
-        mlflow = "MLflow's tracking server or store, e.g. http://host:5000 (pbcore[mlflow])"
+        wandb = "project of Weights & Biases (extra `wandb`); WANDB_MODE=offline sends nothing"
+        mlflow = "MLflow's tracking server or store, e.g. http://host:5000 (extra `mlflow`)"
         experiment = "MLflow's experiment (default: pbcore)"
         parser.add_argument("--wandb", metavar="PROJECT", help=wandb)
         parser.add_argument("--mlflow", metavar="URI", help=mlflow)

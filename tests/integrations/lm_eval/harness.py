@@ -13,7 +13,10 @@ import yaml
 
 import pbcore
 
-WITHOUT = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
+WITHOUT = (
+    "lm-evaluation-harness is not installed: pip install -c constraints.txt -e '.[lm-eval]' in"
+    " pbcore's folder"
+)
 
 
 def write_task(

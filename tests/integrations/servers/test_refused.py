@@ -67,7 +67,7 @@ class TestBeforeTheFirstCell:
         """The extra that brings it is named."""
         monkeypatch.setitem(__import__("sys").modules, "openai", None)
         declare(project, server)
-        self.refused(run(f"{FIVE} --out out"), "pip install 'pbcore[openai]'")
+        self.refused(run(f"{FIVE} --out out"), "pip install -c constraints.txt -e '.[openai]'")
 
     @pytest.mark.parametrize(
         ("text", "said"),

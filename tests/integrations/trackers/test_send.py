@@ -103,7 +103,7 @@ class TestMlflow:
         """The extra is named."""
         monkeypatch.setitem(sys.modules, "mlflow", None)
         assert main(["export", str(run_of(tmp_path).path), "--mlflow", "file:x"]) == 2
-        assert "pip install 'pbcore[mlflow]'" in capsys.readouterr().err
+        assert "pip install -c constraints.txt -e '.[mlflow]'" in capsys.readouterr().err
 
 
 class TestWandb:
@@ -142,4 +142,4 @@ class TestWandb:
         """The extra is named."""
         monkeypatch.setitem(sys.modules, "wandb", None)
         assert main(["export", str(run_of(tmp_path).path), "--wandb", "p"]) == 2
-        assert "pip install 'pbcore[wandb]'" in capsys.readouterr().err
+        assert "pip install -c constraints.txt -e '.[wandb]'" in capsys.readouterr().err
