@@ -50,6 +50,13 @@ class Agreement:
     absent: str = ""
 
     def compare(self, published: float, ours: float, note: str) -> None:
+        """Counts one answer.
+
+        Args:
+            published: its published score.
+            ours: the score computed here.
+            note: what follows in the list of differences.
+        """
         self.compared += 1
         self.largest = max(self.largest, abs(ours - published))
         self.equal += abs(ours - published) <= TOLERANCE

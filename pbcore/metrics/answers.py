@@ -120,8 +120,15 @@ def lines(text: str) -> list[str]:
 
 
 def label_part(sample: Sample, key: str, kind: type) -> Any:
-    """One part of a sample's label. Raises InputError that names task and sample if the label lacks
-    it.
+    """One part of a sample's label.
+
+    Args:
+        sample: the question.
+        key: the part.
+        kind: its type.
+
+    Raises:
+        InputError: names task and sample if the label lacks the part.
     """
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):

@@ -92,7 +92,16 @@ def judge_sudoku(text: str, sample: Sample) -> Judged:
 def sudoku_fault(
     rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[str]
 ) -> tuple[str, str]:
-    """The diagnosis of a wrong answer's rows: the kind of failure and a sentence."""
+    """The diagnosis of a wrong answer.
+
+    Args:
+        rows: the rows of the answer.
+        solution: the rows of the solution.
+        puzzle: the rows of the question.
+
+    Returns:
+        The kind of failure and a sentence.
+    """
     if not rows:
         return "malformed", "the answer contains no row of four digits"
     if len(rows) != len(solution):

@@ -205,8 +205,13 @@ def _measure_paraphrase(
 
 
 def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str, float]:
-    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts. The first
-    version of the benchmark stems words (Porter), the 2026 rewrite does not.
+    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts.
+
+    Args:
+        prediction: the answer.
+        reference: the reference text.
+        stemmed: whether words are stemmed (Porter), as the first version of the benchmark does and
+            the 2026 rewrite does not.
     """
     scores = _rouge_scorer(stemmed).score(reference.strip(), prediction.strip())
     return {ours: float(scores[theirs].fmeasure) for theirs, ours in _ROUGE.items()}

@@ -44,9 +44,17 @@ class Task:
     def score(
         self, prediction: str, sample: Sample, metrics: Collection[str] | None = None
     ) -> dict[str, float]:
-        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default:
-        all). Raises InputError for a metric that this task does not have, and for a prediction that
-        is not a string.
+        """Scores of one answer, each in [0, 1].
+
+        Args:
+            prediction: the answer's text.
+            sample: the question.
+            metrics: the scores to compute; None: all of the task's.
+
+        Raises:
+            InputError: for a metric that this task does not have, and for a prediction that is not
+                a
+                string.
         """
         return self.score_many([prediction], [sample], metrics)[0].scores
 
@@ -56,8 +64,17 @@ class Task:
         samples: Sequence[Sample],
         metrics: Collection[str] | None = None,
     ) -> list[Scored]:
-        """Scores with their details, one per answer; servers and models get all answers of a call
-        in one batch.
+        """Scores with their details, one per answer.
+
+        Scoring servers and models get all answers of a call in one batch.
+
+        Args:
+            predictions: the answers' texts.
+            samples: their questions, in the same order.
+            metrics: the scores to compute; None: all of the task's.
+
+        Raises:
+            InputError: as `score`.
         """
         if isinstance(predictions, str):
             odd: list[object] = [predictions]

@@ -53,7 +53,13 @@ def final_answer(text: str) -> str | None:
 
 
 def worked(kind: str, item: Question, answer: str) -> str:
-    """A solved example's answer with its steps; `kind` is the generator's name."""
+    """A solved example's answer with its steps.
+
+    Args:
+        kind: the generator's name.
+        item: the question.
+        answer: its final answer.
+    """
     end = f"The answer is:{chr(10) if chr(10) in answer else ' '}{answer}"
     if kind not in OPERATIONS:
         return end

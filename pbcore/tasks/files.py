@@ -22,13 +22,26 @@ class UnreadableFile(InputError):
 
 
 def wrong(name: str, given: Any, allowed: str) -> InputError:
-    """The error for a value that is not allowed."""
+    """The error for a value that is not allowed.
+
+    Args:
+        name: what the value is called in its file.
+        given: the value.
+        allowed: what is allowed, as a phrase.
+    """
     return InputError(f"{name} {shown(given)}; give {allowed}")
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`),
-    in a range, or one of several names.
+    """Checks a value of a file.
+
+    Args:
+        name: what the value is called in its file.
+        given: the value.
+        allowed: a type (`str`, which is not empty, `bool` or `int`), a range, or several names.
+
+    Raises:
+        InputError: unless the value is one of these.
     """
     if isinstance(allowed, range):
         right = type(given) is int and given in allowed

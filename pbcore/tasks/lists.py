@@ -70,8 +70,14 @@ def room(n: int) -> int:
 def operate(
     operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]
 ) -> list[str]:
-    """The answer of one operation; `index` is its position (if it has one), `moved` the answer of a
-    shuffle.
+    """The answer of one operation.
+
+    Args:
+        operation: its name.
+        items: the given list.
+        index: its position, if the operation has one.
+        word: the new item, if it has one.
+        moved: the answer of a shuffle.
     """
     if operation == "copy":
         return list(items)
@@ -87,7 +93,14 @@ def operate(
 
 
 def draw_list(operation: str, rng: Random, n: int, settings: GeneratorSettings) -> Question:
-    """One question of an operation on a list of n items."""
+    """One question of a list operation.
+
+    Args:
+        operation: its name.
+        rng: the source of random numbers.
+        n: the length of the list.
+        settings: the generator's settings.
+    """
     items, word = _items(operation, rng, n, settings)
     verb, _, where = operation.partition("_")
     index = rng.randrange(n + 1 if verb == "insert" else n) if where else 0

@@ -65,10 +65,19 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
 def official_rows(
     spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None
 ) -> Iterable[OfficialRow]:
-    """The official questions of a task with their numbers, filtered by `lengths` (None: the default
-    file, unfiltered). The number is the row's position in its file. If the lengths are in several
-    files, they alternate, smallest first, and are numbered in that order. Raises InputError for a
-    task or an n without official rows, FileNotFoundError for a missing folder or file.
+    """The official questions of a task with their numbers.
+
+    A number is the row's position in its file. If the lengths are in several files, they alternate,
+    smallest first, and are numbered in that order.
+
+    Args:
+        spec: the task.
+        data_dir: a folder in the official layout.
+        lengths: the lengths to keep; None: the default file, unfiltered.
+
+    Raises:
+        InputError: for a task or an n without official rows.
+        FileNotFoundError: for a missing folder or file.
     """
     if lengths is None:
         return read_rows(_file(spec, data_dir, None), spec)
@@ -168,6 +177,11 @@ def _item(row: Any, spec: TaskSpec) -> Question:
 def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int | None:
     """The n of a row: its number of words, as the official files of single words give 3; else
     `metadata.length`.
+
+    Args:
+        label: the row's label.
+        metadata: the row's metadata.
+        spec: the task.
     """
     name = "metadata.length"
     length = metadata.get("length")
@@ -244,7 +258,17 @@ def _check_parts(label: Any, spec: TaskSpec) -> None:
 def field_of(
     row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str
 ) -> Any:
-    """One field of a row. Raises ValueError if it is missing or has another type."""
+    """One field of a row.
+
+    Args:
+        row: the row.
+        name: the field.
+        types: the types that it may have.
+        allowed: what is allowed, as a phrase for the error.
+
+    Raises:
+        ValueError: if it is missing or has another type.
+    """
     if name not in row:
         raise InputError(f"{name} is missing; give {allowed}")
     if not isinstance(row[name], types):

@@ -119,8 +119,15 @@ def _draw_sudoku(rng: Random, n: int, settings: GeneratorSettings) -> Question:
 
 @lru_cache(maxsize=16)
 def graph(nodes: int, edges: int, seed: int) -> tuple[tuple[int, int], ...]:
-    """A connected graph by seed, as pairs of node numbers: a random tree, then random further
-    edges.
+    """A connected graph by seed: a random tree, then random further edges.
+
+    Args:
+        nodes: how many nodes it has.
+        edges: how many edges.
+        seed: decides both.
+
+    Returns:
+        Its edges as pairs of node numbers.
     """
     rng = Random(f"graph/{nodes}/{edges}/{seed}")
     tree = {(rng.randrange(node), node) for node in range(1, nodes)}

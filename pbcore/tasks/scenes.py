@@ -100,8 +100,12 @@ def _verb(phrase: str, form: str) -> str:
 
 
 def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
-    """The finished text: choices made, slots filled, `a` or `an` chosen, every sentence
-    capitalised.
+    """The finished text: choices made, slots filled, `a` or `an` chosen, sentences capitalised.
+
+    Args:
+        template: the text with choices and slots.
+        values: what fills the slots.
+        rng: makes the choices.
     """
     chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
     chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
@@ -111,9 +115,18 @@ def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
 
 def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[SceneRow]:
     """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in
-    lower case. `easy`: simple words of one scene; `medium`: harder words of one scene; `hard`:
-    words of unrelated scenes. Raises ValueError for an unknown difficulty or split, `words` outside
-    1..7, and after the last row.
+    lower case.
+
+    Args:
+        difficulty: `easy`: simple words of one scene; `medium`: harder words of one scene; `hard`:
+            words of unrelated scenes.
+        split: `train` or `test`.
+        seed: decides their order.
+        words: how many words a row has, 1 to 7.
+
+    Raises:
+        ValueError: for an unknown difficulty or split, another number of words, and after the last
+            row.
     """
     if difficulty not in DIFFICULTIES:
         raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
@@ -147,9 +160,20 @@ def collect(
     seed: int,
     single_share: float = TEST_SHARE,
 ) -> Iterator[SceneRow]:
-    """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys
-    do; it is distinct if its first key is new. `single_share` of the keys of one word is in the
-    test split. Raises ValueError for an unknown split, and after the last row.
+    """The distinct rows of a split, in the seed's order.
+
+    A row belongs to a split if all its keys do; it is distinct if its first key is new.
+
+    Args:
+        write: what a scene's number gives.
+        scenes: how many scenes there are.
+        kind: what rows are called in errors.
+        split: `train` or `test`.
+        seed: decides their order.
+        single_share: the share of the keys of one word that is in the test split.
+
+    Raises:
+        ValueError: for an unknown split, and after the last row.
     """
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")

@@ -106,8 +106,17 @@ def scorer(name: str) -> Scorer:
 def score_all(
     name: str, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
 ) -> list[Scored]:
-    """The scores of answers by a registered scorer, one of a user's included. Raises ScorerError
-    unless it gives a `Scored` for each answer, in which every score is a number from 0 to 1.
+    """The scores of answers by a registered scorer, one of a user's included.
+
+    Args:
+        name: the scorer's.
+        predictions: the answers' texts.
+        samples: their questions, in the same order.
+        metrics: the scores to compute.
+
+    Raises:
+        ScorerError: unless it gives a `Scored` for each answer, in which every score is a number
+            from 0 to 1.
     """
     scored = scorer(name).score(predictions, samples, metrics)
     if not isinstance(scored, Sequence) or len(scored) != len(predictions):

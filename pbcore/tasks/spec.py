@@ -114,8 +114,16 @@ class TaskSpec:
     def with_ways(
         self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None
     ) -> "TaskSpec":
-        """The task with this number of shots and tokens, and, if requested, with steps. Raises
-        InputError where it can't have them.
+        """The task asked in another way.
+
+        Args:
+            shots: the number of solved examples; None: as declared.
+            asks_steps: whether steps are requested before the answer.
+            tokens: the canvas length in tokens; None: as declared.
+            answer: what is scored where steps are requested.
+
+        Raises:
+            InputError: where the task can't have them.
         """
         if self.fixed is not None and (asks_steps or tokens is not None):
             raise InputError(f"{self.name}: {self.fixed}; drop cot and max_new_tokens")
@@ -189,8 +197,15 @@ class TaskSpec:
 
 
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
-    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to
-    `folder`. Raises ValueError that names the task, the key, the given value and the allowed ones.
+    """The tasks of a YAML text.
+
+    Args:
+        text: the YAML.
+        where: names it in errors.
+        folder: what paths of `samples` are relative to.
+
+    Raises:
+        ValueError: names the task, the key, the given value and the allowed ones.
     """
     loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
@@ -273,8 +288,15 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises InputError for lengths
-    that the generator doesn't support.
+    """`n` or `lengths`, one integer or several, as a sorted tuple.
+
+    Args:
+        where: names the place in errors.
+        kind: the generator's name.
+        given: the value.
+
+    Raises:
+        InputError: for lengths that the generator doesn't support.
     """
     generator = GENERATORS.get(kind, ROWS)
     if generator.lengths is None:

@@ -41,14 +41,23 @@ Reveals = Callable[[Sequence[TiedCandidates], int, int], Iterator[tuple[int, flo
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:
-    """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of
-    small noise.
+    """The expected accuracy of the ideal model on `list_ops` under a sampler, as its noise goes to
+    0.
 
-    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer,
-    where it is 1). Samplers: random, confidence, left_to_right, margin, entropy top-k (or
-    `+s2_1_1`, `+linear4` schedules), threshold and factor, with `+bN` and `+tX`. Where a confidence
-    equals the threshold, the noise decides. Raises InputError for an operation, sampler or block
-    length without a derivation, and for n above 200.
+    Where a confidence equals a threshold, the noise decides.
+
+    Args:
+        op: copy, replace_index, replace_random or shuffle; or another operation with a single
+            answer, where the accuracy is 1.
+        n: the length of the list, at most 200.
+        sampler: random, confidence, left_to_right, margin or entropy top-k (or `+s2_1_1`,
+            `+linear4` schedules), threshold or factor, with `+bN` and `+tX`.
+
+    Returns:
+        A probability in [0, 1].
+
+    Raises:
+        InputError: for an operation, sampler or block length without a derivation, or n above 200.
     """
     check_operation(op, n)
     if op not in DERIVED:

@@ -59,9 +59,19 @@ def positions(op: str, n: int) -> int:
 def valid_lists(
     op: str, items: Sequence[Element], word: Element | None = None
 ) -> list[list[Element]]:
-    """The answers of an operation that has several; `word` is the new item. `shuffle_changed`
-    leaves out the list itself. Raises TooManyAnswers for shuffles of more than 8 items, InputError
-    for an operation with a single answer.
+    """The answers of an operation that has several.
+
+    Args:
+        op: the operation; `shuffle_changed` leaves out the list itself.
+        items: the given list.
+        word: the new item, for operations that have one.
+
+    Returns:
+        All valid lists.
+
+    Raises:
+        TooManyAnswers: for shuffles of more than 8 items.
+        InputError: for an operation with a single answer.
     """
     given = list(items)
     n = len(items)

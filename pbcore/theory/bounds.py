@@ -53,13 +53,23 @@ def step_bound(
     *,
     steps: Sequence[Collection[int]] | None = None,
 ) -> float:
-    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2),
-    reached by the exact marginals at τ = 1.
+    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2).
 
-    Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`,
-    `sizes`, the number of tokens per step. The bound holds for a fixed partition; a random order
-    loses no more than the average of its partitions' bounds. Raises InputError for sizes or steps
-    that don't cover each position once, and if there are too many answers to list.
+    The exact marginals reach it at τ = 1. It holds for a fixed partition; a random order loses no
+    more than the average of its partitions' bounds. Give either `sizes` or `steps`.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        sizes: the number of tokens per step, for operations in `bounds.EXCHANGEABLE`.
+        steps: the positions revealed at each step, for any operation.
+
+    Returns:
+        Bits.
+
+    Raises:
+        InputError: for sizes or steps that don't cover each position once, and if there are too
+            many answers to list.
     """
     count = positions(op, n)
     if (sizes is None) == (steps is None):
@@ -86,10 +96,21 @@ def step_bound(
 
 
 def optimal_bound(op: str, n: int, T: int) -> float:
-    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from
-    C(Y|X) at T = 1 to
-    0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not
-       interchangeable.
+    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2).
+
+    It falls from C(Y|X) at T = 1 to 0.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        T: the number of steps.
+
+    Returns:
+        Bits.
+
+    Raises:
+        InputError: for a T outside 1 … positions, and for more than 10 positions that are not
+            interchangeable.
     """
     where = f"{op}, n = {n}: "
     return least_bound(
@@ -100,9 +121,20 @@ def optimal_bound(op: str, n: int, T: int) -> float:
 def least_bound(
     entropy: Entropy, count: int, T: int, *, exchangeable: bool = False, where: str = ""
 ) -> float:
-    """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over
-    the revealed positions: over their number alone if positions are exchangeable. Errors as above;
-    `where` begins them.
+    """L*_T in bits by dynamic programming over the revealed positions.
+
+    Args:
+        entropy: the entropy in bits of a subset of the positions.
+        count: how many positions there are.
+        T: the number of steps.
+        exchangeable: whether positions are alike, so that only their number matters.
+        where: how error messages begin.
+
+    Returns:
+        Bits.
+
+    Raises:
+        InputError: as `optimal_bound`.
     """
     if type(T) is not int or not 1 <= T <= count:
         raise InputError(f"{where}T is the number of steps, 1 to {count}, not {T!r}")

@@ -59,7 +59,16 @@ def check_room(needed: int, length: int) -> None:
 
 
 def given_ids(given: Sequence[str | None] | None, length: int, ids: Mapping[str, int]) -> Ids:
-    """The initial canvas (L,). Raises NoDistribution for given tokens that occur in no answer."""
+    """The initial canvas (L,).
+
+    Args:
+        given: its tokens, None where masked; None if all are.
+        length: L.
+        ids: the id of each token that occurs in an answer.
+
+    Raises:
+        NoDistribution: for given tokens that occur in no answer.
+    """
     if given is None:
         return np.full(length, MASKED, dtype=np.int64)
     unknown = [token for token in given if token is not None and token not in ids]

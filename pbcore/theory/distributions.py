@@ -239,7 +239,13 @@ class Shuffled:
 def listed(
     answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None
 ) -> Listed:
-    """The uniform distribution over answers given as tokens; repeated answers count once."""
+    """The uniform distribution over listed answers; repeated answers count once.
+
+    Args:
+        answers: each answer as tokens.
+        length: the canvas length L.
+        given: the initial canvas, None where masked; None if all is.
+    """
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
     padded = dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)

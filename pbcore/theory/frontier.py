@@ -85,7 +85,15 @@ def states(op: str, n: int) -> States:
 
 
 def best_accuracy(op: str, n: int, T: int, *, greedy: bool = False, seen: bool = False) -> float:
-    """The best expected accuracy in at most T steps, at τ = 1 or greedily."""
+    """The best expected accuracy in at most T steps.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        T: the number of steps.
+        greedy: whether tokens are the likeliest ones, not drawn at τ = 1.
+        seen: whether positions are chosen after the tokens are predicted.
+    """
     _check_steps(T)
     return frontier_of(states(op, n), T, greedy=greedy, seen=seen)[-1]
 
@@ -93,7 +101,14 @@ def best_accuracy(op: str, n: int, T: int, *, greedy: bool = False, seen: bool =
 def frontier_of(
     known: States, most: int, *, greedy: bool = False, seen: bool = False
 ) -> list[float]:
-    """The best expected accuracies in at most 1, 2 … `most` steps."""
+    """The best expected accuracies in at most 1, 2 … `most` steps.
+
+    Args:
+        known: the states of knowledge of a task.
+        most: the largest number of steps.
+        greedy: whether tokens are the likeliest ones, not drawn at τ = 1.
+        seen: whether positions are chosen after the tokens are predicted.
+    """
 
     @cache
     def value(state: KnowledgeState | None, left: int) -> float:
@@ -117,10 +132,16 @@ def frontier_of(
 
 
 def least_bits(op: str, n: int, T: int) -> float:
-    """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1,
-    where the positions of a step follow from the tokens revealed before. Fixed partitions are
-    trees, so it is at most L*_T (Theorem 2). A sampler that chooses among trees at random can lose
-    less still; `fewest_bits` is the bound for those.
+    """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1.
+
+    In a tree the positions of a step follow from the tokens revealed before. Fixed partitions are
+    trees, so the result is at most L*_T (Theorem 2). A sampler that chooses among trees at random
+    can lose less still; `fewest_bits` is the bound for those.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        T: the number of steps.
     """
     _check_steps(T)
     known = states(op, n)
@@ -142,18 +163,33 @@ def least_bits(op: str, n: int, T: int) -> float:
 
 
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
-    """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps,
-    random orders included. Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y.
-    Equality needs the same q for all, which a random exchange of positions and names brings about
-    for the operations in `ALIKE`; for others it is a lower bound.
+    """−log₂ of the best accuracy at τ = 1: the bits that every sampler of its kind loses in T
+    steps.
+
+    Random orders are included. Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers
+    y. Equality needs the same q for all, which a random exchange of positions and names brings
+    about for the operations in `ALIKE`; for others it is a lower bound.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        T: the number of steps.
+        seen: whether positions are chosen after the tokens are predicted.
     """
     return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps, mixtures of samplers included. A
-    sampler may stop trying: reveal all at once where that pays.
+    """The best expected accuracy over the mean number of steps, mixtures of samplers included.
+
+    A sampler may stop trying: reveal all at once where that pays.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        greedy: whether tokens are the likeliest ones, not drawn at τ = 1.
+        seen: whether positions are chosen after the tokens are predicted.
     """
     known = states(op, n)
 

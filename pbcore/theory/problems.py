@@ -58,9 +58,17 @@ class Problem(Protocol):
     def moves(
         self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float
     ) -> Mapping[Any, float]:
-        """State → probability after a step that reveals, of each group, so many positions drawn at
-        random; with one number, so many of all open positions. What contradicts every answer is
-        left out.
+        """The states after a step. What contradicts every answer is left out.
+
+        Args:
+            state: the answers that are left.
+            part: the number of the part that is decoded.
+            counts: positions revealed of each group; as one number, of all open positions together.
+                Which ones is drawn at random.
+            temperature: τ; 0 takes the likeliest tokens.
+
+        Returns:
+            State → probability.
         """
 
 
@@ -281,9 +289,16 @@ def _members(state: int) -> list[int]:
 def expected_accuracy(
     problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False
 ) -> float:
-    """The probability that decoding reveals an answer. `counts` is the sampler; with `scheduled` it
-    reads the number of steps done. Raises NotExact for too many states or outcomes, and what
-    `counts` raises.
+    """The probability that decoding reveals an answer.
+
+    Args:
+        problem: the sample's answers in parts.
+        counts: the sampler: how many positions of each group a step reveals.
+        temperature: τ; 0 takes the likeliest tokens.
+        scheduled: whether `counts` reads the number of steps done.
+
+    Raises:
+        NotExact: for too many states or outcomes, and what `counts` raises.
     """
     counted = cache(counts)
     seen = 0
@@ -335,14 +350,27 @@ def expected_accuracy(
 def everything(
     groups: tuple[ExchangeablePositions, ...], settled: int, step: int, size: int
 ) -> Iterator[StepOutcome]:
-    """The rule of a fixed partition, whose parts are its steps: all positions at once."""
+    """The rule of a fixed partition, whose parts are its steps: all positions at once.
+
+    Args:
+        groups: the open positions of the part.
+        settled: its masked positions whose token is certain.
+        step: steps done in the part.
+        size: positions of the part.
+    """
     yield 1.0, tuple(group.positions for group in groups), settled
 
 
 def at_random(
     count: int, groups: Sequence[ExchangeablePositions], settled: int
 ) -> list[StepOutcome]:
-    """`count` of all masked positions, each choice equally likely."""
+    """The outcomes of revealing `count` of all masked positions, each choice equally likely.
+
+    Args:
+        count: how many positions are revealed.
+        groups: the open positions of the part.
+        settled: its masked positions whose token is certain.
+    """
     free = sum(group.positions for group in groups)
     ways = comb(free + settled, count)
     return [

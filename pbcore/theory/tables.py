@@ -94,10 +94,16 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
 def figure2(
     lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS
 ) -> list[FigurePoint]:
-    """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random
-    top-k with k = 1, 2, n over `lengths`; (e) both under the confidence threshold at `n`. The
-    default γ avoid the confidences of greedy decoding, 1/m and (m − 1)/m, where the result depends
-    on noise.
+    """The curves of Figure 2.
+
+    Panels: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with
+    k = 1, 2, n over the lengths; (e) both under the confidence threshold.
+
+    Args:
+        lengths: the list lengths of panels a to d.
+        n: the list length of panel e.
+        gammas: its thresholds; the default ones avoid the confidences of greedy decoding, 1/m and
+            (m − 1)/m, where the result depends on noise.
     """
     panels = {
         "a": ("shuffle", "+t1.0"),

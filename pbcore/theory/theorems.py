@@ -12,8 +12,15 @@ from pbcore.theory.bounds import Entropy, least_bound
 def conditional_total_correlation(
     entropy: Entropy, together: Collection[int], known: Collection[int] = ()
 ) -> float:
-    """E[C(A | Z)] = Σ_{i ∈ A} H(yᵢ | Z) − H(A | Z) in bits: the loss of revealing the positions A
-    together.
+    """E[C(A | Z)] = Σ_{i ∈ A} H(yᵢ | Z) − H(A | Z): the loss of revealing A together.
+
+    Args:
+        entropy: the entropy in bits of a subset of the positions.
+        together: the positions A of one step.
+        known: the positions Z revealed before.
+
+    Returns:
+        Bits.
     """
     given = frozenset(known)
     base = entropy(given)
@@ -24,9 +31,21 @@ def conditional_total_correlation(
 def lemma1(
     entropy: Entropy, first: Collection[int], second: Collection[int], known: Collection[int] = ()
 ) -> tuple[float, float]:
-    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z
-    are disjoint. A step that is divided into two never loses more. Raises InputError for positions
-    that occur twice.
+    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)].
+
+    So a step that is divided into two never loses more.
+
+    Args:
+        entropy: the entropy in bits of a subset of the positions.
+        first: A.
+        second: B.
+        known: Z; A, B and Z are disjoint.
+
+    Returns:
+        Left and right side, in bits.
+
+    Raises:
+        InputError: for positions that occur twice.
     """
     whole = [*first, *second]
     if len({*whole, *known}) < len(whole) + len(known):
@@ -41,11 +60,22 @@ def lemma1(
 def theorem3(
     entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
 ) -> float:
-    """L*_T in bits where the partition may be chosen for each input x: E_x[min over partitions of
-    L_T(x)] (Theorem 3). `entropies` has the entropy function of the answers to each input, over
-    `count` positions; `shares` the inputs' probabilities. It is at most the least loss of one
-    partition for all inputs (`one_partition`), and like it falls with T. Raises InputError for a T
-    outside 1 … count, and for more than 10 positions.
+    """L*_T where the partition may differ by input: E_x[min over partitions of L_T(x)] (Theorem 3).
+
+    It is at most the least loss of one partition for all inputs (`one_partition`), and like it
+    falls with T.
+
+    Args:
+        entropies: input x → the entropy function of its answers.
+        shares: input x → its probability.
+        count: how many positions an answer has.
+        T: the number of steps.
+
+    Returns:
+        Bits.
+
+    Raises:
+        InputError: for a T outside 1 … count, and for more than 10 positions.
     """
     _check(entropies, shares)
     return sum(shares[x] * least_bound(entropy, count, T) for x, entropy in entropies.items())
@@ -54,8 +84,19 @@ def theorem3(
 def one_partition(
     entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
 ) -> float:
-    """L*_T in bits of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2).
-    Errors as above.
+    """L*_T of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2).
+
+    Args:
+        entropies: input x → the entropy function of its answers.
+        shares: input x → its probability.
+        count: how many positions an answer has.
+        T: the number of steps.
+
+    Returns:
+        Bits.
+
+    Raises:
+        InputError: as `theorem3`.
     """
     _check(entropies, shares)
     return least_bound(

@@ -45,8 +45,16 @@ class LanguageToolClient(LanguageTool):
 
 
 def check_many(server: Server, texts: Sequence[str], language: str) -> list[list[Match] | str]:
-    """The server's matches in each text, or the reason why there is no verdict on it. Raises
-    Unavailable if the server can't be reached, or stops answering and can't be restarted.
+    """The server's matches in each text, or the reason why there is no verdict on it.
+
+    Args:
+        server: where LanguageTool runs.
+        texts: the texts.
+        language: such as `en-US`.
+
+    Raises:
+        LanguageToolUnavailable: if the server can't be reached, or stops answering and can't be
+            restarted.
     """
     with ThreadPoolExecutor(THREADS) as threads:
         return list(threads.map(lambda text: _check(server, text, language), texts))
