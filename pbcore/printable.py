@@ -46,7 +46,13 @@ def some(names: Sequence[object], most: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 cell`, `2,823 cells`."""
+    """A number with its noun: `1 cell`, `2,823 cells`.
+
+    Args:
+        number: how many.
+        noun: the singular.
+        plural: by default the singular with an s.
+    """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 

@@ -46,7 +46,13 @@ def md(text: str, limit: int = 300) -> str:
 
 
 def code(text: str, limit: int = 300, cell: bool = False) -> str:
-    """Text as a code span in Markdown; within a table's `cell`, its `|` is escaped."""
+    """Text as a code span in Markdown.
+
+    Args:
+        text: the text.
+        limit: the most characters that are shown.
+        cell: whether it stands in a table, where its `|` is escaped.
+    """
     line = printable(text, limit)
     fence = "`"
     while fence in line:
@@ -56,6 +62,12 @@ def code(text: str, limit: int = 300, cell: bool = False) -> str:
 
 
 def listed(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:
-    """At most `limit` of the lines, then how many more there are (`what` of)."""
+    """At most `limit` of the lines, then how many more there are.
+
+    Args:
+        lines: the lines.
+        limit: how many are shown.
+        what: what they are lines of.
+    """
     more = len(lines) - limit
     return [*lines[:limit], *([f"  … and {more} more{what}"] if more > 0 else [])]

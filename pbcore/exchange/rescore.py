@@ -85,14 +85,24 @@ def rescore(
     tasks: Sequence[Path] = (),
     cot_answer: str | None = None,
 ) -> tuple[RunDir, list[Rescored]]:
-    """Scores all finished cells of a run again and writes them as a new run directory (default:
-    beside the parent), whose run.json names the parent. Cells that could not be run, and those that
-    an integration asked and scored, are copied. With `cot_answer` (`marked` or `whole`) answers
-    with steps are scored so, however the parent did.
+    """Scores all finished cells of a run again and writes them as a new run directory, whose
+    run.json
+    names the parent.
 
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError
-    where a cell's questions can't be had or `cot_answer` meets no answers with steps, RunDirError
-    if the target exists.
+    Cells that could not be run, and those that an integration asked and scored, are copied. Nothing
+    is written before every cell is scored.
+
+    Args:
+        source: the run directory.
+        target: the new one; None: beside the parent.
+        data_dir: a folder of official rows, if the run's is elsewhere now.
+        tasks: files of tasks of one's own.
+        cot_answer: how answers with steps are scored, `marked` or `whole`; None: as the parent did.
+
+    Raises:
+        InputError: where a cell's questions can't be had, or `cot_answer` meets no answers with
+            steps.
+        RunDirError: if the target exists; and the errors of `load_stored`.
     """
     parent = open_run(source)
     stored = load_stored(parent.path, refuse)

@@ -71,8 +71,15 @@ def regrets(
     temperatures: Sequence[float] = (0.0, 1.0),
     seed: int = 0,
 ) -> list[Row]:
-    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data):
-    rows as `regret` makes them.
+    """The regret of every sampler on every task at every temperature, as rows of `regret`.
+
+    Args:
+        model: what decodes.
+        count: how many answers a point has.
+        tasks: list operations and their n.
+        samplers: the samplers' names.
+        temperatures: 0 greedy, 1 as the data.
+        seed: of the draws.
     """
     found = []
     for op, n in tasks:
@@ -102,13 +109,20 @@ def regret(
 ) -> Row:
     """One sampler on one task, as a line of the CSV.
 
-    `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers that
-    choose positions first and for those that see the tokens first. `fewest`: the mean steps in
-    which the former reach its accuracy. The line's `chooses` says which frontier binds the sampler
-    (`BOUND`), if any. Its regret is what it lacks to the frontier of samplers that choose positions
-    first: in percentage points, and as log₂ of the ratio of the two accuracies, which is excess
-    bits at τ = 1 if all answers are equally likely; None for greedy decoding, whose loss is
-    infinite.
+    The line's `chooses` says which frontier binds the sampler (`BOUND`), if any. Its regret is what
+    it lacks to the frontier of samplers that choose positions first: in percentage points, and as
+    log₂ of the ratio of the two accuracies, which is excess bits at τ = 1 if all answers are
+    equally likely; None for greedy decoding, whose loss is infinite.
+
+    Args:
+        op: the list operation.
+        n: the length of the list.
+        sampler: the sampler's name.
+        measured: what it reached.
+        order: the frontier's accuracy at its mean number of steps, where positions are chosen
+            first.
+        seen: the same where tokens are seen first.
+        fewest: the mean steps in which the former reach its accuracy.
     """
     bits = None
     if not parse(sampler).greedy:

@@ -50,9 +50,20 @@ def panel(
     blocks: Sequence[int] = (),
     seed: int = 0,
 ) -> Drawing:
-    """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and
-    blocks of `blocks`. Lines are the ideal model's closed forms, points what `model` reaches.
-    Raises InputError for block lengths that divide none of the lengths.
+    """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step.
+
+    Lines are the ideal model's closed forms, points what the model reaches.
+
+    Args:
+        name: the panel, `a` to `d`.
+        model: what decodes.
+        count: how many answers a point has.
+        lengths: the list lengths.
+        blocks: block lengths beside the one block.
+        seed: of the draws.
+
+    Raises:
+        InputError: for block lengths that divide none of the lengths.
     """
     op, heat = PANELS[name]
     useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
@@ -86,8 +97,15 @@ def threshold_panel(
     gammas: Sequence[float] = GAMMAS,
     seed: int = 0,
 ) -> Drawing:
-    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n. The
-    default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold.
+    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n.
+
+    Args:
+        model: what decodes.
+        count: how many answers a point has.
+        lengths: the list lengths.
+        gammas: the thresholds; the default ones keep off 1/m and (m − 1)/m, where a confidence
+            equals the threshold.
+        seed: of the draws.
     """
     places = []
     for op in ("shuffle", "replace_random"):
@@ -103,8 +121,16 @@ def threshold_panel(
 def measured_table1(
     model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0
 ) -> tuple[str, list[Row]]:
-    """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a
-    row per n.
+    """Table 1: bits from closed forms, accuracies as predicted and as measured.
+
+    Args:
+        model: what decodes.
+        count: how many answers a cell has.
+        lengths: the list lengths, a row each.
+        seed: of the draws.
+
+    Returns:
+        The table as text, and its rows.
     """
     rows: list[Row] = []
     pairs = []

@@ -41,9 +41,16 @@ def questions(op: str, n: int, count: int, different: bool = False) -> QuestionS
     """`count` times a list operation on n symbols, or a Latin square of side n, with only the items
     masked.
 
-    `different` lists are for trained models, whose greedy answer to one list is always the same.
-    Raises InputError for operations without infilling questions, for squares beyond side 3, and
-    where there aren't as many different ones.
+    Args:
+        op: the operation, or `latin_square`.
+        n: the length, or the side.
+        count: how many questions.
+        different: whether the lists differ, as for trained models, whose greedy answer to one list
+            is always the same.
+
+    Raises:
+        InputError: for operations without infilling questions, for squares beyond side 3, and where
+            there aren't as many different ones.
     """
     check_operation(op, n)
     name = f"list_ops/{op}"
@@ -108,8 +115,19 @@ class MeasuredAccuracy:
 
 
 def measure(model: Model, asked: QuestionSet, sampler: str, seed: int = 0) -> MeasuredAccuracy:
-    """Decodes all questions with one sampler. Raises the errors of `decode`. Random numbers follow
-    from the seed, the operation, n and the sampler, so that points don't share them.
+    """Decodes all questions with one sampler.
+
+    Random numbers follow from the seed, the operation, n and the sampler, so that points don't
+    share them.
+
+    Args:
+        model: what decodes.
+        asked: the questions.
+        sampler: the sampler's name.
+        seed: of the draws.
+
+    Raises:
+        The errors of `decode`.
     """
     own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
     out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
@@ -124,7 +142,14 @@ def measure(model: Model, asked: QuestionSet, sampler: str, seed: int = 0) -> Me
 def draw_measured(
     axis: Axes, data: Sequence[PlottedPoint], look: Mapping[str, Any], name: str
 ) -> None:
-    """Measured points with their intervals."""
+    """Draws measured points with their intervals.
+
+    Args:
+        axis: where.
+        data: the points.
+        look: matplotlib's arguments for their marks.
+        name: their name in the legend.
+    """
     x, *values = zip(*data, strict=True)
     points(
         axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name

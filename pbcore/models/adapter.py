@@ -97,9 +97,16 @@ def digest(folder: Path) -> str:
 
 @torch.no_grad()
 def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
-    """Adds the adapter to the module's weights, computed in float32. Its names may be the
-    checkpoint's own, as those of an adapter trained on the authors' code, or transformers'. Raises
-    ModelError naming what doesn't fit the model.
+    """Adds the adapter to the module's weights, computed in float32.
+
+    Args:
+        adapter: its names may be the checkpoint's own, as those of an adapter trained on the
+            authors' code, or transformers'.
+        module: the model.
+        arch: the model's architecture.
+
+    Raises:
+        ModelError: names what doesn't fit the model.
     """
     weights = dict(module.named_parameters())
     odd = []

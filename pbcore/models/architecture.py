@@ -87,14 +87,20 @@ def first_eos(raw: Mapping[str, Any]) -> Any:
 
 
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
-    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides
-    the number of layers.
+    """The architecture that a config.json describes.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full
     attention in every implementation; the other families are in `families`. Ids that config.json
-    lacks are those of the authors' code, where the vocabulary has them. Raises ModelError for other
-    architectures, for LLaDA options that Llama lacks, and naming every key that is missing or has a
-    value that no model can be built with.
+    lacks are those of the authors' code, where the vocabulary has them.
+
+    Args:
+        raw: the content of config.json.
+        where: names the file in errors.
+        layers: overrides the number of layers.
+
+    Raises:
+        ModelError: for other architectures, for LLaDA options that Llama lacks, and naming every
+            key that is missing or has a value that no model can be built with.
     """
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)

@@ -40,8 +40,14 @@ class AttentionReader:
     def add(
         self, layer: int, query: Tensor, key: Tensor, mask: Tensor | None, scaling: float
     ) -> None:
-        """Reads a layer's queries (R, h, T, D) and keys (R, g, T, D); `mask` (R, 1, 1 or T, T) as
-        SDPA takes it.
+        """Reads the attention of a layer.
+
+        Args:
+            layer: its number.
+            query: (R, h, T, D).
+            key: (R, g, T, D).
+            mask: (R, 1, 1 or T, T) as SDPA takes it.
+            scaling: of the products.
         """
         if layer not in self.layers:
             return

@@ -176,10 +176,19 @@ class AttentionContext(Context, Protocol):
 
 class BlockContext(Context, Protocol):
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """For block models: one forward of what precedes each row's active `block` (R,) in its
-        `canvas` (R, L) and isn't in the cache yet, for `rows` (R,) bool. Returns the rows that ran
-        (R,), those with such columns, and logits (R', V) of the first token after what is stored,
-        if the model reads it there.
+        """For block models: one forward of what precedes each row's active block and isn't in the
+        cache
+        yet.
+
+        Args:
+            canvas: (R, L).
+            block: each row's active block (R,).
+            rows: which rows (R,) are meant.
+
+        Returns:
+            The rows that ran (R,), those with such columns; and logits (R', V) of the first token
+            after
+            what is stored, if the model reads it there.
         """
 
 
@@ -222,8 +231,15 @@ class Denoiser(Protocol):
     stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its
-        vocabulary).
+        """A prompt as a row.
+
+        Args:
+            prompt: a Sample, chat messages, text or token ids.
+            max_new_tokens: the canvas length; None: the Sample's.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: if the model can't encode it, such as words outside its vocabulary.
         """
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -233,7 +249,13 @@ class Denoiser(Protocol):
         """All canvas tokens as text, special tokens left out."""
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
-        """A batch ready for decoding."""
+        """A batch ready for decoding.
+
+        Args:
+            requests: the rows.
+            cache: `prefix`, `dual` or None.
+            seed: of the draws.
+        """
 
 
 _REQUIRED = (
@@ -313,7 +335,14 @@ class OwnDecoder(_Own, Protocol):
         max_new_tokens: int | None,
         seed: int,
     ) -> list[Generation]:
-        """One Generation per prompt."""
+        """One Generation per prompt.
+
+        Args:
+            prompts: the prompts.
+            sampler: one that `check` accepts.
+            max_new_tokens: the length of answers; None: the Samples'.
+            seed: of the draws.
+        """
 
 
 @runtime_checkable
@@ -326,14 +355,27 @@ class BatchDecoder(_Own, Protocol):
     device: torch.device
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if
-        that can't be.
+        """A prompt as a row, whose canvas is as long as the answer can get.
+
+        Args:
+            prompt: a Sample, chat messages, text or token ids.
+            max_new_tokens: the length of the answer; None: the Sample's.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: if it can't be encoded.
         """
 
     def answer(
         self, requests: Sequence[Request], sampler: SamplerName, *, seed: int
     ) -> list[Generation]:
-        """One Generation per row."""
+        """One Generation per row.
+
+        Args:
+            requests: the rows.
+            sampler: one that `check` accepts.
+            seed: of the draws.
+        """
 
 
 Model = Denoiser | OwnDecoder | BatchDecoder

@@ -25,14 +25,25 @@ class BlockCache:
         self._at: tuple[Tensor | None, Tensor, int] | None = None
 
     def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
-        """The next forward writes `columns` (R', Q) of `rows` (R',), by default of all, and reads
-        the first `width`.
+        """Says where the next forward writes and what it reads.
+
+        Args:
+            rows: which rows (R',) it runs; None: all.
+            columns: the slots (R', Q) that it writes.
+            width: how many of the first slots it reads.
         """
         self._at = rows, columns, width
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
-        """Writes new keys and values (R', heads, Q, D); returns those of all columns to read (R',
-        heads, T', D).
+        """Writes new keys and values.
+
+        Args:
+            keys: (R', heads, Q, D).
+            values: (R', heads, Q, D).
+            layer: the layer's number.
+
+        Returns:
+            Keys and values of all columns to read (R', heads, T', D).
         """
         assert self._at is not None, "point() comes before each forward"
         rows, columns, width = self._at

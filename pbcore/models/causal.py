@@ -75,9 +75,16 @@ class CausalModel:
             )
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row; its canvas has as many places as the answer may have tokens. Raises
-        ModelError for infilling, words or ids outside the vocabulary, too long rows, an empty
-        prompt and a missing length.
+        """A prompt as a row; its canvas has as many places as the answer may have tokens.
+
+        Args:
+            prompt: a Sample, chat messages, text or token ids.
+            max_new_tokens: the length of the answer; None: the Sample's.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: for infilling, words or ids outside the vocabulary, too long rows, an empty
+                prompt and a missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
         if sample is not None and sample.canvas is not None:
@@ -107,9 +114,18 @@ class CausalModel:
     def answer(
         self, requests: Sequence[Request], sampler: SamplerName, *, seed: int
     ) -> list[Generation]:
-        """A batch of rows. With drafts one row after the other, as transformers can't verify drafts
-        of several rows. Raises SamplerNameError as `check`, and ModelError if the model's logits
-        have no largest one.
+        """One Generation per row. With drafts one row after the other, as transformers can't verify
+        drafts
+        of several rows.
+
+        Args:
+            requests: the rows.
+            sampler: one that `check` accepts.
+            seed: of the draws.
+
+        Raises:
+            SamplerNameError: as `check`.
+            ModelError: if the model's logits have no largest one.
         """
         self.check(sampler)
         if ar.drafts(sampler):
@@ -254,7 +270,17 @@ class _Watch:
 def load_causal(
     entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 ) -> CausalModel:
-    """The autoregressive model of a registry entry. Raises ModelError that says what to do."""
+    """The autoregressive model of a registry entry.
+
+    Args:
+        entry: the entry.
+        device: such as `cpu` or `cuda:0`.
+        dtype: None: bfloat16 on a GPU, float32 on the CPU.
+        options: how it is loaded.
+
+    Raises:
+        ModelError: says what to do.
+    """
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)

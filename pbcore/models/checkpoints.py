@@ -72,10 +72,21 @@ def load_weights(
     dtype: torch.dtype,
     attn: str | None = None,
 ) -> nn.Module:
-    """A model with a checkpoint's weights, built on the meta device and compared with the headers
-    of all shards; then each tensor is copied straight to its dtype and device, so memory holds one
-    copy. Buffers stay float32. Raises ModelError naming missing keys, unexpected keys, wrong shapes
-    and what is wrong with config.json.
+    """A model with a checkpoint's weights.
+
+    It is built on the meta device and compared with the headers of all shards; then each tensor is
+    copied straight to its dtype and device, so memory holds one copy. Buffers stay float32.
+
+    Args:
+        arch: the architecture.
+        folder: the checkpoint.
+        device: where the weights go.
+        dtype: of the weights.
+        attn: transformers' attention implementation; None: its choice.
+
+    Raises:
+        ModelError: names missing keys, unexpected keys, wrong shapes and what is wrong with
+            config.json.
     """
     model = empty_model(arch, attn)
     files = shards(folder)
@@ -95,9 +106,19 @@ def random_weights(
     attn: str | None = None,
     seed: int = 0,
 ) -> nn.Module:
-    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms
-    1, biases 0, deterministic by seed. Raises ModelError for a shape with options that no class
-    has.
+    """A model of the given shape with random weights made on the device: matrices N(0, 0.02²),
+    norms
+    1, biases 0, deterministic by seed.
+
+    Args:
+        arch: the architecture.
+        device: where the weights are made.
+        dtype: of the weights.
+        attn: transformers' attention implementation; None: its choice.
+        seed: of the weights.
+
+    Raises:
+        ModelError: for a shape with options that no class has.
     """
     refuse(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
@@ -115,8 +136,17 @@ def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
     """Loads through `from_pretrained`, for quantization and for models spread over devices
-    (`device_map`). Raises ModelError naming the package to install, or the missing and unexpected
-    keys.
+    (`device_map`).
+
+    Args:
+        arch: the architecture.
+        folder: the checkpoint.
+        device: where the weights go without a device map.
+        dtype: of the weights.
+        options: quantization and device map.
+
+    Raises:
+        ModelError: names the package to install, or the missing and unexpected keys.
     """
     refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
@@ -138,9 +168,18 @@ def from_pretrained(
     options: LoadOptions,
     **more: Any,
 ) -> nn.Module:
-    """A model of one of transformers' classes with a checkpoint's weights, as the options say;
-    `more` goes to `from_pretrained`. Raises ModelError naming the package to install, or the
-    missing and unexpected keys.
+    """A model of one of transformers' classes with a checkpoint's weights, as the options say.
+
+    Args:
+        model_class: the class.
+        folder: the checkpoint.
+        device: where the weights go without a device map.
+        dtype: of the weights.
+        options: quantization and device map.
+        more: goes to transformers' `from_pretrained`.
+
+    Raises:
+        ModelError: names the package to install, or the missing and unexpected keys.
     """
     shards(folder)
     model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
@@ -157,8 +196,18 @@ def with_its_keys(
     options: LoadOptions,
     **more: Any,
 ) -> tuple[nn.Module, Mapping[str, Any]]:
-    """As `from_pretrained`, whatever keys are missing or unexpected, with what transformers tells
-    of them.
+    """As `from_pretrained`, whatever keys are missing or unexpected.
+
+    Args:
+        model_class: the class.
+        folder: the checkpoint.
+        device: where the weights go without a device map.
+        dtype: of the weights.
+        options: quantization and device map.
+        more: goes to transformers' `from_pretrained`.
+
+    Returns:
+        The model, and what transformers tells of its keys.
     """
     spread = options.device_map or (str(device) if options.quantization else None)
     try:

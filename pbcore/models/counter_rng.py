@@ -19,9 +19,16 @@ class RandomSource(Protocol):
 
 
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
-    """Uniform numbers (R, C) in (0, 1), float64, for key (R,), nfe (R,) and position (R, C), by
-    splitmix64 as a hash: there is no generator whose state could depend on the batch. `salt`
-    separates several draws of one step.
+    """Uniform numbers (R, C) in (0, 1), float64, by splitmix64 as a hash: there is no generator
+    whose
+    state could depend on the batch.
+
+    Args:
+        seed: of the run.
+        key: the rows' keys (R,).
+        nfe: the rows' forwards so far (R,).
+        position: (R, C).
+        salt: separates several draws of one step.
     """
     x = mixed(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
     x = mixed(mixed(x ^ key) ^ nfe)

@@ -32,7 +32,16 @@ def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
 
 
 def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
-    """Writes a table. Raises ModelError for empty counts."""
+    """Writes a table of token frequencies.
+
+    Args:
+        path: the file.
+        counts: token id → how often it occurred.
+        vocab_size: the number of tokens.
+
+    Raises:
+        ModelError: for empty counts.
+    """
     if not counts:
         raise ModelError("the corpus has no tokens to count; give a text file, or `train`")
     table = {

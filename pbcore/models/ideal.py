@@ -89,9 +89,17 @@ class Ideal:
             self._ids.setdefault(word, len(self._ids))
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks.
-        Raises ModelError for prompts that are not Samples and for tasks whose answers can't be
-        listed or counted.
+        """The canvas of a Sample: its own (infilling), else masks.
+
+        Args:
+            prompt: a Sample.
+            max_new_tokens: the number of masks; None: the Sample's length.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: for prompts that are not Samples and for tasks whose answers can't be listed
+                or
+                counted.
         """
         if not isinstance(prompt, Sample):
             raise ModelError(
@@ -160,8 +168,13 @@ class IdealDependence(Ideal):
 
 
 def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
-    """The ideal model for the registry. It has no weights, so `dtype` and `options` have no
-    effect.
+    """The ideal model for the registry.
+
+    Args:
+        entry: the entry.
+        device: where decoding computes.
+        dtype: without effect, since it has no weights.
+        options: without effect.
     """
     kind = IdealDependence if entry.name == IdealDependence.name else Ideal
     return kind(

@@ -31,7 +31,17 @@ from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 def load_masked(
     entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 ) -> MaskedModel:
-    """The masked model of a registry entry. Raises ModelError that says what to do."""
+    """The masked model of a registry entry.
+
+    Args:
+        entry: the entry.
+        device: such as `cpu` or `cuda:0`.
+        dtype: None: bfloat16 on a GPU, float32 on the CPU.
+        options: how it is loaded.
+
+    Raises:
+        ModelError: says what to do.
+    """
     place = network_device(device)
     kind = find_dtype(dtype, place)
     if place.type == "cpu":
@@ -150,8 +160,15 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
-    """The architecture with the block length given, the entry's or config.json's; one that doesn't
-    fit is a problem.
+    """The architecture with its block length: the one given, the entry's or config.json's.
+
+    Args:
+        arch: the architecture.
+        entry: the registry entry.
+        options: what the user gave.
+
+    Returns:
+        The architecture; a block length that doesn't fit is one of its `problems`.
     """
     block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
@@ -173,8 +190,12 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
 
 
 def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:
-    """The module that the code in a checkpoint's folder makes; only called with
-    trust_remote_code.
+    """The module that the code in a checkpoint's folder makes; only called with trust_remote_code.
+
+    Args:
+        folder: the checkpoint.
+        raw: the content of config.json.
+        dtype: of the weights.
     """
     from transformers import AutoModel, AutoModelForCausalLM
 
@@ -214,7 +235,15 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """A model's description for the record, plain values only."""
+    """A model's description for the record, plain values only.
+
+    Args:
+        entry: the registry entry.
+        options: how it was loaded.
+        kind: how it answers.
+        module: its network.
+        dtype: of its weights.
+    """
     config = module.config
     sizes = config.get_text_config() if hasattr(config, "get_text_config") else config
     return {

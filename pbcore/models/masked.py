@@ -63,10 +63,19 @@ class MaskedModel(Predictor):
         return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row: in a Sample's canvas each `[MASK]` is one mask token; the chat
-        template is applied to messages, not to text; token ids are used unchanged. Raises
-        ModelError for words or ids outside the vocabulary, too long rows, a missing length, and
-        with shifted logits for an empty prompt.
+        """A prompt as a row. In a Sample's canvas each `[MASK]` is one mask token. The chat
+        template is
+        applied to messages, not to text; token ids are used unchanged.
+
+        Args:
+            prompt: a Sample, chat messages, text or token ids.
+            max_new_tokens: the number of masks; None: the Sample's length.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: for words or ids outside the vocabulary, too long rows, a missing length,
+                and
+                with shifted logits for an empty prompt.
         """
         sizes: dict[str, Any] = {
             "hole": self.mask_id,
@@ -90,8 +99,15 @@ class MaskedModel(Predictor):
         )
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
-        """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't
-        support.
+        """A batch of left-padded prompts.
+
+        Args:
+            requests: the rows.
+            cache: `prefix`, `dual` or None.
+            seed: of the draws.
+
+        Raises:
+            InputError: for a cache that the model doesn't support.
         """
         if cache is not None and cache not in self.caches:
             raise InputError(
@@ -236,15 +252,24 @@ class MaskedContext(PositionReader):
 def with_shadows(
     ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int
 ) -> tuple[Columns, Tensor, Tensor]:
-    """WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them,
-    in the same forward (arXiv 2507.18578); one for each column in `review` (R, T), behind ids,
-    positions and seen (R, T).
+    """Adds WINO's shadow block: mask tokens that re-predict revealed tokens without attending to
+    them,
+    in the same forward (arXiv 2507.18578).
 
     A shadow stands at its column's position and attends to its row's other columns and to all
     shadows of its row; no column attends to a shadow. The columns do attend to the token in
-    question, so the shadow only approximates a forward without it. Returns the T + S columns to
-    run, the column (R, S) that each shadow re-predicts, and which shadows are real (R, S): rows
-    with fewer are padded on the right.
+    question, so the shadow only approximates a forward without it.
+
+    Args:
+        ids: (R, T).
+        positions: (R, T).
+        seen: (R, T), false at padding.
+        review: the columns (R, T) that get a shadow.
+        mask_id: the mask token.
+
+    Returns:
+        The T + S columns to run, the column (R, S) that each shadow re-predicts, and which shadows
+        are real (R, S): rows with fewer are padded on the right.
     """
     count = review.sum(-1)  # (R,)
     shadows = int(count.max())

@@ -59,8 +59,14 @@ class DiffusionGemma:
         seed: int,
     ) -> list[Generation]:
         """Decodes one prompt at a time: in a batch transformers' `generate` counts padding as
-        positions and draws for all rows by one generator, so answers would depend on their
-        neighbours.
+        positions
+        and draws for all rows by one generator, so answers would depend on their neighbours.
+
+        Args:
+            prompts: the prompts.
+            sampler: one that `check` accepts.
+            max_new_tokens: the length of answers; None: the Samples'.
+            seed: of the draws.
         """
         settings = self._settings(sampler)
         return [
@@ -199,7 +205,17 @@ class _Drafts:
 def load_diffusion_gemma(
     entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 ) -> DiffusionGemma:
-    """DiffusionGemma from the hub or a folder. Raises ModelError that says what to do."""
+    """DiffusionGemma from the hub or a folder.
+
+    Args:
+        entry: the entry.
+        device: such as `cpu` or `cuda:0`.
+        dtype: None: bfloat16 on a GPU, float32 on the CPU.
+        options: how it is loaded.
+
+    Raises:
+        ModelError: says what to do.
+    """
     try:
         from transformers import DiffusionGemmaForBlockDiffusion
     except ImportError as error:

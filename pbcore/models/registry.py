@@ -153,10 +153,17 @@ def resolve_model(name: str) -> ModelEntry:
 
 
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> "Model":
-    """Loads a model by name onto a device. `dtype` defaults to bfloat16 on a GPU and float32 on the
-    CPU. `options` are those of LoadOptions; a registered factory gets them unchanged. Raises
-    ModelError for unknown names (with close matches), checkpoints that don't match their config,
-    and an unreachable hub.
+    """Loads a model by name onto a device.
+
+    Args:
+        name: a registered name, a folder, a hub id, or `MODEL+ADAPTER`.
+        device: such as `cpu` or `cuda:0`.
+        dtype: None: bfloat16 on a GPU, float32 on the CPU.
+        options: those of LoadOptions; a registered factory gets them unchanged.
+
+    Raises:
+        ModelError: for unknown names (with close matches), checkpoints that don't match their
+            config, and an unreachable hub.
     """
     entry = resolve_model(name)
     if entry.factory is not None:

@@ -45,8 +45,19 @@ def compare(
     name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions
 ) -> list[Compared]:
     """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and
-    compares their logits. Raises InputError without `trust_remote_code`, for models without a
-    checkpoint and for one without code of its own; ModelError if either can't be loaded or run.
+    compares
+    their logits.
+
+    Args:
+        name: the model's name.
+        trust_remote_code: must be True, as the folder's code runs.
+        device: where both compute.
+        options: how it is loaded.
+
+    Raises:
+        InputError: without `trust_remote_code`, for models without a checkpoint and for one without
+            code of its own.
+        ModelError: if either can't be loaded or run.
     """
     if not trust_remote_code:
         raise InputError(

@@ -46,7 +46,16 @@ class Tokenizer(ABC):
 
 
 def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
-    """The ids of any form of prompt; `name` is the model's. Raises ModelError for another form."""
+    """The ids of any form of prompt.
+
+    Args:
+        tokenizer: the model's.
+        prompt: a Sample, chat messages, text or token ids.
+        name: the model's, for errors.
+
+    Raises:
+        ModelError: for another form.
+    """
     if isinstance(prompt, Sample):
         return tokenizer.chat(prompt.messages)
     if isinstance(prompt, str):
@@ -72,9 +81,21 @@ def encoded(
     limit: float,
     of: str = "the length of the answer",
 ) -> Request:
-    """A prompt as a row of model `name` with so many `tokens` and positions (`limit`); `hole`
-    stands at positions to predict. Raises ModelError for ids outside the vocabulary, too long rows
-    and a missing length, which `of` names.
+    """A prompt as a row.
+
+    Args:
+        name: the model's, for errors.
+        tokenizer: the model's.
+        prompt: a Sample, chat messages, text or token ids.
+        max_new_tokens: the canvas length; None: the Sample's.
+        key: tells rows' random numbers apart.
+        hole: what stands at positions to predict.
+        tokens: how many token ids there are.
+        limit: how many positions there are.
+        of: what a missing length is called.
+
+    Raises:
+        ModelError: for ids outside the vocabulary, too long rows and a missing length.
     """
     sample = prompt if isinstance(prompt, Sample) else None
     ids = prompt_ids(tokenizer, prompt, name)
@@ -103,8 +124,12 @@ def encoded(
 
 
 def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -> list[int | Hole]:
-    """A canvas in which each `[MASK]` is one position, `hole`, and what stands between them the ids
-    of `piece`.
+    """A canvas in which each `[MASK]` is one position, and what stands between them ids.
+
+    Args:
+        canvas: the text.
+        piece: gives the ids of a text.
+        hole: what stands at positions to predict.
     """
     first, *rest = canvas.split(MASK)
     ids: list[int | Hole] = [*piece(first)]
@@ -235,8 +260,19 @@ def read_tokenizer(
     trust_remote_code: bool = False,
 ) -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream),
-    or none; with `auto` the one that transformers makes. `ending` stands behind chats without
-    template. Raises ModelError for bad files.
+    or
+    none.
+
+    Args:
+        folder: the checkpoint.
+        name: the model's, for errors.
+        mode: `template` applies the chat template, `plain` has none; None: what the files say.
+        ending: what stands behind chats without template.
+        auto: whether transformers makes the tokenizer.
+        trust_remote_code: whether the folder's code may run.
+
+    Raises:
+        ModelError: for bad files.
     """
     import transformers
 
@@ -294,9 +330,13 @@ def past_eos(
     text: str,
     whole_text: Callable[[Sequence[int]], str | None],
 ) -> dict[str, Any]:
-    """Two fields of a Generation: whether text of the canvas `ids` follows its first EOS, one of
-    `stops`, and then the text of the whole canvas. `text` is the answer; `whole_text` gives the
-    canvas as text, None if it can't be told.
+    """Two fields of a Generation: whether text follows the first EOS, and then the whole text.
+
+    Args:
+        ids: the canvas.
+        stops: the ids of EOS.
+        text: the answer.
+        whole_text: gives the canvas as text, None if it can't be told.
     """
     if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}

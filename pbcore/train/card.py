@@ -139,6 +139,13 @@ def plot(run: Run, path: Path) -> None:
 
 
 def card(run: Run, results: Sequence[Result], samples: int) -> str:
+    """The model card of a trained checkpoint, in Markdown.
+
+    Args:
+        run: the finished run.
+        results: what the checkpoint reaches.
+        samples: on how many samples of each task.
+    """
     recipe = run.recipe
     name = model_of(recipe.objective, recipe.graph)
     options = "" if recipe.objective == "diffusion" else f" --objective {recipe.objective}"

@@ -32,9 +32,16 @@ class Result:
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[Result]:
-    """Results on the first `samples` samples of each test split (seed 0, own data), under the
-    samplers of the checkpoint's family; each goes to stderr at once. `tasks`: by default the
-    paper's, for SEDD list operations on symbols.
+    """Results on the first samples of each test split (seed 0, own data).
+
+    They are decoded under the samplers of the checkpoint's family; each result goes to stderr at
+    once.
+
+    Args:
+        folder: the checkpoint.
+        samples: how many samples of each task.
+        tasks: by default the paper's; for SEDD list operations on symbols.
+        device: where the model computes.
     """
     model = load_model(str(folder), device=device, dtype="float32")
     causal = model.info.get("autoregressive", False)

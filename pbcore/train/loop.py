@@ -47,8 +47,15 @@ class Run:
 
 
 def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
-    """A run at step 0. Raises InputError if this installation lacks the model that it starts
-    from.
+    """A run at step 0.
+
+    Args:
+        recipe: what is trained and how.
+        tokenizer: the model's.
+        device: where it is trained.
+
+    Raises:
+        InputError: if this installation lacks the model that it starts from.
     """
     model = new_network(recipe, tokenizer)
     if recipe.start is not None:
@@ -124,16 +131,25 @@ def resume(run: Run, folder: Path) -> None:
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times
-    `warmup` (0 to 1).
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`.
+
+    Args:
+        phase: the phase.
+        step: the step within it.
+        warmup: a factor, 0 to 1.
     """
     progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 
 
 def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
-    """Trains up to step `until`. Every `every` steps and at the end the log gets a row and `report`
-    is called.
+    """Trains up to step `until`.
+
+    Args:
+        run: the run, which moves on.
+        until: the last step.
+        report: called after each new row of the log.
+        every: steps between rows of the log; the last step has one, too.
     """
     recipe = run.recipe
     warmup = max(1, run.recipe.warmup)
@@ -177,7 +193,14 @@ def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tenso
 def descend(
     optimizers: Iterable[torch.optim.Optimizer], weights: Iterable[Tensor], rate: float, clip: float
 ) -> None:
-    """One step of the optimizers at a learning rate, with gradients clipped at the norm `clip`."""
+    """One step of the optimizers.
+
+    Args:
+        optimizers: the optimizers.
+        weights: whose gradients are clipped.
+        rate: the learning rate.
+        clip: the largest norm of the gradients together.
+    """
     torch.nn.utils.clip_grad_norm_(weights, clip)
     for optimizer in optimizers:
         for group in optimizer.param_groups:

@@ -84,12 +84,23 @@ class AnswerLoss(nn.Module):
         self._network, self._shift, self._causal = network, int(shift), causal
 
     def forward(self, ids: Tensor, attend: Tensor, masked: Tensor, targets: Tensor) -> Tensor:
-        """The loss (M,) of each position `masked` (R, T), in row-major order."""
+        """The loss (M,) of each masked position, in row-major order.
+
+        Args:
+            ids: the rows (R, T).
+            attend: (R, T), false at padding, which is on the left.
+            masked: which positions (R, T) are judged.
+            targets: their tokens (M,).
+        """
         return F.cross_entropy(self.logits(ids, attend, masked).float(), targets, reduction="none")
 
     def logits(self, ids: Tensor, attend: Tensor, masked: Tensor) -> Tensor:
-        """Logits (M, V) of the positions `masked` (R, T); `attend` (R, T) is false at padding,
-        which is on the left.
+        """Logits (M, V) of the masked positions.
+
+        Args:
+            ids: the rows (R, T).
+            attend: (R, T), false at padding, which is on the left.
+            masked: which positions (R, T) are wanted.
         """
         read = masked.roll(
             -self._shift, 1
@@ -106,11 +117,18 @@ class AnswerLoss(nn.Module):
 def score_entropy(
     graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor
 ) -> Tensor:
-    """The score entropy (M,) of log-scores (M, N) at noisy tokens (M,) whose clean ones are known,
-    at noise σ (M,).
+    """The score entropy (M,) of log-scores at noisy tokens whose clean ones are known (SEDD, arXiv
+    2310.16834).
 
-    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) / p(x
-    | clean) is the true ratio, so it is 0 for the true scores and positive for all others.
+    Σ over y ≠ x of Q(x, y)·(s_y − r_y log s_y + r_y (log r_y − 1)), where r_y = p(y | clean) /
+    p(x | clean) is the true ratio, so it is 0 for the true scores and positive for all others.
+
+    Args:
+        graph: how noise changes tokens.
+        log_score: (M, N).
+        tokens: the noisy tokens (M,).
+        clean: the clean tokens (M,).
+        sigma: the total noise (M,).
     """
     ratio, rate = ratios(graph, tokens, clean, sigma)
     constant = torch.where(ratio > 0, ratio * (ratio.clamp(min=1e-30).log() - 1), 0.0)
@@ -119,8 +137,16 @@ def score_entropy(
 
 
 def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-    """The true ratios r (M, N), and the rates Q (M, N) with which the present token would be
-    reached from each y.
+    """The true ratios and the rates with which the present token would be reached.
+
+    Args:
+        graph: how noise changes tokens.
+        tokens: the noisy tokens (M,).
+        clean: the clean tokens (M,).
+        sigma: the total noise (M,).
+
+    Returns:
+        Ratios r (M, N), and rates Q (M, N) from each y.
     """
     own = torch.nn.functional.one_hot(clean, graph.columns).float()  # (M, N)
     kept = (-sigma).exp()[:, None]  # (M, 1)
@@ -146,7 +172,15 @@ class ScoreLoss(nn.Module):
     def forward(
         self, ids: Tensor, seen: Tensor, judged: Tensor, clean: Tensor, time: Tensor
     ) -> Tensor:
-        """The loss (M,) of each position `judged` (R, T), in row-major order."""
+        """The loss (M,) of each judged position, in row-major order.
+
+        Args:
+            ids: the noisy rows (R, T).
+            seen: (R, T), false at padding.
+            judged: which positions (R, T) are judged.
+            clean: the rows without noise (R, T).
+            time: t of each row (R,).
+        """
         sigma = torch.tensor([self._noise.total(float(t)) for t in time], device=ids.device)  # (R,)
         rate = torch.tensor(
             [self._noise.rate(float(t)) * float(t) for t in time], device=ids.device

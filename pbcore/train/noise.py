@@ -111,15 +111,22 @@ def masked_batch(
     pairs: float = 0.0,
     power: float = 1.0,
 ) -> Batch:
-    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer, or each hole of
-    it, is masked with probability t; at least one is. The EOS tail draws its own t in half of the
-    rows, since decoding reveals it as a whole, early or late. In a share `masked_shots` of rows the
-    example in the prompt is masked with its own t.
+    """Rows with absorbing noise.
 
-    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation
-    mostly stays visible. Such states occur in decoding, and in them one half of a name doesn't
-    reveal the other. These rows have t ~ U(0, 1)^power; a power above 1 favours the last steps of
-    decoding, where items must not be repeated.
+    Each row draws t ~ U(0, 1), and each token of its answer, or each hole of it, is masked with
+    probability t; at least one is. The EOS tail draws its own t in half of the rows, since decoding
+    reveals it as a whole, early or late.
+
+    Args:
+        rows: the samples.
+        words: which tokens are words.
+        rng: the source of random numbers.
+        masked_shots: the share of rows in which the example in the prompt is masked with its own t.
+        pairs: the share of rows in which two adjacent words are masked together or not at all, and
+            punctuation mostly stays visible. Such states occur in decoding, and in them one half of
+            a name doesn't reveal the other.
+        power: rows with pairs have t ~ U(0, 1)^power; above 1 it favours the last steps of
+            decoding, where items must not be repeated.
     """
     ids, kinds, tasks = padded(rows, words.eos_id, "left")
     answer, tail, shot = kinds == ANSWER, kinds >= EOS, kinds == SHOT  # (R, T)
@@ -140,8 +147,13 @@ def masked_batch(
 def causal_batch(
     rows: Sequence[TrainingRow], words: Words, rng: torch.Generator, masked_shots: float = 0.0
 ) -> Batch:
-    """Next-token prediction of answers, their first EOS and, in a share `masked_shots` of rows,
-    prompts' examples.
+    """Rows for next-token prediction of answers and their first EOS.
+
+    Args:
+        rows: the samples.
+        words: which tokens are words.
+        rng: the source of random numbers.
+        masked_shots: the share of rows in which the prompt's example is predicted, too.
     """
     ended = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
     ids, kinds, tasks = padded(ended, words.eos_id, "left")
@@ -156,10 +168,18 @@ def causal_batch(
 def noisy_batch(
     rows: Sequence[TrainingRow], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator
 ) -> Batch:
-    """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its
-    answer is corrupted with total noise σ(t). The loss is taken at answers, where EOS tokens after
-    the first one weigh less; with the absorbing graph only at masks, of which every row has at
-    least one.
+    """Rows padded on the right, with noise σ(t).
+
+    Each row draws t ~ U(0, 1), evenly spread over the batch. The loss is taken at answers, where
+    EOS tokens after the first one weigh less; with the absorbing graph only at masks, of which
+    every row has at least one.
+
+    Args:
+        rows: the samples.
+        eos_id: the id of EOS.
+        graph: how noise changes tokens.
+        noise: σ over t.
+        rng: the source of random numbers.
     """
     clean, kinds, tasks = padded(rows, eos_id, "right")
     count, answer = len(rows), kinds >= ANSWER  # (R, T)
@@ -180,8 +200,15 @@ def noisy_batch(
 def padded(
     rows: Sequence[TrainingRow], padding: int, side: str
 ) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """The rows' tokens (R, T), padded on a side, what each of them is (R, T), and the rows'
-    tasks.
+    """The rows as tensors of one width.
+
+    Args:
+        rows: the samples.
+        padding: the id of padding.
+        side: `left` or `right`.
+
+    Returns:
+        Tokens (R, T), what each of them is (R, T), and the rows' tasks.
     """
     ids = pad_sequence(
         [torch.tensor([*row.prompt, *row.canvas]) for row in rows], True, padding, side

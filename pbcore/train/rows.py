@@ -81,7 +81,17 @@ class Batches:
 def encoded(
     samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
 ) -> list[TrainingRow]:
-    """Samples as rows, with the solved example in their prompts. Raises InputError as `row`."""
+    """Samples as rows, with the solved example in their prompts.
+
+    Args:
+        samples: the samples.
+        tokenizer: the model's.
+        rng: chooses among right answers.
+        full_canvas: the share of rows whose canvas EOS fills.
+
+    Raises:
+        InputError: as `row`.
+    """
 
     def piece(text: str) -> list[int]:
         return cast(list[int], tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -112,10 +122,20 @@ def row(
     full_canvas: float = 1.0,
     shot: tuple[int, int] = (0, 0),
 ) -> TrainingRow:
-    """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas
-    behind it, in the others there are a few; infilling has the answer's own canvas. `piece` gives
-    the ids of a text. Raises InputError for a sample without an answer, or with an answer that
-    doesn't fit its canvas.
+    """A sample with one of its right answers.
+
+    Args:
+        sample: the sample.
+        prompt: its prompt's ids.
+        piece: gives the ids of a text.
+        eos_id: the id of EOS.
+        rng: chooses among right answers.
+        full_canvas: the share of rows in which EOS fills the canvas behind the answer; in the
+            others there are a few. Infilling has the answer's own canvas.
+        shot: start and end of the example's answer in the prompt.
+
+    Raises:
+        InputError: for a sample without an answer, or with one that doesn't fit its canvas.
     """
     answer = piece(rng.choice(answers(sample)))
     room = sample.max_new_tokens

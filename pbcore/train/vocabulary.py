@@ -38,9 +38,15 @@ CHAT_TEMPLATE = (
 def vocabulary(
     samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None
 ) -> list[str]:
-    """All tokens in prompts and answers of the tasks, of both splits (a test list may hold a person
-    that the other lacks), in a fixed order: special tokens, single characters, then words by
-    frequency.
+    """All tokens in prompts and answers of the tasks, in a fixed order: special tokens, single
+    characters, then words by frequency.
+
+    Both splits count: a test list may hold a person that the other lacks.
+
+    Args:
+        samples_per_task: how many samples of each task are read.
+        seed: the samples' seed.
+        names: the tasks; None: all. Those without a generator are left out.
     """
     generated = [
         name for name in names or all_task_names() if task_spec(name).generator is not None

@@ -94,7 +94,16 @@ def analytic(
     graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float, step: float
 ) -> Tensor:
     """The analytic predictor (Tweedie's formula for one step): probabilities (M, N) of the tokens
-    at t − step.
+    at
+    t − step.
+
+    Args:
+        graph: how noise changes tokens.
+        noise: σ over t.
+        tokens: the present tokens (M,).
+        score: (M, N).
+        t: the time.
+        step: how far it goes back.
     """
     dsigma = noise.total(t) - noise.total(t - step)
     return graph.staggered(score, dsigma) * graph.transposed_transition(tokens, dsigma)
@@ -103,13 +112,30 @@ def analytic(
 def euler(
     graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float, step: float
 ) -> Tensor:
-    """The Euler predictor: probabilities (M, N) of the tokens at t − step, linear in the step."""
+    """The Euler predictor: probabilities (M, N) of the tokens at t − step, linear in the step.
+
+    Args:
+        graph: how noise changes tokens.
+        noise: σ over t.
+        tokens: the present tokens (M,).
+        score: (M, N).
+        t: the time.
+        step: how far it goes back.
+    """
     own = torch.nn.functional.one_hot(tokens, graph.columns).float()
     return own + step * noise.rate(t) * graph.reverse_rate(tokens, score)
 
 
 def denoised(graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float) -> Tensor:
-    """The last step, to time 0: probabilities (M, N) without the mask's column."""
+    """The last step, to time 0: probabilities (M, N) without the mask's column.
+
+    Args:
+        graph: how noise changes tokens.
+        noise: σ over t.
+        tokens: the present tokens (M,).
+        score: (M, N).
+        t: the time.
+    """
     sigma = noise.total(t)
     result = graph.staggered(score, sigma) * graph.transposed_transition(tokens, sigma)
     return result if graph.mask_id is None else result[:, :-1]

@@ -83,8 +83,15 @@ class Sedd:
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform
-        graph OPEN. Raises ModelError for ids outside the vocabulary, too long rows, and a missing
-        length.
+        graph OPEN.
+
+        Args:
+            prompt: a Sample, chat messages, text or token ids.
+            max_new_tokens: the canvas length; None: the Sample's.
+            key: tells rows' random numbers apart.
+
+        Raises:
+            ModelError: for ids outside the vocabulary, too long rows, and a missing length.
         """
         sizes: dict[str, Any] = {
             "tokens": self.network.config.tokens,
@@ -122,10 +129,17 @@ class Sedd:
         draw: RandomSource = uniform,
         noise: Noise | None = None,
     ) -> list[Generation]:
-        """One Generation per row. Given tokens (infilling) stay where they are. `draw` gives the
-        random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each
-        position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is
-        another schedule than the checkpoint's.
+        """One Generation per row. Given tokens (infilling) stay where they are.
+
+        Args:
+            requests: the rows.
+            sampler: one that `check` accepts.
+            seed: of the draws.
+            draw: gives the random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …)
+                uses one for each position of the answer, and the first tokens of a uniform graph
+                those
+                of `START`.
+            noise: another schedule than the checkpoint's.
         """
         steps = self._steps(sampler)
         noise = noise or self._noise
@@ -214,8 +228,16 @@ def times(steps: int) -> list[float]:
 
 
 def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
-    """The SEDD model of a registry entry, in float32 by default. Raises ModelError that says what
-    to do.
+    """The SEDD model of a registry entry.
+
+    Args:
+        entry: the entry.
+        device: such as `cpu` or `cuda:0`.
+        dtype: None: float32.
+        options: how it is loaded.
+
+    Raises:
+        ModelError: says what to do.
     """
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:
@@ -278,7 +300,13 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
 
 
 def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
-    """Writes weights, as they are or in another dtype, and config.json in the authors' layout."""
+    """Writes weights and config.json in the authors' layout.
+
+    Args:
+        network: the network.
+        folder: where.
+        dtype: of the weights; None: as they are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(
         json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8"

@@ -112,9 +112,13 @@ class SeddNetwork(nn.Module):
     def forward(
         self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None
     ) -> Tensor:
-        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise
-        `sigma` (R,). `seen` (R, T) is false at padding, None without any. The entry of the token
-        that stands there is 0.
+        """Log-scores (M, N) in float32. The entry of the token that stands there is 0.
+
+        Args:
+            ids: (R, T).
+            sigma: the total noise (R,).
+            want: the positions (R, T) that are scored.
+            seen: (R, T), false at padding; None without any.
         """
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
         hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)

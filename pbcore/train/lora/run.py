@@ -148,9 +148,15 @@ def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
-    """Trains up to step `until`; `report` is called after each step. Before the first step, at the
-    end of an epoch (or every `every` steps) and of the run the validation examples are judged; the
-    best of the trained adapters is kept.
+    """Trains up to step `until`.
+
+    Before the first step, at the end of an epoch (or every `every` steps of the settings) and of
+    the run the validation examples are judged; the best of the trained adapters is kept.
+
+    Args:
+        run: the run, which moves on.
+        until: the last step.
+        report: called after each step.
     """
     every = run.settings.every or run.data.steps_per_epoch
     if not run.log:
