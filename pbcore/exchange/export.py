@@ -67,34 +67,32 @@ def _plain(value: Any) -> Any:
 def _samples(
     stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]
 ) -> Columns:
-    answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
-    asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
-    columns: Columns = {
-        "cell": [cell.id for cell, _ in answers],
-        **{
-            name: [getattr(cell, name) for cell, _ in answers]
-            for name in ("model", "task", "sampler")
-        },
-        **{
-            name: [question and getattr(question, name) for question in asked]
-            for name in ("prompt", "answer")
-        },
-        **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
-    }
-    details = {
-        **{
-            name: [_plain(sample.details.get(name)) for _, sample in answers]
-            for name in ("why", "failure")
-        },
-        **{name: [getattr(sample, name) for _, sample in answers] for name in LISTS},
-        "details": [dump_json(sample.details) for _, sample in answers],
-    }
-    scores = {
-        f"score_{name}" if name in columns or name in details else name: [
-            one.scores.get(name) for _, one in answers
-        ]
-        for name in dict.fromkeys(name for _, sample in answers for name in sample.scores)
-    }
+    cells = [entry.cell for entry in stored for _ in entry.samples]
+    samples = [sample for entry in stored for sample in entry.samples]
+    asked = [
+        questions.get(key(cell), {}).get(sample.index)
+        for cell, sample in zip(cells, samples, strict=True)
+    ]
+    columns: Columns = {"cell": [cell.id for cell in cells]}
+    for name in ("model", "task", "sampler"):
+        columns[name] = [getattr(cell, name) for cell in cells]
+    for name in ("prompt", "answer"):
+        columns[name] = [question and getattr(question, name) for question in asked]
+    for name in FIELDS:
+        columns[name] = [getattr(sample, name) for sample in samples]
+    details: Columns = {}
+    for name in ("why", "failure"):
+        details[name] = [_plain(sample.details.get(name)) for sample in samples]
+    for name in LISTS:
+        details[name] = [getattr(sample, name) for sample in samples]
+    details["details"] = [dump_json(sample.details) for sample in samples]
+    scores: Columns = {}
+    for sample in samples:
+        for name in sample.scores:
+            taken = name in columns or name in details
+            column = f"score_{name}" if taken else name
+            if column not in scores:
+                scores[column] = [other.scores.get(name) for other in samples]
     return {**columns, **scores, **details}
 
 

@@ -66,13 +66,12 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     lost = next((f"{name}: {why}" for name, why in record.absent.items() if name in gone), None)
     if lost is not None:
         return Rescored(entry, entry, {}, lost)
-    counts = {
-        name: sum(not _equal(old.scores.get(name), new.scores.get(name)) for old, new in pairs)
-        for name in dict.fromkeys(
-            name for one in (*entry.samples, *after.samples) for name in one.scores
-        )
-    }
-    changed = {name: count for name, count in counts.items() if count}
+    names = [name for sample in (*entry.samples, *after.samples) for name in sample.scores]
+    changed: dict[str, int] = {}
+    for name in dict.fromkeys(names):
+        count = sum(not _equal(old.scores.get(name), new.scores.get(name)) for old, new in pairs)
+        if count:
+            changed[name] = count
     if changed or any(old.details != new.details for old, new in pairs):
         record = replace(record, conditions=replace(record.conditions, key=None))
     return Rescored(entry, StoredCell(record, after.samples), changed)

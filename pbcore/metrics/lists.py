@@ -163,14 +163,13 @@ def layout_fault(items: Sequence[str]) -> str:
     """
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
-    causes = [
-        *(["the list spans several lines"] if len(kept) > len(blanks) else []),
-        *(
-            f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}"
-            for sign in blanks
-        ),
-        *(['the empty item "" counts'] if "" in items else []),
-    ]
+    causes = []
+    if len(kept) > len(blanks):
+        causes.append("the list spans several lines")
+    for sign in blanks:
+        causes.append(f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}")
+    if "" in items:
+        causes.append('the empty item "" counts')
     return (
         f"right in another layout, but not as the official benchmark reads it: {', '.join(causes)}"
     )

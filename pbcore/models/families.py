@@ -8,7 +8,6 @@ LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -217,26 +216,18 @@ def recognised(raw: Mapping[str, Any]) -> str | None:
     """
     auto = raw.get("auto_map")
     listed = raw.get("architectures")
-    classes = (
-        [str(value).rpartition(".")[2] for value in auto.values()]
-        if isinstance(auto, Mapping)
-        else []
-    )
-    named = {
-        str(name).casefold() for name in [*(listed if isinstance(listed, list) else []), *classes]
-    }
+    classes = listed if isinstance(listed, list) else []
+    if isinstance(auto, Mapping):
+        classes = [*classes, *(str(value).rpartition(".")[2] for value in auto.values())]
+    named = {str(name).casefold() for name in classes}
+    for name, family in FAMILIES.items():
+        if named & {architecture.casefold() for architecture in family.architectures}:
+            return name
     kind = str(raw.get("model_type", "")).casefold()
-    by_class = (
-        name
-        for name, one in FAMILIES.items()
-        if named & {known.casefold() for known in one.architectures}
-    )
-    by_keys = (
-        name
-        for name, one in FAMILIES.items()
-        if kind == one.model_type or (one.own and raw.keys() >= {*one.own})
-    )
-    return next(chain(by_class, by_keys), None)
+    for name, family in FAMILIES.items():
+        if kind == family.model_type or (family.own and raw.keys() >= {*family.own}):
+            return name
+    return None
 
 
 def family_of(config: Mapping[str, Any]) -> str:

@@ -83,29 +83,32 @@ def load_masked(
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, config.vocab_size)
+    shifts = (options.shift, entry.shift, arch.shift)
+    info = plain_info(entry, options, arch.kind, network.module, kind)
+    info["top_k"] = top_k
+    info["remote_code"] = isinstance(network, RemoteNetwork)
+    info["frequencies"] = digest(frequencies)
+    if place.type == "mps":
+        info["computes_on"] = "mps"
+    if arch.block is not None:
+        info["block"] = arch.block
+    name = entry.name
+    if adapter is not None:
+        name = f"{entry.name}+{adapter.folder.name}"
+        info |= adapter.info
     return MaskedModel(
-        name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
+        name=name,
         network=network,
         tokenizer=tokenizer,
         mask_id=mask_id,
         eos_id=eos_id,
         vocab_size=config.vocab_size,
-        shift=next(
-            shift for shift in (options.shift, entry.shift, arch.shift) if shift is not None
-        ),
+        shift=next(shift for shift in shifts if shift is not None),
         stop_ids=frozenset({eos_id, *entry.stop_ids}),
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=torch.device("cpu") if place.type == "mps" else place,
-        info=plain_info(entry, options, arch.kind, network.module, kind)
-        | {
-            "top_k": top_k,
-            "remote_code": isinstance(network, RemoteNetwork),
-            "frequencies": digest(frequencies),
-        }
-        | ({"computes_on": "mps"} if place.type == "mps" else {})
-        | ({} if arch.block is None else {"block": arch.block})
-        | ({} if adapter is None else adapter.info),
+        info=info,
         frequencies=frequencies,
         block=arch.block,
     )
@@ -246,10 +249,11 @@ def plain_info(
     """
     config = module.config
     sizes = config.get_text_config() if hasattr(config, "get_text_config") else config
+    source = entry.source
+    if not source:
+        source = entry.name if entry.dummy or entry.embedded else str(entry.folder)
     return {
-        "source": (
-            entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder))
-        ),
+        "source": source,
         "revision": options.revision or entry.revision,
         "family": kind,
         "parameters": count_parameters(module),

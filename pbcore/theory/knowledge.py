@@ -194,7 +194,10 @@ def _gap(sides: Sequence[Sides], number: int, here: bool = False) -> float:
     """
     after = [side[2] for side in sides[:number]]
     before = [side[0] for side in sides[number + here :]]
-    return prod([*after, *([sides[number][1]] if here else []), *before], start=1.0)
+    chance = prod(after) * prod(before)
+    if here:
+        chance *= sides[number][1]
+    return chance
 
 
 def _ties(side: Sides) -> Sides:

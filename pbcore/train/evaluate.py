@@ -3,7 +3,7 @@ step.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -62,17 +62,17 @@ def evaluate(
                 one.scores for one in task.score_many(texts, task.samples, metrics=measures)
             ]
         for measure in measures:
-            of_sampler = {
-                sampler: (
-                    fmean(one[measure] for one in ones)
-                    if all(measure in one for one in ones)
-                    else None
-                )
-                for sampler, ones in scored.items()
-            }
+            of_sampler = {sampler: _mean(measure, answers) for sampler, answers in scored.items()}
             print(f"  {name} {measure}: {of_sampler}", file=sys.stderr, flush=True)
             results.append(Result(name, measure, of_sampler))
     return results
+
+
+def _mean(measure: str, answers: Sequence[Mapping[str, float]]) -> float | None:
+    """The mean of a score; None if an answer lacks it."""
+    if not all(measure in scores for scores in answers):
+        return None
+    return fmean(scores[measure] for scores in answers)
 
 
 def _measures(name: str) -> tuple[str, ...]:

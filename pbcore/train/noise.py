@@ -43,10 +43,12 @@ class TrainingRow:
         first EOS, or later.
         """
         start, end = self.shot
-        prompt = [*[PROMPT] * start, *[SHOT] * (end - start), *[PROMPT] * (len(self.prompt) - end)]
+        prompt = [PROMPT] * len(self.prompt)
+        prompt[start:end] = [SHOT] * (end - start)
         holes = (True,) * self.answer if self.holes is None else self.holes
-        canvas = [*(ANSWER if hole else GIVEN for hole in holes), EOS, *[TAIL] * len(self.canvas)]
-        return [*prompt, *canvas[: len(self.canvas)]]
+        canvas = [ANSWER if hole else GIVEN for hole in holes]
+        canvas += [EOS] + [TAIL] * len(self.canvas)
+        return prompt + canvas[: len(self.canvas)]
 
 
 @dataclass(frozen=True, slots=True)
