@@ -218,6 +218,6 @@ class TestOptions:
         """Without it the extra that brings it is named, before anything is loaded."""
         monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: None)
         with pytest.raises(
-            ModelError, match=rf"{next(iter(option))} needs accelerate.*pbcore\[large\]"
+            ModelError, match=rf"{next(iter(option))} needs accelerate.*'\.\[large\]'"
         ):
             LoadOptions(**option)  # type: ignore[arg-type]

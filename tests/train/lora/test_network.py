@@ -106,5 +106,5 @@ class TestAdapted:
     def test_without_peft(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The message says what to install."""
         monkeypatch.setitem(sys.modules, "peft", None)
-        with pytest.raises(InputError, match=r"pip install 'pbcore\[lora\]'"):
+        with pytest.raises(InputError, match=r"-e '\.\[lora\]'"):
             adapted(toy("tiny"), "cpu")
