@@ -2,12 +2,25 @@
 package has no docs folder, and no package index has pbcore.
 """
 
-PROJECT = "https://github.com/pbcore/pbcore"
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
+
+
+@cache
+def project() -> str:
+    """The project's address, from the package's own metadata; empty where it isn't installed."""
+    try:
+        urls = metadata("pbcore").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    addresses = dict(url.split(", ", 1) for url in urls)
+    return addresses.get("Homepage", "").rstrip("/")
 
 
 def docs(page: str) -> str:
     """The address of a page of docs/, such as `servers.md`."""
-    return f"{PROJECT}/blob/main/docs/{page}"
+    address = project()
+    return f"{address}/blob/main/docs/{page}" if address else f"docs/{page}"
 
 
 def install(extra: str) -> str:

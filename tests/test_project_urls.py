@@ -5,13 +5,16 @@ the web.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
-from pbcore.links import PROJECT, docs
+from pbcore import links
+from pbcore.links import docs, project
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [file for file in (ROOT / "pbcore").rglob("*.py") if file.name != "links.py"]
@@ -20,19 +23,58 @@ PAGE = re.compile(r"(?<![\w/])docs/[\w-]+\.md")
 TABLES = {"print the table of docs/samplers.md", "print the table of families in docs/models.md"}
 
 
+def urls() -> dict[str, str]:
+    """The addresses in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project["urls"]
+
+
 def test_one_address() -> None:
-    """The constant of the code is the metadata's, and a page's address leads to its file."""
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
-    assert urls["Homepage"] == PROJECT
-    assert all(url == PROJECT or url.startswith(f"{PROJECT}/") for url in urls.values())
-    assert docs("servers.md") == f"{PROJECT}/blob/main/docs/servers.md"
+    """The package's address is the metadata's, and a page's address leads to its file."""
+    address = urls()["Homepage"]
+    assert project() == address
+    assert all(url == address or url.startswith(f"{address}/") for url in urls().values())
+    assert docs("servers.md") == f"{address}/blob/main/docs/servers.md"
 
 
-def test_the_readme_has_no_relative_link() -> None:
-    """A package index shows it without the files beside it."""
-    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(links) > 20
-    assert [link for link in links if not link.startswith("https://")] == []
+def test_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that isn't installed names pages of its own folder."""
+
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(links, "metadata", missing)
+    links.project.cache_clear()
+    try:
+        assert docs("servers.md") == "docs/servers.md"
+    finally:
+        links.project.cache_clear()
+
+
+class TestReadme:
+    def test_links_are_relative(self) -> None:
+        """A code host shows pictures and pages of the repository, wherever it is published."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert urls()["Homepage"] not in text
+        assert "githubusercontent" not in text
+
+    def test_the_package_has_absolute_links(self) -> None:
+        """A package index shows the README without the files beside it."""
+        path = ROOT / ".ci" / "readme.py"
+        spec = importlib.util.spec_from_file_location("readme_hook", path)
+        assert spec is not None
+        assert spec.loader is not None
+        hook = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(hook)
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        targets = re.findall(r"\]\(([^)]+)\)", hook.absolute(readme, urls()["Homepage"]))
+        assert len(targets) > 5
+        assert [target for target in targets if not target.startswith("https://")] == []
+        text = hook.absolute("![a](docs/a.png) [b](docs/b.md#c) [d](https://e.org)", "https://x/y")
+        assert text == (
+            "![a](https://x/y/raw/main/docs/a.png) [b](https://x/y/blob/main/docs/b.md#c)"
+            " [d](https://e.org)"
+        )
 
 
 def texts(file: Path) -> list[str]:

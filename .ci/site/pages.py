@@ -206,8 +206,7 @@ def api() -> None:
     write("python.md", "# In Python\n\n" + "\n\n".join(parts) + "\n")
 
 
-RAW = "https://raw.githubusercontent.com/pbcore/pbcore/main/docs/"
-write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace(RAW, ""))
+write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "]("))
 changes = (
     (ROOT / "CHANGELOG.md")
     .read_text(encoding="utf-8")
