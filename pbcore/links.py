@@ -13,7 +13,7 @@ def project() -> str:
         urls = metadata("pbcore").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    addresses = dict(url.split(", ", 1) for url in urls)
+    addresses: dict[str, str] = dict(str(url).split(", ", 1) for url in urls)
     return addresses.get("Homepage", "").rstrip("/")
 
 
