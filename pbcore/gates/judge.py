@@ -21,7 +21,7 @@ from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import command_line, counted, first_line, printable, some
+from pbcore.printable import command_line, counted, first_line, fixed, printable, some
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
@@ -31,6 +31,7 @@ RATE_TOLERANCE = 1e-6
 LISTED = 12  # flipped samples named per cell
 FAILED = (
     ("worse",),
+    ("changed",),
     ("slower",),
     ("error", "refused"),
     ("missing",),
@@ -42,11 +43,12 @@ Rerun = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step),
-    refused (can't be compared), missing (in the baseline, not in the run), error (could not be
-    run), new (no baseline row), floor (violated). `paired` compares the judged score, `metric`; `p`
-    has the Holm-adjusted one-sided p of each test: score, and of sampled decodings forwards and
-    rows.
+    """One cell's verdict. `status`: passed, worse (quality), slower (more forwards or rows, or fewer
+    tokens per step), changed (a greedy decoding that doesn't repeat: its forwards or rows differ,
+    and some scores do, too, or some counts fell), refused (can't be compared), missing (in the
+    baseline, not in the run), error (could not be run), new (no baseline row), floor (violated).
+    `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p of each
+    test: score, and of sampled decodings forwards and rows.
     """
 
     id: str
@@ -210,8 +212,27 @@ def _judged(pair: Pair) -> Judgement:
             kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()
         }
         return replace(judgement, p={**judgement.p, **rises})
-    slower = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
-    if not slower and all(new == old for new, old in counts.values()):
+    return _repeated(judgement, cell, base, counts)
+
+
+def _repeated(
+    judgement: Judgement,
+    cell: BaselineCell,
+    base: BaselineCell,
+    counts: Mapping[str, tuple[Sequence[int], Sequence[int]]],
+) -> Judgement:
+    """The judgement of a greedy decoding, whose forwards and rows must repeat exactly.
+
+    Args:
+        judgement: the cell's, by its scores.
+        cell: the run's row.
+        base: the baseline's row.
+        counts: forwards, and rows where the baseline has them → (the run's, the baseline's), each
+            by sample.
+    """
+    paired = judgement.paired
+    other_rate = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
+    if not other_rate and all(new == old for new, old in counts.values()):
         return judgement
     news, olds = np.array(list(counts.values())).swapaxes(0, 1)  # each (kinds, samples)
     changed = [cell.indices[i] for i in np.flatnonzero((news != olds).any(axis=0))[:5]]
@@ -219,29 +240,35 @@ def _judged(pair: Pair) -> Judgement:
         f"{old:.4g} → {new:.4g}"
         for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True)
     )
-    more = (news - olds).sum(axis=1)
     reason = (
         f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, tokens per step"
         f" {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
     )
-    intended = (
-        "; if the speed-up is intended, update the baseline"
-        if more.min() < 0 and more.max() <= 0
-        else ""
-    )
-    return replace(judgement, status="slower", reason=f"{reason}{intended}")
+    if paired.worse or paired.better:
+        return replace(judgement, status="changed", reason=reason)
+    more = (news - olds).sum(axis=1)  # (kinds,)
+    rate_fell = (cell.tokens_per_step or 0) < (base.tokens_per_step or 0) - RATE_TOLERANCE
+    rose = bool(more.max() > 0) or (not changed and rate_fell)
+    if rose and more.min() >= 0:
+        return replace(judgement, status="slower", reason=reason)
+    advice = f"no sample's {judgement.metric} differs; if this is intended, update the baseline"
+    return replace(judgement, status="changed", reason=f"{reason}; {advice}")
 
 
 def _decided(judgement: Judgement, level: float) -> Judgement:
     """The judgement by its adjusted p-values: significant ones fail."""
     paired = judgement.paired
     significant = {kind: p for kind, p in judgement.p.items() if p <= level}
+    flips = f"{len(paired.worse)} worse, {len(paired.better)} better of {paired.n}"
     if "score" in significant:
-        flips = f"{len(paired.worse)} worse, {len(paired.better)} better of {paired.n}"
-        slower = f"; also {judgement.reason}" if judgement.status == "slower" else ""
+        counts = f"; also {judgement.reason}" if judgement.status in ("slower", "changed") else ""
         change = f"{judgement.metric} {100 * paired.change:+.1f} points"
-        reason = f"{change} ({flips}, one-sided p = {significant['score']:.2g}){slower}"
+        reason = f"{change} ({flips}, one-sided p = {significant['score']:.2g}){counts}"
         return replace(judgement, status="worse", reason=reason)
+    if judgement.status == "changed" and (paired.worse or paired.better):
+        scores = f"{fixed(100 * paired.base)} → {fixed(100 * paired.head)} %"
+        reason = f"{judgement.metric} {scores} ({flips}); {judgement.reason}"
+        return replace(judgement, reason=reason)
     for kind, p in significant.items():
         return replace(
             judgement,
@@ -300,7 +327,9 @@ def gate_text(
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
     """The verdict in Markdown: every cell that failed, flipped or is new."""
-    header = ["| cell | verdict | why | newly wrong | newly right |", "|---|---|---|---|---|"]
+    binary = all(cell.paired.binary for cell in verdict.judgements)
+    kinds = " | ".join(_kinds(binary))
+    header = [f"| cell | verdict | why | {kinds} |", "|---|---|---|---|---|"]
     lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), "", *header]
     commands = []
     for cell in verdict.judgements:
@@ -313,7 +342,7 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
     if commands:
         lines += [
             "",
-            f"Rerun the newly wrong samples (the first {LISTED} of each cell):",
+            f"Rerun the {_kinds(binary)[0]} samples (the first {LISTED} of each cell):",
             "",
             "```",
             *commands,
@@ -372,13 +401,18 @@ def _headline(verdict: Verdict, name: str) -> str:
     return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: {counts_text(verdict)}"
 
 
+def _kinds(binary: bool) -> tuple[str, str]:
+    """What scores that fell and that rose are called."""
+    return ("newly wrong", "newly right") if binary else ("worse", "better")
+
+
 def _flips(cell: Judgement, rerun: Rerun) -> str:
     """The flipped samples, and the command for the first that is newly wrong, if there is one."""
     wrong = cell.paired.worse
     right = cell.paired.better
     kinds = "; ".join(
         f"{kind} {some(ids, LISTED)}"
-        for kind, ids in (("newly wrong", wrong), ("newly right", right))
+        for kind, ids in zip(_kinds(cell.paired.binary), (wrong, right), strict=True)
         if ids
     )
     return f"{kinds}: {printable(rerun(cell.id, wrong[0]), 1000)}" if wrong else kinds

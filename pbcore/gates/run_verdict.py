@@ -10,7 +10,7 @@ from pathlib import Path
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors, parse_floor
 from pbcore.gates.judge import Rerun, Verdict, gate_markdown, gate_text, judge
-from pbcore.gates.timing.gate import Timings, judge_time
+from pbcore.gates.timing.gate import Timings, check_timed, judge_time
 from pbcore.gates.timing.interleaved import check_base
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
@@ -32,10 +32,13 @@ class Ruling:
 
 
 def check_gates(settings: Settings) -> None:
-    """Raises InputError for baselines, floors and bases that can't be read: before the run, not
-    after it.
+    """Raises InputError for baselines, floors and bases that can't be read, and for a time gate
+    whose baselines have no timings: before the run, not after it.
     """
     _given(settings)
+    if settings.gate_time is not None and settings.against is None:
+        with _naming("--gate-time"):
+            check_timed(settings.gate)
     if settings.against is not None:
         with _naming("--against"):
             check_base(settings.against)

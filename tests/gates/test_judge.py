@@ -122,18 +122,18 @@ class TestJudge:
         lost = replace(record, scores={}, absent={"accuracy": "scorer off"})
         assert "scorer off" in gate([(lost, bare)], [(record, samples)]).judgements[0].reason
 
-    @pytest.mark.parametrize(("rows", "intended"), [(65, False), (63, True)])
-    def test_greedy_rows_are_exact(self, rows: int, intended: bool) -> None:
+    @pytest.mark.parametrize(("rows", "status"), [(65, "slower"), (63, "changed")])
+    def test_greedy_rows_are_exact(self, rows: int, status: str) -> None:
         """They repeat where the baseline has them, with the same calls; one without them stays
         valid.
         """
         base = factory.cell(nfe=16, rows=64)
         verdict = gate([factory.cell(nfe=16, rows=[rows] + [64] * 19)], [base])
         (found,) = verdict.judgements
-        assert found.status == "slower"
+        assert found.status == status
         assert f"NFE 16 → 16, rows 64 → {(rows + 19 * 64) / 20:.4g}, " in found.reason
         assert "changed at samples [0]" in found.reason
-        assert ("update the baseline" in found.reason) == intended
+        assert ("update the baseline" in found.reason) == (status == "changed")
         assert gate([factory.cell(nfe=16, rows=64)], [base]).ok
         assert gate([factory.cell(nfe=16, rows=64)], [factory.cell(nfe=16)]).ok
         assert not gate([factory.cell(nfe=16)], [base]).ok
@@ -148,14 +148,63 @@ class TestJudge:
         assert found.status == "slower"
         assert found.reason.startswith("more rows than the baseline (one-sided p = ")
 
-    @pytest.mark.parametrize(("nfe", "word"), [(17, "16 → 17"), (15, "update the baseline")])
-    def test_greedy_forwards_are_exact(self, nfe: int, word: str) -> None:
+    @pytest.mark.parametrize(
+        ("nfe", "status", "word"),
+        [(17, "slower", "16 → 17"), (15, "changed", "no sample's accuracy differs; if this is")],
+    )
+    def test_greedy_forwards_are_exact(self, nfe: int, status: str, word: str) -> None:
         """Greedy decoding with any other NFE fails, also if faster, for then the baseline is
         stale.
         """
         verdict = gate([factory.cell(nfe=nfe)], [factory.cell(nfe=16)])
-        assert verdict.judgements[0].status == "slower"
+        assert verdict.judgements[0].status == status
         assert word in verdict.judgements[0].reason
+
+    def test_other_answers_in_fewer_forwards_are_changed(self) -> None:
+        """Four answers newly wrong are too few for the test; the cell is named changed, with both
+        scores and the flips, and nothing calls it slower or a speed-up.
+        """
+        verdict = gate(
+            [factory.cell(right=answers(4), nfe=12, n=100)],
+            [factory.cell(right=answers(0), nfe=16, n=100)],
+        )
+        (found,) = verdict.judgements
+        assert found.status == "changed"
+        assert found.p["score"] > verdict.level
+        assert found.reason.startswith("accuracy 100.0 → 96.0 % (4 worse, 0 better of 100); greedy")
+        assert "NFE 16 → 12" in found.reason
+        assert "update the baseline" not in found.reason
+        assert not verdict.ok
+        for text in (gate_text(verdict), gate_markdown(verdict)):
+            assert "slower" not in text.lower()
+        assert "newly wrong 0, 1, 2, 3: pytest" in gate_text(verdict)
+        (row,) = [line for line in gate_markdown(verdict).splitlines() if "| changed |" in line]
+        assert row.endswith("| 0, 1, 2, 3 |  |")
+
+    def test_a_clear_drop_in_fewer_forwards_is_worse(self) -> None:
+        """The scores decide where they can; the forwards are named behind them."""
+        verdict = gate(
+            [factory.cell(right=answers(20), nfe=12)], [factory.cell(right=answers(0), nfe=16)]
+        )
+        (found,) = verdict.judgements
+        assert found.status == "worse"
+        assert "; also greedy decoding must repeat exactly: NFE 16 → 12" in found.reason
+        assert found.reason.count("20 worse") == 1
+
+    def test_other_forwards_of_the_same_sum_are_changed(self) -> None:
+        """One forward more here and one less there is not slower."""
+        (found,) = gate([factory.cell(nfe=[17, 15] + [16] * 18)], [factory.cell(nfe=16)]).judgements
+        assert found.status == "changed"
+        assert "samples [0, 1]" in found.reason
+
+    def test_graded_scores_are_not_called_wrong(self) -> None:
+        """A graded score falls or rises; only 0/1 scores turn wrong."""
+        base = factory.cell(right=[0.5] * 20, headline="rouge_l")
+        verdict = gate([factory.cell(right=[0.5] * 18 + [0.4, 0.6], headline="rouge_l")], [base])
+        assert verdict.ok
+        assert "worse 18; better 19: pytest" in gate_text(verdict)
+        assert "| why | worse | better |" in gate_markdown(verdict)
+        assert "newly" not in gate_text(verdict) + gate_markdown(verdict)
 
     def test_one_sample_slower_is_noticed(self) -> None:
         """One more forward for one sample fails, though means hardly move."""
@@ -172,6 +221,9 @@ class TestJudge:
         (found,) = gate([(shorter, samples)], [(record, samples)]).judgements
         assert found.status == "slower"
         assert "tokens per step 2 → 1.99" in found.reason
+        longer = replace(record, tokens_per_step=record.tokens_per_step + 0.01)
+        (found,) = gate([(longer, samples)], [(record, samples)]).judgements
+        assert found.status == "changed"
         assert gate([(replace(record, tokens_per_step=2 + 4e-7), samples)], [(record, samples)]).ok
 
     def test_sampled_forwards_may_vary(self) -> None:

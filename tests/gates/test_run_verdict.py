@@ -229,3 +229,23 @@ class TestCheckGates:
         with pytest.raises(InputError) as raised:
             check_gates(Settings(**settings))
         assert str(raised.value).startswith(said)
+
+    def test_a_time_gate_needs_timings(self, tmp_path: Path) -> None:
+        """A baseline file has none, nor has a run whose cells shared forwards; a run with seconds,
+        or code to time, is enough.
+        """
+        entry = factory.cell()
+        timed = factory.write(create(tmp_path, "timed"), [entry])
+        untimed = replace(entry[0], rounds=[], seconds=None), entry[1]
+        shared = factory.write(create(tmp_path, "shared"), [untimed])
+        file = write_baseline(tmp_path / "b.json", timed.read_cells())
+        for gates, said in (
+            ((file,), f"--gate-time: {file} holds no timings: give --gate the directory of a run"),
+            ((file, shared.path), f"; no cell of {shared.path} has a time of its own: give"),
+        ):
+            with pytest.raises(InputError) as raised:
+                check_gates(Settings(gate=gates, gate_time=0.1))
+            assert said in str(raised.value)
+        check_gates(Settings(gate=(file,)))
+        check_gates(Settings(gate=(file, timed.path), gate_time=0.1))
+        check_gates(Settings(gate=(file,), gate_time=0.1, against=str(Path.cwd())))

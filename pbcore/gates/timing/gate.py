@@ -148,6 +148,27 @@ def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     return timings
 
 
+def check_timed(baselines: Sequence[Path]) -> None:
+    """Raises InputError unless one of the baselines has timings: a run directory with a cell that
+    was timed by itself.
+    """
+    if not baselines or any(_timed(path) for path in baselines):
+        return
+    reasons = [
+        f"no cell of {path} has a time of its own" if path.is_dir() else f"{path} holds no timings"
+        for path in baselines
+    ]
+    raise InputError(
+        f"{'; '.join(reasons)}: give --gate the directory of a run on this machine with --rounds"
+        f" {LEAST_ROUNDS}, or add --against REV"
+    )
+
+
+def _timed(path: Path) -> bool:
+    """Whether a baseline is a run with seconds of some cell."""
+    return path.is_dir() and any(cell.rounds for cell in _finished(open_run(path)))
+
+
 def _finished(run: RunDir) -> list[CellRecord]:
     return [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
 
