@@ -57,7 +57,7 @@ class CellComparison:
     over all compared cells. `worse` and `better` are the flipped answers, in the order of the
     samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
     (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or
-    other rows.
+    other rows, or with an NFE on one side alone.
     """
 
     pair: Pair
@@ -104,10 +104,38 @@ class Overall:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPair:
+    """What was measured of one pair of given names over all its compared cells. `model` and
+    `sampler` are (A's, B's), None where only the other was named; `mean` is the pooled difference,
+    `worse` and `better` count the answers whose score fell or rose; `binary`: all these scores are
+    0 or 1, so that such answers turned wrong or right.
+    """
+
+    model: tuple[str, str] | None
+    sampler: tuple[str, str] | None
+    mean: Overall
+    worse: int = 0
+    better: int = 0
+    binary: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """`worse` or `better` where the mean's 95 % interval lies on one side of 0, else `no clear
+        difference`; `not compared` without a cell.
+        """
+        if not self.mean.cells:
+            return "not compared"
+        if self.mean.high < 0:
+            return "worse"
+        return "better" if self.mean.low > 0 else "no clear difference"
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them.
     `models` and `samplers` are the given names, A's → B's; `left_out` counts the cells of A and of
-    B under other names, `lacking` are ids that A never had.
+    B under other names, `lacking` are ids that A never had. `named` has the pooled verdict on each
+    pair of given names.
     """
 
     cells: tuple[CellComparison, ...]
@@ -117,6 +145,7 @@ class Comparison:
     left_out: tuple[int, int] = (0, 0)
     lacking: Sequence[str] = ()
     overall: Overall = Overall()
+    named: tuple[NamedPair, ...] = ()
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
@@ -168,6 +197,20 @@ def compare_runs(
     cells = [_compared(pair) for pair in pairs]
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
     cells = [cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells]
+    return Comparison(
+        tuple(cells),
+        level,
+        models or {},
+        samplers or {},
+        left_out,
+        lacking,
+        _pooled(cells),
+        _named_pairs(cells, bool(models), bool(samplers)),
+    )
+
+
+def _pooled(cells: Sequence[CellComparison]) -> Overall:
+    """The mean over the compared cells."""
     both = [
         (
             cell.pair.task,
@@ -177,9 +220,32 @@ def compare_runs(
         for cell in cells
         if cell.status == "compared" and cell.pair.head and cell.pair.base
     ]
-    return Comparison(
-        tuple(cells), level, models or {}, samplers or {}, left_out, lacking, overall(both)
-    )
+    return overall(both)
+
+
+def _named_pairs(
+    cells: Sequence[CellComparison], by_model: bool, by_sampler: bool
+) -> tuple[NamedPair, ...]:
+    """The pooled verdicts on the given names that differ, in the order of the cells.
+
+    Args:
+        cells: all cells of the comparison.
+        by_model: whether models were named.
+        by_sampler: whether samplers were named.
+    """
+    groups: dict[tuple[tuple[str, str] | None, tuple[str, str] | None], list[CellComparison]] = {}
+    for cell in cells:
+        model = cell.pair.model if by_model else None
+        sampler = cell.pair.sampler if by_sampler else None
+        if cell.pair.renamed:
+            groups.setdefault((model, sampler), []).append(cell)
+    pairs = []
+    for (model, sampler), members in groups.items():
+        flips = [flip for cell in members for flip in (*cell.worse, *cell.better)]
+        binary = all(score in (0, 1) for flip in flips for score in (flip.base, flip.head))
+        worse = sum(len(cell.worse) for cell in members)
+        pairs.append(NamedPair(model, sampler, _pooled(members), worse, len(flips) - worse, binary))
+    return tuple(pairs)
 
 
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
@@ -256,8 +322,15 @@ def _compared(pair: Pair) -> CellComparison:
         p=two_sided(paired.differences, paired.binary),
         worse=tuple(flip for flip in flips if flip.head < flip.base),
         better=tuple(flip for flip in flips if flip.head > flip.base),
-        nfe_differs=sum(new != old for new, old in zip(*counts, strict=True)) if all(counts) else 0,
+        nfe_differs=_other_counts(*counts),
     )
+
+
+def _other_counts(head: Sequence[tuple[int, int]], base: Sequence[tuple[int, int]]) -> int:
+    """How many samples have another (NFE, rows); all where only one side knows them."""
+    if not (head and base):
+        return max(len(head), len(base))
+    return sum(new != old for new, old in zip(head, base, strict=True))
 
 
 def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:

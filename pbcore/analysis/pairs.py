@@ -34,7 +34,7 @@ Rows = Mapping[str, BaselineCell]
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A cell of A (`head`) and one of B, None on the side that lacks it. `model` and `sampler` are
-    (A's, B's).
+    (A's, B's); `level` is that of the run's factors, as ids end with it (`batch-size:8`).
     """
 
     head: BaselineCell | None
@@ -42,6 +42,7 @@ class Pair:
     task: str
     model: tuple[str, str]
     sampler: tuple[str, str]
+    level: str = ""
 
     @property
     def ids(self) -> tuple[str, str]:
@@ -61,18 +62,19 @@ class Pair:
     @property
     def wanted(self) -> str:
         """The id that A's cell has or would have."""
-        return "/".join((self.model[0], short(self.task), self.sampler[0]))
+        return self._named(self.model[0], self.sampler[0])
 
     @property
     def name(self) -> str:
         """What tables call the pair: the cell's id; with `B's→A's` where names differ, such as
         `tiny/shuffle/confidence-k2→random-k2`, models then by the last part of a path or hub id.
         """
-        return (
-            f"{_arrow(*self.model)}/{short(self.task)}/{_arrow(*self.sampler)}"
-            if self.renamed
-            else self.id
-        )
+        return self._named(_arrow(*self.model), _arrow(*self.sampler)) if self.renamed else self.id
+
+    def _named(self, model: str, sampler: str) -> str:
+        """An id of the pair's task and level."""
+        level = (self.level,) if self.level else ()
+        return "/".join((model, short(self.task), sampler, *level))
 
 
 def pair_cells(
@@ -87,11 +89,11 @@ def pair_cells(
 
     Without names: cells of the same id. `models` and `samplers` map names of A to names of B: then
     only cells of A whose model (and sampler) is named are paired, each with B's cell of the other
-    name, the same task, and the same model or sampler where only the other is named. Samplers may
-    be spelled in any order of their modifiers. A cell of B without its partner is a pair without
-    A's; but where A and B have the same cells, or A has no cell at all of that model and sampler
-    and only one of the two is named, nothing was dropped, and A never had the id. Raises InputError
-    for names that A or B lacks, and if nothing has a partner.
+    name, the same task and level of factors, and the same model or sampler where only the other is
+    named. Samplers may be spelled in any order of their modifiers. A cell of B without its partner
+    is a pair without A's; but where A and B have the same cells, or A has no cell at all of that
+    model and sampler and only one of the two is named, nothing was dropped, and A never had the id.
+    Raises InputError for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
         every = sorted({**base, **head}.values(), key=lambda row: id_order(row.id))
@@ -100,32 +102,30 @@ def pair_cells(
             for row in every
         ]
         return by_id, (0, 0), []
-    if levelled := next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None):
-        raise InputError(
-            f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other"
-            " names"
-        )
     both = models and samplers
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
     news = {
-        (row.model, row.task, row.sampler): row
+        (row.model, row.task, row.sampler, _level(row)): row
         for row in head.values()
         if row.model in models and row.sampler in samplers
     }
-    olds = {(row.model, row.task, row.sampler): row for row in base.values()}
+    olds = {(row.model, row.task, row.sampler, _level(row)): row for row in base.values()}
     pairs = []
     missing = []
-    for (model, task, sampler), row in news.items():
+    for (model, task, sampler, level), row in news.items():
         old_model = models[model]
         old_sampler = samplers[sampler]
-        partner = olds.get((old_model, task, old_sampler))
-        pairs.append(Pair(row, partner, task, (model, old_model), (sampler, old_sampler)))
-    for (model, task, sampler), row in olds.items():
+        partner = olds.get((old_model, task, old_sampler, level))
+        pairs.append(Pair(row, partner, task, (model, old_model), (sampler, old_sampler), level))
+    for (model, task, sampler, level), row in olds.items():
         own = [new for new, old in models.items() if old == model]
         others = [new for new, old in samplers.items() if old == sampler]
-        lacked = [(one, other) for one in own for other in others if (one, task, other) not in news]
-        missing += [Pair(None, row, task, (one, model), (other, sampler)) for one, other in lacked]
+        for one in own:
+            for other in others:
+                if (one, task, other, level) not in news:
+                    lacked = Pair(None, row, task, (one, model), (other, sampler), level)
+                    missing.append(lacked)
     if not any(pair.base for pair in pairs):
         sides = (_known([pair.id for pair in side]) for side in (pairs, missing))
         raise InputError(
@@ -152,6 +152,12 @@ def pair_cells(
         left_out,
         lacking,
     )
+
+
+def _level(row: BaselineCell) -> str:
+    """The level of factors that a cell's id ends with; empty without one."""
+    end = row.id.rpartition("/")[2]
+    return end if ":" in end else ""
 
 
 def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:

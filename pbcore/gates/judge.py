@@ -43,12 +43,12 @@ Rerun = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (more forwards or rows, or fewer
-    tokens per step), changed (a greedy decoding that doesn't repeat: its forwards or rows differ,
-    and some scores do, too, or some counts fell), refused (can't be compared), missing (in the
-    baseline, not in the run), error (could not be run), new (no baseline row), floor (violated).
-    `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p of each
-    test: score, and of sampled decodings forwards and rows.
+    """One cell's verdict. `status`: passed, worse (quality), slower (more forwards or rows, or
+    fewer tokens per step), changed (a greedy decoding that doesn't repeat: its forwards or rows
+    differ, and some scores do, too, or some counts fell), refused (can't be compared), missing (in
+    the baseline, not in the run), error (could not be run), new (no baseline row), floor
+    (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p
+    of each test: score, and of sampled decodings forwards and rows.
     """
 
     id: str
@@ -83,6 +83,11 @@ class Verdict:
 
     def of(self, *statuses: str) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.status in statuses]
+
+    def of_the_run(self) -> "Verdict":
+        """The verdict on the run's own cells: without the baseline's that the run lacks."""
+        own = tuple(one for one in self.judgements if one.status != "missing")
+        return Verdict(own, self.level)
 
 
 def judge(
@@ -304,10 +309,20 @@ def rerun_command(cell_id: str, sample: int) -> str:
 
 
 def gate_text(
-    verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8
+    verdict: Verdict,
+    name: str = "baseline",
+    rerun: Rerun = rerun_command,
+    limit: int = 8,
+    first: str = "",
 ) -> str:
-    """The verdict on one screen: failures first (at most `limit`, the rest counted), flips with
-    commands, drops.
+    """The verdict on one screen: failures first, flips with commands, drops.
+
+    Args:
+        verdict: the verdict.
+        name: the baseline, as the first line names it.
+        rerun: gives the command that runs one sample of a cell again.
+        limit: failures that are named; the rest are counted.
+        first: what stands in place of the first line.
     """
     failures = []
     for cell in (cell for statuses in FAILED for cell in verdict.of(*statuses)):
@@ -317,7 +332,7 @@ def gate_text(
         )
     passed = [cell for cell in verdict.of("passed") if cell.paired.worse or cell.paired.better]
     flipped = [f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}" for cell in passed]
-    lines = [_headline(verdict, name), *listed(failures, limit)]
+    lines = [first or _headline(verdict, name), *listed(failures, limit)]
     lines += listed(flipped, limit, " cells with flipped samples")
     if new := verdict.of("new"):
         names = ", ".join(printable(cell.id) for cell in new[:4])

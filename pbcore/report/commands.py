@@ -26,7 +26,13 @@ from pbcore.report.beside import (
     ceiling_text,
     with_ceilings,
 )
-from pbcore.report.comparison import comparison_markdown, comparison_text, joined
+from pbcore.report.comparison import (
+    comparison_markdown,
+    comparison_text,
+    passed,
+    side_names,
+    verdict_text,
+)
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
 from pbcore.report.page import rebuild, write_page
@@ -130,6 +136,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         )
         about += f"may be the same run): {example}"
         add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
+    about = "also fail where A lacks a cell of B, as pytest's --gate does"
+    add("--all", dest="whole", action="store_true", help=about)
     add(
         "--level",
         type=float,
@@ -253,25 +261,27 @@ def run_compare(args: argparse.Namespace) -> int:
         "sampler", args.sampler, *({cell.sampler for cell in side} for side in sides)
     )
     verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
+    verdict = verdict if args.whole else verdict.of_the_run()
     comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
+    status = 0 if passed(comparison, verdict) else 1
     if args.html:
         answers = [] if isinstance(base, Mapping) else base
         write_atomic(args.html, comparison_page(comparison, head, answers, (args.head, args.base)))
-    runs = args.head.name or str(args.head), args.base.name or str(args.base)
+    runs = side_names(comparison, args.head, args.base)
     page = comparison_markdown(comparison, *runs, verdict) if args.markdown else ""
     if str(args.markdown) == "-":
         print(page, end="")
-        return 0 if verdict.ok else 1
-    by_scores = ["by scores alone"] if any(cell.pair.renamed for cell in comparison.cells) else []
-    judged = ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))
-    print(gate_text(verdict, judged, rerun_of(head, RunDir(args.head).read_run(), Path())))
+        return status
+    first = verdict_text(comparison, verdict, str(args.base))
+    rerun = rerun_of(head, RunDir(args.head).read_run(), Path())
+    print(gate_text(verdict, str(args.base), rerun, first=first))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     print(f"\n{comparison_text(comparison, *runs, width)}")
     if args.markdown:
         print(write_atomic(args.markdown, page))
     if args.html:
         print(args.html)
-    return 0 if verdict.ok else 1
+    return status
 
 
 def joined_names(

@@ -1,9 +1,11 @@
 """Two runs side by side as text: a table for the terminal, and Markdown for a pull request."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
-from pbcore.analysis.compare import CellComparison, Comparison
+from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
 from pbcore.gates.judge import Verdict, counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import ROWS_NOTE
@@ -27,18 +29,29 @@ def comparison_text(
     comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES
 ) -> str:
     """The comparison for a terminal: a headline, the cells that could not be compared by their
-    reason, then a row per cell in which something changed, worst first; cells without any change
-    are counted. Where names and columns don't fit into `width`, samples/s is left out, then names
-    stand on lines of their own, then the last rates are left out.
+    reason, then a row per cell in which something changed, worst first and marked where the change
+    is significant; cells without any change are counted. Where names and columns don't fit into
+    `width`, samples/s is left out, then names stand on lines of their own, then the last rates are
+    left out; sentences are folded.
+
+    Args:
+        comparison: the two runs.
+        head: the name of A.
+        base: the name of B.
+        width: columns of the terminal.
+        limit: rows of the table; the rest are counted.
     """
     header, rows, more = _table(comparison, limit)
+    marks = [_mark(comparison, cell) for cell, _, _ in rows]
+    indent = max((len(mark) + 1 for mark in marks if mark), default=0)
     widths = [
         2 + max(map(len, column))
         for column in zip(header, *(columns for _, columns, _ in rows), strict=True)
     ]
-    table = [("cell", header, list[str]())]
+    table = [(f"{'':{indent}}cell", header, list[str]())]
     table += [
-        (printable(cell.pair.name, 2 * NAME), columns, notes) for cell, columns, notes in rows
+        (f"{mark:{indent}}{printable(cell.pair.name, 2 * NAME)}", columns, notes)
+        for mark, (cell, columns, notes) in zip(marks, rows, strict=True)
     ]
     first = max(len(name) for name, _, _ in table)
     if first + sum(widths) > width:
@@ -46,27 +59,61 @@ def comparison_text(
     stacked = first + sum(widths) > width
     while stacked and sum(widths) > width and len(widths) > len(SCORES):
         widths.pop()
-    lines = [headline(comparison, head, base)]
+    lines = folded(headline(comparison, head, base), width)
     for reason, names in _uncompared(comparison).items():
-        lines.append(f"  {printable(reason, 300)}: {some([printable(name) for name in names], 4)}")
+        cells = some([printable(name) for name in names], 4)
+        lines += folded(f"  {printable(reason, 300)}: {cells}", width)
     for name, columns, notes in table if rows else []:
         entries = "".join(f"{text:>{size}}" for text, size in zip(columns, widths, strict=False))
         lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
         lines += [f"{'' if stacked else ' ' * first}  {printable(note, 300)}" for note in notes]
-    return "\n".join([*lines, *([more] if more else []), *_notes(comparison)])
+    lines += [more] if more else []
+    for note in _notes(comparison):
+        lines += folded(note, width)
+    return "\n".join(lines)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A sentence in lines of at most `width` columns, as far as its words go; further lines are
+    indented.
+    """
+    indent = " " * (len(text) - len(text.lstrip()))
+    return textwrap.wrap(
+        text.strip(),
+        max(20, width),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _mark(comparison: Comparison, cell: CellComparison) -> str:
+    """`worse` or `better` where a cell's change is significant; else empty."""
+    verdict = comparison.verdict(cell)
+    return verdict if verdict in ("worse", "better") else ""
 
 
 def comparison_markdown(
     comparison: Comparison, head: str, base: str, verdict: Verdict | None = None, limit: int = ROWS
 ) -> str:
-    """The comparison as a comment on a pull request: headline, the cells that could not be compared
-    by their reason, a table of those that changed, worst first (at most `limit`), and their flipped
-    answers, folded. `verdict`: the gate's, whose sentence then comes first.
+    """The comparison as a comment on a pull request: the verdict on given names, the headline, the
+    cells that could not be compared by their reason, a table of those that changed, worst first,
+    and their flipped answers, folded.
+
+    Args:
+        comparison: the two runs.
+        head: the name of A.
+        base: the name of B.
+        verdict: the gate's, whose sentence then follows the headline.
+        limit: rows of the table; the rest are counted.
     """
     header, rows, more = _table(comparison, limit)
-    lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
+    told = [*map(named_text, comparison.named), headline(comparison, head, base)]
+    lines = [f"### {md(told[0], 600)}", ""]
+    lines += [line for sentence in told[1:] for line in (md(sentence, 600), "")]
     if verdict is not None:
-        lines += [_gate(verdict, any(cell.pair.renamed for cell in comparison.cells)), ""]
+        lines += [_gate(comparison, verdict), ""]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
     if rows:
@@ -74,11 +121,8 @@ def comparison_markdown(
     own = []
     flipped = []
     for cell, columns, notes in rows:
-        mark = (
-            f"**{verdict_of}** "
-            if (verdict_of := comparison.verdict(cell)) in ("worse", "better")
-            else ""
-        )
+        significant = _mark(comparison, cell)
+        mark = f"**{significant}** " if significant else ""
         lines.append(f"| {mark}{code(cell.pair.name, 120, cell=True)} | {' | '.join(columns)} |")
         own += [f"{code(cell.pair.name, 120)}: {md('; '.join(notes), 400)}  "] if notes else []
         flipped += (
@@ -131,13 +175,60 @@ def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
     return groups
 
 
-def _gate(verdict: Verdict, by_scores: bool) -> str:
-    """The gate's verdict in a sentence or two: what failed, and which drop it can detect."""
+def named_text(pair: NamedPair) -> str:
+    """The pooled verdict on a pair of names: `random-k2 against confidence-k2: -9.4 points
+    [-16.1, -2.6], 15 newly wrong, 0 newly right; worse (mean of 3 cells)`.
+    """
+    names = " ".join(
+        printable(new if new == old else f"{new} against {old}", 2 * NAME)
+        for new, old in filter(None, (pair.model, pair.sampler))
+    )
+    mean = pair.mean
+    if not mean.cells:
+        return f"{names}: no cell could be compared"
+    interval = f"[{signed(100 * mean.low)}, {signed(100 * mean.high)}]"
+    wrong, right = ("newly wrong", "newly right") if pair.binary else ("answers worse", "better")
+    return (
+        f"{names}: {pair.verdict}, {signed(100 * mean.change)} points {interval}, {pair.worse:,}"
+        f" {wrong}, {pair.better:,} {right} ({_of_cells(mean.cells)})"
+    )
+
+
+def _of_cells(number: int) -> str:
+    return "1 cell" if number == 1 else f"mean of {number:,} cells"
+
+
+def verdict_text(comparison: Comparison, verdict: Verdict, base: str) -> str:
+    """The first lines of a comparison: the pooled verdict on each pair of given names; without
+    names the gate's, with how many of all cells were compared.
+    """
+    if comparison.named:
+        return "\n".join(map(named_text, comparison.named))
+    told = [base, joined(comparison)]
+    if comparison.of("missing", "new"):
+        told.append(compared_text(comparison))
+    word = "PASSED" if passed(comparison, verdict) else "FAILED"
+    counts = f": {counts_text(verdict)}" if verdict.judgements else ""
+    return f"gate {word} against {', '.join(filter(None, told))}{counts}"
+
+
+def passed(comparison: Comparison, verdict: Verdict) -> bool:
+    """Whether A is not worse: no cell failed, some cell was tested, and no pair of given names is
+    worse, or without a compared cell.
+    """
+    bad = any(pair.verdict in ("worse", "not compared") for pair in comparison.named)
+    return verdict.ok and verdict.tests > 0 and not bad
+
+
+def _gate(comparison: Comparison, verdict: Verdict) -> str:
+    """The gate's verdict in a sentence or two: what failed, and which drop it can detect; of given
+    names the cells' verdicts.
+    """
+    if comparison.named:
+        return f"By cell: {counts_text(verdict)}; {md(power_text(verdict), 900)}."
     failed = [cell for cell in verdict.judgements if not cell.ok]
     first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
-    word = (
-        f"{'**passed**' if verdict.ok else '**failed**'}{', by scores alone' if by_scores else ''}"
-    )
+    word = "**passed**" if passed(comparison, verdict) else "**failed**"
     return f"Gate {word}: {counts_text(verdict)}{first}; {md(power_text(verdict), 900)}."
 
 
@@ -151,6 +242,41 @@ def _common(comparison: Comparison) -> list[str]:
     )
 
 
+def side_names(comparison: Comparison, head: Path, base: Path) -> tuple[str, str]:
+    """What A and B are called: the names of their folders, their whole paths where these are alike,
+    and within one run the given names (of several pairs NEW and OLD, as on the command line).
+    """
+    if head.resolve() != base.resolve():
+        alike = head.resolve().name == base.resolve().name
+        return (str(head), str(base)) if alike else (_folder(head), _folder(base))
+    run = _folder(head)
+    if not comparison.named:
+        return run, run
+    new, old = _given(comparison) or ("NEW", "OLD")
+    return f"{new} of {run}", f"{old} of {run}"
+
+
+def _folder(path: Path) -> str:
+    return path.name or str(path)
+
+
+def _given(comparison: Comparison) -> tuple[str, str] | None:
+    """The given names of A's side and of B's, where they are one pair that differs."""
+    if len(comparison.named) != 1 or len(comparison.models) + len(comparison.samplers) > 2:
+        return None
+    (pair,) = comparison.named
+    names = [name for name in (pair.model, pair.sampler) if name is not None]
+    return " ".join(new for new, _ in names), " ".join(old for _, old in names)
+
+
+def compared_text(comparison: Comparison) -> str:
+    """`10 of 186 cells compared`; `10 cells compared` where no run lacks a cell of the other."""
+    compared = len(comparison.of("compared"))
+    if not comparison.of("missing", "new"):
+        return f"{counted(compared, 'cell')} compared"
+    return f"{compared:,} of {counted(len(comparison.cells), 'cell')} compared"
+
+
 def headline(comparison: Comparison, head: str, base: str) -> str:
     """How many cells were compared, how many changed significantly either way, and how many answers
     flipped.
@@ -159,9 +285,16 @@ def headline(comparison: Comparison, head: str, base: str) -> str:
     others = Counter(cell.status for cell in comparison.cells)
     verdicts = Counter(map(comparison.verdict, compared))
     flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
-    runs = (f"A = {printable(head, NAME)}", f"B = {printable(base, NAME)}", joined(comparison))
+    sides = _given(comparison)
+    within = sides is not None and head.startswith(f"{sides[0]} of ")
+    limit = 3 * NAME if within else 2 * NAME
+    runs = (
+        f"A = {printable(head, limit)}",
+        f"B = {printable(base, limit)}",
+        "" if within else joined(comparison),
+    )
     text = (
-        f"{', '.join(filter(None, runs))}: {counted(len(compared), 'cell')} compared,"
+        f"{', '.join(filter(None, runs))}: {compared_text(comparison)},"
         f" {verdicts['worse']} worse, {verdicts['better']} better; {counted(flips[0], 'answer')}"
         f" worse, {flips[1]:,} better"
     )
@@ -258,7 +391,7 @@ def _notes(comparison: Comparison) -> list[str]:
 def mean_text(comparison: Comparison) -> list[str]:
     """The sentence on the mean of the compared cells, where there are several."""
     mean = comparison.overall
-    if mean.cells < 2:
+    if mean.cells < 2 or len(comparison.named) > 1:
         return []
     return [
         f"mean of {counted(mean.cells, 'cell')}: B {fixed(100 * mean.base)}, A"

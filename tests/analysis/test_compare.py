@@ -191,6 +191,41 @@ class TestOtherNames:
         assert [flip.index for flip in cell.worse] == [0]
 
 
+class TestNamedPairs:
+    def test_pooled_over_tasks(self) -> None:
+        """One verdict for each pair of names, of its own cells alone; none without names."""
+        cells = [
+            stored([right] * 30, sampler=sampler, task=f"waiting_line/{task}")
+            for task in ("copy", "sort")
+            for sampler, right in (("a", 0), ("b", 1), ("c", 1))
+        ]
+        pairs = compare_runs(cells, cells, samplers={"a": "b", "c": "b"}).named
+        assert [(pair.sampler, pair.model, pair.verdict) for pair in pairs] == [
+            (("a", "b"), None, "worse"),
+            (("c", "b"), None, "no clear difference"),
+        ]
+        assert [(pair.mean.cells, pair.mean.change) for pair in pairs] == [(2, -1), (2, 0)]
+        assert [(pair.worse, pair.better) for pair in pairs] == [(60, 0), (0, 0)]
+        assert compare_runs(cells, cells).named == ()
+        assert compare_runs(cells, cells, samplers={"a": "a"}).named == ()
+
+    def test_both_names(self) -> None:
+        """With models and samplers a pair has both."""
+        head = [stored([1, 1, 0], model="new", sampler="a")]
+        base = [stored([1, 1, 1], model="old", sampler="b")]
+        [pair] = compare_runs(head, base, models={"new": "old"}, samplers={"a": "b"}).named
+        assert (pair.model, pair.sampler) == (("new", "old"), ("a", "b"))
+
+    def test_graded_scores_and_refused_cells(self) -> None:
+        """Half points make a pair graded; without a compared cell it has no verdict."""
+        head = [stored([0.5, 1], sampler="a"), stored([1, 1], sampler="b")]
+        [pair] = compare_runs(head, head, samplers={"a": "b"}).named
+        assert not pair.binary
+        other = [head[0], stored([1, 1], sampler="b", data_hash="d2")]
+        [pair] = compare_runs(other, other, samplers={"a": "b"}).named
+        assert (pair.verdict, pair.mean.cells) == ("not compared", 0)
+
+
 class TestNotCompared:
     def test_other_questions(self) -> None:
         """Refused with both sides' data; the means are still there, an interval is not."""
@@ -210,6 +245,17 @@ class TestNotCompared:
         """A score that one run could not measure leaves nothing to compare."""
         cell = only(stored([1, 1], headline="grammar"), stored([1, 1]))
         assert (cell.status, cell.reason) == ("refused", "no score was measured in both runs")
+
+    def test_forwards_on_one_side_are_a_difference(self) -> None:
+        """Equal scores don't make a cell unchanged where only one side tells its forwards."""
+        known = stored([1, 0, 1])
+        silent = replace(
+            known, samples=tuple(replace(one, nfe=None, rows=None) for one in known.samples)
+        )
+        for head, base in ((known, silent), (silent, known)):
+            cell = only(head, base)
+            assert (cell.status, cell.nfe_differs, cell.unchanged) == ("compared", 3, False)
+        assert only(silent, silent).unchanged
 
     def test_one_sided_cells_and_errors(self) -> None:
         """Missing, new and failed cells are named as such; a failed one with its cause and side."""

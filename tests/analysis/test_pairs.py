@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,26 @@ class TestByName:
         )
         assert lacking == []
         assert sum(pair.head is None for pair in named) == 3
+
+    def test_levels_of_factors_pair_with_their_own(self) -> None:
+        """A cell at a level stands beside the other name's at the same level; one whose level A
+        lacks is missing.
+        """
+
+        def at(name: str, level: str) -> BaselineCell:
+            (row,) = run(name).values()
+            return replace(row, id=f"{row.id}/{level}")
+
+        rows = [at(f"m copy {name}", f"batch-size:{n}") for name in "ac" for n in (1, 8)]
+        rows.append(at("m copy c", "batch-size:32"))
+        cells = {row.id: row for row in rows}
+        pairs, _, lacking = pair_cells(cells, cells, samplers={"a": "c"})
+        assert sides(pairs) == [
+            ("m/copy/a/batch-size:1", "m/copy/c/batch-size:1"),
+            ("m/copy/a/batch-size:8", "m/copy/c/batch-size:8"),
+        ]
+        assert pairs[0].name == "m/copy/c→a/batch-size:1"
+        assert lacking == ["m/copy/a/batch-size:32"]
 
     def test_samplers_in_any_spelling(self) -> None:
         """Records have the canonical spelling of a sampler's name."""

@@ -11,9 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pbcore.analysis.compare import compare_runs
 from pbcore.cli import main
 from pbcore.report.page.write import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
+from pbcore.results.load import load_stored
 from tests.reference import bundled
 from tests.results import factory
 
@@ -209,7 +211,9 @@ class TestCommands:
     def test_compare_within_one_run(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Two samplers of a run; the status is the gate's, which judges scores alone."""
+        """Two samplers of a run: the pooled verdict comes first and decides; each side has its
+        name.
+        """
         entries = [
             factory.cell(right=1.0, sampler="a", nfe=8),
             factory.cell(right=0.5, sampler="b"),
@@ -217,23 +221,155 @@ class TestCommands:
         path = factory.write(create(tmp_path, "r"), entries).path
         assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 0
         lines = capsys.readouterr().out.splitlines()
-        assert (
-            lines[0]
-            == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
+        assert lines[0] == (
+            "a against b: better, +50.0 points [+25.8, +70.1], 0 newly wrong, 10 newly right"
+            " (1 cell)"
         )
         assert (
-            "A = r, B = r, sampler a against b: 1 cell compared, 0 worse, 1 better; 0 answers"
-            " worse, 10 better" in lines
+            "A = a of r, B = b of r: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better"
+            in lines
         )
-        assert lines[-3].startswith("tiny/shuffle/b→a  50.0  100.0")
-        assert lines[-2] == "not compared, under other names: 1 cell of A, 1 of B"
+        assert "better tiny/shuffle/b→a  50.0  100.0" in "\n".join(lines)
+        assert "not compared, under other names: 1 cell of A, 1 of B" in lines
+        assert not any("gate PASSED" in line for line in lines)
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
-        assert (
-            "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0"
-            " points" in page
+        assert page.startswith(
+            "### b against a: worse, -50.0 points [-70.1, -25.8], 10 newly wrong"
         )
+        assert "By cell: 1 worse; at 20 samples" in page
         assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
+
+    def test_the_pooled_verdict_of_named_samplers(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A loss that no cell shows alone is worse over all of them, first line and status; it is
+        the mean that Python gives.
+        """
+        tasks = [f"waiting_line/{name}" for name in ("copy", "sort", "shuffle", "reverse")]
+        entries = [
+            factory.cell(task=task, sampler=sampler, right=[0.0] * wrong + [1.0] * (40 - wrong))
+            for task in tasks
+            for sampler, wrong in (("a", 4), ("b", 0))
+        ]
+        path = factory.write(create(tmp_path, "r"), entries).path
+        assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 1
+        out = capsys.readouterr().out
+        stored = load_stored(path)
+        (pair,) = compare_runs(stored, stored, samplers={"a": "b"}).named
+        assert (pair.verdict, pair.worse, pair.better) == ("worse", 16, 0)
+        assert pair.mean.change == pytest.approx(-0.1)
+        low, high = (f"{100 * end:+.1f}" for end in (pair.mean.low, pair.mean.high))
+        assert out.splitlines()[0] == (
+            f"a against b: worse, -10.0 points [{low}, {high}], 16 newly wrong, 0 newly right"
+            " (mean of 4 cells)"
+        )
+        assert ": 4 cells compared, 0 worse, 0 better" in out
+        assert command("compare", path, path, "--sampler", "b=a") == 0
+        assert capsys.readouterr().out.startswith("b against a: better, +10.0 points")
+
+    def test_a_line_for_each_pair(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two NEWs are not pooled; both are named, in the terminal and in Markdown."""
+        rights = {"a": 0.5, "b": 1.0, "c": 1.0}
+        entries = [factory.cell(right=right, sampler=name) for name, right in rights.items()]
+        path = factory.write(create(tmp_path, "r"), entries).path
+        names = ("--sampler", "a=b", "--sampler", "c=b")
+        assert command("compare", path, path, *names) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("a against b: worse, -50.0 points")
+        assert lines[1].startswith("c against b: no clear difference, +0.0 points")
+        assert any(line.startswith("A = NEW of r, B = OLD of r, sampler a ag") for line in lines)
+        command("compare", path, path, *names, "--markdown", "-")
+        page = capsys.readouterr().out.splitlines()
+        assert page[0].startswith("### a against b: worse")
+        assert page[2].startswith("c against b: no clear difference")
+
+    def test_graded_scores_of_two_models(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A graded score is not wrong or right, but worse or better."""
+        scores = [0.2 + 0.03 * i for i in range(20)]
+        entries = [
+            factory.cell(model, right=values, headline="rouge_l")
+            for model, values in (("new", [value - 0.1 for value in scores]), ("old", scores))
+        ]
+        path = factory.write(create(tmp_path, "r"), entries).path
+        assert command("compare", path, path, "--model", "new=old") == 1
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.startswith("new against old: worse, -10.0 points [")
+        assert first.endswith("], 20 answers worse, 0 better (1 cell)")
+
+    @pytest.mark.parametrize("lacks", ["head", "base"])
+    @pytest.mark.parametrize("field", ["nfe", "seconds", "one score"])
+    def test_what_one_side_lacks(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str, lacks: str
+    ) -> None:
+        """A served model without forwards, a cell without seconds, an answer without a score: the
+        named pair has its verdict where scores are whole, and – where a rate is unknown.
+        """
+        entries = []
+        for sampler, right in (("a", 0.5), ("b", 1.0)):
+            cell, samples = factory.cell(sampler=sampler, right=right)
+            if (sampler == "a") == (lacks == "head"):
+                if field == "nfe":
+                    gone = ("nfe_mean", "nfe_median", "nfe_max", "rows_mean", "tokens_per_step")
+                    cell = replace(cell, **dict.fromkeys((*gone, "tokens_per_row")))
+                    cell = replace(cell, tokens_per_forward=None)
+                    samples = [replace(one, nfe=None, rows=None) for one in samples]
+                elif field == "seconds":
+                    times = ("seconds", "samples_per_second", "tokens_per_second")
+                    cell = replace(cell, rounds=[], **dict.fromkeys(times))
+                else:
+                    samples = [replace(samples[0], scores={}), *samples[1:]]
+            entries.append((cell, samples))
+        path = factory.write(create(tmp_path, "r"), entries).path
+        assert command("compare", path, path, "--sampler", "a=b", "--width", "140") == 1
+        out = capsys.readouterr().out
+        if field == "one score":
+            assert out.startswith("a against b: no cell could be compared\n")
+            assert "refused (no score was measured in both runs)" in out
+            return
+        assert out.startswith("a against b: worse, -50.0 points [")
+        (row,) = [line for line in out.splitlines() if line.startswith("worse tiny/shuffle")]
+        known = "16" if field == "nfe" else "13.33"
+        assert (f"– → {known}" if lacks == "base" else f"{known} → –") in row
+
+    def test_part_of_a_grid(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """What A never ran is counted and doesn't fail, unless all cells are asked for; nothing in
+        common fails.
+        """
+        entries = factory.grid(tasks=("waiting_line/copy",))
+        whole = factory.write(create(tmp_path, "whole"), entries).path
+        part = factory.write(create(tmp_path, "part"), entries[:3]).path
+        other = factory.write(create(tmp_path, "other"), [factory.cell("other")]).path
+        total = len(entries)
+        assert command("compare", part, whole, "--width", "140") == 0
+        out = capsys.readouterr().out
+        assert out.startswith(
+            f"gate PASSED against {whole}, 3 of {total} cells compared: 3 passed\n"
+        )
+        assert f"\nA = part, B = whole: 3 of {total} cells compared, 0 worse" in out
+        assert "MISSING" not in out
+        assert command("compare", part, whole, "--markdown", "-") == 0
+        assert "Gate **passed**: 3 passed; at" in capsys.readouterr().out
+        assert command("compare", part, whole, "--all") == 1
+        out = capsys.readouterr().out
+        assert out.startswith(f"gate FAILED against {whole}, 3 of {total} cells compared: ")
+        assert "MISSING" in out
+        assert command("compare", other, whole) == 1
+        assert capsys.readouterr().out.startswith(
+            f"gate FAILED against {whole}, 0 of {total + 1} cells compared: 1 new\n"
+        )
+
+    def test_runs_of_one_name_have_two(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Folders whose last parts are alike go by their paths."""
+        a, b = (
+            factory.write(create(tmp_path / name, "run"), [factory.cell()]).path for name in "ab"
+        )
+        assert command("compare", a, b, "--width", "400") == 0
+        assert f"\nA = {a}, B = {b}: 1 cell compared" in capsys.readouterr().out
 
     def test_compare_writes_files(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The comment for a pull request, whose name is told, beside the tables on the terminal."""

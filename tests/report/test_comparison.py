@@ -68,8 +68,8 @@ class TestText:
         header = "cell B A A − B 95 % interval p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
         row = (
-            "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – →"
-            " 3.25"
+            "worse tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4"
+            " – → 3.25"
         )
         assert told[3].split() == row.split()
         assert told[4] == "left out, without any change: 1 cell"
@@ -117,9 +117,10 @@ class TestText:
         """Ten missing cells are named in a line, as far as it goes."""
         cells = tuple(cell(f"random-k{i}", "missing", reason="in B only") for i in range(10))
         told = comparison_text(Comparison(cells, 0.05), "a", "b").splitlines()
+        assert told[0].startswith("A = a, B = b: 0 of 10 cells compared, ")
         assert told[1].startswith("  missing (in B only): tiny/shuffle/random-k0, ")
-        assert told[1].endswith(" … (10)")
-        assert len(told) == 2
+        assert told[2].endswith(" … (10)")
+        assert len(told) == 3
 
     def test_it_fits_the_terminal(self) -> None:
         """Long names stand whole, on lines of their own, and of the columns only rates are left
@@ -129,14 +130,33 @@ class TestText:
         cells = tuple(
             worse(name, model="an-organisation/a-model-with-a-long-name") for name in names
         )
-        told = comparison_text(Comparison(cells, 0.05), "a", "b", 80).splitlines()[1:8]
-        assert told[0] == "cell"
+        lines = comparison_text(Comparison(cells, 0.05), "a", "b", 80).splitlines()
+        assert max(map(len, [one for one in lines if "organisation" not in one])) <= 80
+        told = lines[1:8]
+        assert told[0] == "      cell"
+        assert all(line.startswith("worse an-organisation/") for line in told[2::2])
         assert [line.split("/")[-1] for line in told[2::2]] == names
         header = "B A A − B 95 % interval p worse better NFE tok/step"
         assert told[1].split() == header.split()
         row = "90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4"
         assert told[3].split() == row.split()
         assert max(map(len, told[1::2])) <= 80
+
+    def test_significant_cells_are_marked(self) -> None:
+        """With the words of the Markdown, in a column of their own; without any there is none."""
+        gained = worse("random-k2", head=1.0, change=0.1, low=0.02, high=0.3)
+        cells = (worse(), gained, cell("ar", nfe_differs=1))
+        told = comparison_text(Comparison(cells, 0.05), "a", "b", 140).splitlines()
+        names = {line.split("tiny/")[1].split()[0]: line.split("tiny/")[0] for line in told[2:5]}
+        assert names == {
+            "shuffle/confidence-k2": "worse  ",
+            "shuffle/random-k2": "better ",
+            "shuffle/ar": "       ",
+        }
+        page = comparison_markdown(Comparison(cells, 0.05), "a", "b")
+        assert page.count("**worse**") == page.count("**better**") == 1
+        told = comparison_text(Comparison(cells[2:], 0.05), "a", "b", 140).splitlines()
+        assert told[2].startswith("tiny/shuffle/ar ")
 
     def test_many_cells(self) -> None:
         """Forty rows, the rest is counted."""

@@ -10,9 +10,17 @@ from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison
 from pbcore.analysis.order import short
-from pbcore.printable import counted, fixed, signed
+from pbcore.printable import fixed, signed
 from pbcore.report.cells import NONE, ROWS_NOTE
-from pbcore.report.comparison import RATES, joined, mean_text, rates_shown
+from pbcore.report.comparison import (
+    RATES,
+    compared_text,
+    joined,
+    mean_text,
+    named_text,
+    rates_shown,
+    side_names,
+)
 from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
 from pbcore.report.page.tables import MODEL, SAMPLER, Column, decimals, html_table, link, words
@@ -30,7 +38,8 @@ def comparison_page(
     """The page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack
     answers, as a baseline file does.
     """
-    names = runs[0].name if runs[0] == runs[1] else f"{runs[0].name} against {runs[1].name}"
+    alike = runs[0].resolve() == runs[1].resolve()
+    names = runs[0].name if alike else " against ".join(side_names(comparison, *runs))
     title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
     return assembled(
         title, _content(comparison, runs), _answers(comparison, (head, base), runs), runs[0].name
@@ -78,10 +87,14 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     others = [row for row in rows if row["cell"].status != "compared"]
     verdicts = Counter(row["verdict"] for row in compared)
     given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
+    within = bool(comparison.named) and runs[0].resolve() == runs[1].resolve()
+    names = side_names(comparison, *runs) if within else map(str, runs)
+    sides = [f"<code>{text(name, 600)}</code>" for name in names]
     parts = [
+        *(f"<p><strong>{text(named_text(pair), 600)}</strong></p>" for pair in comparison.named),
         (
-            f"<p>A: <code>{text(str(runs[0]))}</code> · B:"
-            f" <code>{text(str(runs[1]))}</code>{given}. {counted(len(compared), 'cell')} compared,"
+            f"<p>A: {sides[0]} · B:"
+            f" {sides[1]}{given}. {compared_text(comparison)},"
             f" {verdicts['worse']} significantly worse in A, {verdicts['better']} significantly"
             f" better (Holm's test over all cells, level {comparison.level:g}).</p>"
         ),

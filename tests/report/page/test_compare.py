@@ -59,7 +59,7 @@ class TestPage:
         no partner.
         """
         words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
-        assert "2 cells compared, 1 significantly worse in A, 0 significantly better" in words
+        assert "2 of 3 cells compared, 1 significantly worse in A, 0 significantly better" in words
         assert (
             "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3"
             in words
@@ -226,5 +226,5 @@ def test_no_shared_cells(tmp_path: Path) -> None:
     words = " ".join(
         Reader(comparison_page(compare_runs(head, base), head, base, (a.path, b.path))).text
     )
-    assert "0 cells compared" in words
+    assert "0 of 9 cells compared" in words
     assert "missing: in B only" in words
