@@ -357,7 +357,7 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
     if commands:
         lines += [
             "",
-            f"Rerun the {_kinds(binary)[0]} samples (the first {LISTED} of each cell):",
+            f"Rerun the samples that got worse (the first {LISTED} of each cell):",
             "",
             "```",
             *commands,

@@ -128,7 +128,7 @@ class TestMarkdown:
             "| `m/t/c` | passed |  |  | 1 |",
             "| `m/t/d` | worse | why | 2, 3 |  |",
             "",
-            "Rerun the newly wrong samples (the first 12 of each cell):",
+            "Rerun the samples that got worse (the first 12 of each cell):",
             "",
             "```",
             "rerun m/t/d 2",

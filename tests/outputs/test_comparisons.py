@@ -20,14 +20,15 @@ from tests.results import factory
 
 
 def two_runs(root: Path) -> list[RunDir]:
-    """B, and A with answers that got worse and better, a faster cell, one dropped, one failed, one
-    new.
+    """B, and A with answers that got worse and better, a slower cell, one in fewer forwards with
+    other answers, one dropped, one failed, one new.
     """
     base = [
         factory.cell("tiny", "waiting_line/shuffle", "confidence-k2", [1.0] * 19 + [0.0]),
         factory.cell("tiny", "waiting_line/copy", "confidence-k2", 1.0),
         factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.9, nfe=16),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=16),
+        factory.cell("tiny", "waiting_line/replace_index", "threshold-0.9", 1.0, nfe=16),
         factory.cell("tiny", "puzzle/sudoku", "random-k2", 1.0),
         factory.cell(
             "tiny", "text_writing/summarization", "random-k2", [0.5] * 20, headline="rouge_l"
@@ -39,6 +40,7 @@ def two_runs(root: Path) -> list[RunDir]:
         under(factory.cell("tiny", "waiting_line/copy", "confidence-k2", 1.0), dtype="bfloat16"),
         factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.85, nfe=20, rows=33),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=[16] * 19 + [18]),
+        factory.cell("tiny", "waiting_line/replace_index", "threshold-0.9", 0.8, nfe=12),
         failed("tiny", "puzzle/sudoku", "random-k2"),
         factory.cell(
             "tiny", "text_writing/summarization", "random-k2", [0.5, 0.25] * 10, headline="rouge_l"

@@ -300,12 +300,12 @@ class TestCommands:
         assert first.endswith("], 20 answers worse, 0 better (1 cell)")
 
     @pytest.mark.parametrize("lacks", ["head", "base"])
-    @pytest.mark.parametrize("field", ["nfe", "seconds", "one score"])
+    @pytest.mark.parametrize("field", ["nfe", "seconds", "score"])
     def test_what_one_side_lacks(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str, lacks: str
     ) -> None:
-        """A served model without forwards, a cell without seconds, an answer without a score: the
-        named pair has its verdict where scores are whole, and – where a rate is unknown.
+        """A served model without forwards, a cell without seconds, one without a score: the named
+        pair has its verdict where scores are known, and – where a rate is not.
         """
         entries = []
         for sampler, right in (("a", 0.5), ("b", 1.0)):
@@ -320,12 +320,13 @@ class TestCommands:
                     times = ("seconds", "samples_per_second", "tokens_per_second")
                     cell = replace(cell, rounds=[], **dict.fromkeys(times))
                 else:
-                    samples = [replace(samples[0], scores={}), *samples[1:]]
+                    cell = replace(cell, scores={}, absent={"accuracy": "scorer off"})
+                    samples = [replace(one, scores={}) for one in samples]
             entries.append((cell, samples))
         path = factory.write(create(tmp_path, "r"), entries).path
         assert command("compare", path, path, "--sampler", "a=b", "--width", "140") == 1
         out = capsys.readouterr().out
-        if field == "one score":
+        if field == "score":
             assert out.startswith("a against b: no cell could be compared\n")
             assert "refused (no score was measured in both runs)" in out
             return
