@@ -1,5 +1,5 @@
 """Data for the page's script: cells with their facts, questions, and as many answers as fit, as
-compact JSON.
+compact JSON. Every answer's verdict is there, also where its text has no room.
 
 An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps,
 confidences, why it is wrong, grammar matches, former tokens, the length of a text that was cut,
@@ -31,6 +31,7 @@ FINEST = len(DIGITS) ** 2 - 1  # confidences are kept in this many parts
 LONGEST = 20_000  # characters of one text on a page
 PIECE = 200  # of one token
 EOS = "<eos>"
+SIGNS = {True: "1", False: "0", None: "-"}  # whether an answer is wrong
 Tokens = dict[str, int]  # the text of every token on a page → its number, in their order
 
 
@@ -60,6 +61,22 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     """Whether an answer is wrong by its task's headline score; None if that was not measured."""
     score = sample.scores.get(cell.headline)
     return None if score is None else wrong(cell.headline, score)
+
+
+def verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:
+    """All verdicts of a cell: for each seed [seed, indices in order (0 for 0, 1, 2 …), a sign per
+    answer], `1` for wrong, `0` for right, `-` for not scored.
+    """
+    by_seed: defaultdict[int, list[SampleRecord]] = defaultdict(list)
+    for sample in sorted(samples, key=lambda sample: sample.place):
+        by_seed[sample.seed].append(sample)
+    packed_seeds: list[list[Any]] = []
+    for seed, answers in sorted(by_seed.items()):
+        indices = [sample.index for sample in answers]
+        plain = indices == list(range(len(indices)))
+        signs = (SIGNS[is_wrong(cell, sample)] for sample in answers)
+        packed_seeds.append([seed, 0 if plain else indices, "".join(signs)])
+    return packed_seeds
 
 
 def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
@@ -233,6 +250,7 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
             for name, score in cell.scores.items()
         },
         "n": len(one.samples),
+        "verdicts": verdicts(cell, one.samples),
         "kinds": [printable(kind, NAME) for kind in cell.failures],
         "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
         "questions": questions,

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.factors import FactorChange
+from pbcore.analysis.factors import SEED, FactorChange
 from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
@@ -20,6 +20,8 @@ from pbcore.report.page.html import text
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
+
+LEVELLED = "levelled "  # before the key of a name that the page's filters don't know
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,14 @@ class Section:
 
 def factor_section(changes: Iterable[FactorChange]) -> Section:
     """What changes with a run's factors; no rows for a run without factors and with one seed."""
+    changes = list(changes)
+    # A level is part of the page's model, or of its sampler (+x8): such a row is of several.
+    own = "" if all(one.factor == SEED for one in changes) else LEVELLED
     rows = [
         {
-            "task": short(one.task),
-            "model": one.model,
-            "sampler": one.sampler,
+            "task": one.task,
+            f"{own}model": one.model,
+            f"{own}sampler": one.sampler,
             "factor": one.factor,
             "from → to": f"{one.base} → {one.head}",
             "n": str(one.answers.n),
@@ -91,7 +96,13 @@ def _share(share: Score) -> str:
 
 
 def _columns(rows: Sequence[Mapping[str, str]]) -> list[tables.Column]:
-    return [tables.words(head, head) for head in rows[0]] if rows else []
+    """A column of text per entry. Rows carry the task's whole name, by which the page filters them,
+    and show its short one.
+    """
+    keys = list(rows[0]) if rows else []
+    columns = [tables.words(key, key.removeprefix(LEVELLED)) for key in keys]
+    task = tables.Column("task", lambda row: short(str(row["task"])))
+    return [task if column.head == "task" else column for column in columns]
 
 
 def exploration_section(cells: pd.DataFrame) -> Section:
@@ -123,7 +134,7 @@ def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str
     law = told.get("law", {})
     passed = told.get("pass_at", {})
     return {
-        "task": short(cell["task"]),
+        "task": cell["task"],
         "model": cell["model"],
         "sampler": cell["sampler"],
         "τ": _number(told.get("kendall"), ".2f"),

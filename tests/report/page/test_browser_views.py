@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pbcore.cli import main
 from pbcore.report.page import write_page
-from pbcore.results import create
+from pbcore.results import RunDir, create
 from tests.report.page.browsing import CELL, column, opened, settled, until
 from tests.report.page.conftest import Tab
-from tests.report.page.films import run
+from tests.report.page.films import filmed, run
 from tests.report.page.test_browser import FIRST, HOSTILE
+from tests.report.page.test_view import served
 from tests.results import factory
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -34,6 +38,26 @@ class TestFilters:
         assert page.locator("figure.plot:visible").count() == 1
         captions = page.locator("table:visible caption").all_inner_texts()
         assert captions == ["puzzle/sudoku: score is accuracy"]
+
+    def test_order_and_variety_keeps_its_task(self, tab: Tab, tmp_path: Path) -> None:
+        """Its rows, and those on factors, have the task's own name, by which the page filters."""
+        entries = [
+            factory.cell(task=task, right=[1.0, 0.0] * 4, seeds=2)
+            for task in ("waiting_line/copy", "waiting_line/shuffle")
+        ]
+        told = [
+            (replace(cell, decoding={"distinct": 1.5, "pass_at": {"1": 0.5}}), samples)
+            for cell, samples in entries
+        ]
+        address = write_page(factory.write(create(tmp_path, "a"), told).path).as_uri()
+        page = opened(tab, f"{address}#task=waiting_line/copy")
+        for title in ("Order and variety", "What changes with each factor"):
+            section = page.locator("section", has=page.locator("h2", has_text=title))
+            rows = section.locator("tbody tr:visible")
+            assert rows.count() == 1
+            assert rows.locator("td").first.inner_text() == "copy"
+        names = page.locator("#filter-task option").all_inner_texts()
+        assert sorted(names) == ["all", "waiting_line/copy", "waiting_line/shuffle"]
 
     def test_a_sampler_in_plots_too(self, tab: Tab, two_categories: str) -> None:
         """Its points stay, without lines to others; tables of policies, whose points they divide,
@@ -221,6 +245,116 @@ class TestAnswers:
             + "#answers=all",
         )
         assert column(page, "#view table", 7) == [texts[0], "aU+200Db"]
+
+
+SAMPLERS = ("confidence-k2", "random-k2", "threshold-0.9")
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A run whose page has room for some of its 720 answers; two tasks, two seeds."""
+    made = create(tmp_path_factory.mktemp("crowded"), "a")
+    entries = [
+        filmed(
+            factory.cell(
+                task=task,
+                sampler=sampler,
+                right=[float((7 * i + 3 * place) % 10 >= 4 - place) for i in range(120)],
+                seeds=2,
+            )
+        )
+        for task in ("waiting_line/copy", "waiting_line/shuffle")
+        for place, sampler in enumerate(SAMPLERS)
+    ]
+    factory.write(made, entries).assemble()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbcore.report.page.data.LEAST", 9000)
+        patch.setattr("pbcore.report.page.write.SIZE", 9000)
+        write_page(made.path)
+    return made
+
+
+def right_and_wrong(run: RunDir, right: str, wrong: str, task: str = "") -> set[tuple[str, ...]]:
+    """(task, index, seed) of answers right under one sampler and wrong under another, as
+    samples.jsonl has them.
+    """
+    verdicts: dict[tuple[str, ...], dict[str, bool]] = defaultdict(dict)
+    for line in (run.path / "samples.jsonl").read_text(encoding="utf-8").splitlines():
+        sample = json.loads(line)
+        _, name, sampler = sample["cell"].split("/")
+        place = (name, str(sample["index"]), str(sample["seed"]))
+        verdicts[place][sampler] = sample["scores"]["accuracy"] == 1
+    return {
+        place
+        for place, known in verdicts.items()
+        if known[right] and not known[wrong] and task in (place[0], "")
+    }
+
+
+class TestCounts:
+    @pytest.mark.parametrize("task", ["", "shuffle"])
+    def test_right_and_wrong_as_in_the_samples(self, tab: Tab, crowded: RunDir, task: str) -> None:
+        """The page counts every answer of the run, also those whose texts it leaves out, as the
+        served page does.
+        """
+        file = (crowded.path / "report.html").as_uri()
+        only = f"&task=waiting_line/{task}" if task else ""
+        with served(crowded.path) as server:
+            for right, wrong in ((0, 2), (2, 0), (1, 0)):
+                names = (SAMPLERS[right], SAMPLERS[wrong])
+                expected = right_and_wrong(crowded, *names, task)
+                assert expected
+                view = f"#answers=all&right={names[0]}&wrong={names[1]}{only}"
+                of = 120 if task else 240
+                for address in (file, server):
+                    page = listed(tab, f"{address}{view}")
+                    count = page.locator("#view .note").first.inner_text()
+                    assert count.startswith(f"{len(expected)} of {of} answers")
+                    assert ("are not in this file" in count) <= (address == file)
+                    more = page.get_by_role("button", name="show more")
+                    if more.is_visible():
+                        more.click()
+                    places = [tuple(text.split()) for text in column(page, "#view table", 0)]
+                    assert sorted(places) == sorted(place[:2] for place in expected)
+
+    def test_some_texts_are_left_out(self, tab: Tab, crowded: RunDir) -> None:
+        """Their rows have a verdict and say so; a search that needs texts says what it left out."""
+        file = (crowded.path / "report.html").as_uri()
+        page = listed(tab, f"{file}#answers=all&only=right")
+        count = page.locator("#view .note").first.inner_text()
+        samples = (crowded.path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+        right = sum(json.loads(line)["scores"]["accuracy"] == 1 for line in samples)
+        assert count.startswith(f"{right} of 720 answers (the texts of ")
+        row = page.locator("#view tbody tr", has_text="not in this file").first
+        assert "✓ right" in row.inner_text()
+        page = listed(tab, f"{file}#answers=all&q=Ann")
+        count = page.locator("#view .note").first.inner_text()
+        assert "more could not be searched, as their texts are not in this file: pbcore" in count
+
+    def test_choices_of_a_cell(self, tab: Tab, crowded: RunDir) -> None:
+        """A cell's choices count what is here and what there is."""
+        page = opened(tab, f"{(crowded.path / 'report.html').as_uri()}{CELL}")
+        first, wrong = page.locator("#view select option").all_inner_texts()
+        held = page.locator("#view tbody tr").count()
+        assert first == f"all ({held} of 120)"
+        samples = [
+            json.loads(line)
+            for line in (crowded.path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
+        own = [one for one in samples if one["cell"] == CELL.removeprefix("#cell=")]
+        count = sum(one["scores"]["accuracy"] == 0 for one in own)
+        assert wrong.endswith(f"{count})")
+
+    def test_two_samplers_of_a_comparison(self, tab: Tab, crowded: RunDir, tmp_path: Path) -> None:
+        """Each is on a side of its own; their answers are counted against each other."""
+        a, b = SAMPLERS[0], SAMPLERS[2]
+        page_file = tmp_path / "page.html"
+        words = ["compare", str(crowded.path), str(crowded.path), "--sampler", f"{b}={a}"]
+        main([*words, "--html", str(page_file)])
+        page = listed(tab, f"{page_file.as_uri()}#answers=all&right={a}&wrong={b}")
+        expected = len(right_and_wrong(crowded, a, b))
+        count = page.locator("#view .note").first.inner_text()
+        assert count.startswith(f"{expected} of 240 answers")
 
 
 class TestTakeAway:

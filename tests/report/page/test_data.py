@@ -19,6 +19,7 @@ from pbcore.report.page.data import (
     digits,
     packed,
     token_digits,
+    verdicts,
 )
 from pbcore.report.page.html import as_json
 from pbcore.results import CellRecord, SampleRecord
@@ -131,6 +132,39 @@ class TestPacked:
             "an answer",
             "all of it",
         ]
+
+
+class TestVerdicts:
+    @given(
+        st.dictionaries(
+            st.tuples(st.integers(0, 9), st.integers(0, 2)),
+            st.sampled_from([0.0, 0.5, 1.0, None]),
+        )
+    )
+    def test_one_for_every_answer(self, scores: dict[tuple[int, int], float | None]) -> None:
+        """By seed and sample, whatever indices there are; what has no score has no verdict."""
+        cell, (sample, *_) = factory.cell(n=1)
+        samples = [
+            replace(
+                sample, index=index, seed=seed, scores={} if score is None else {"accuracy": score}
+            )
+            for (index, seed), score in scores.items()
+        ]
+        signs = {
+            (index if indices == 0 else indices[index], seed): sign
+            for seed, indices, told in verdicts(cell, samples)
+            for index, sign in enumerate(told)
+        }
+        assert signs == {
+            place: "-" if score is None else "0" if score == 1 else "1"
+            for place, score in scores.items()
+        }
+
+    def test_whole_cells_are_short(self) -> None:
+        """Samples 0 to n − 1 need no indices."""
+        answers = lot(4, 1.0)
+        assert verdicts(answers.cell, answers.samples) == [[0, 0, "0000"]]
+        assert verdicts(answers.cell, answers.samples[1:]) == [[0, [1, 2, 3], "000"]]
 
 
 class TestChosen:

@@ -37,7 +37,7 @@ function answersView() {
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
     ...scoreCells(answer),
     el("td", {}, short(answer.kinds.join(", "), 60)),
-    el("td", { class: "text" }, ...(answer.wrong && label !== null && answer.text.length < 400 && label.length < 400 ? difference(label, answer.text.trim()) : [short(answer.text, 200)])),
+    el("td", { class: "text" }, ...(answer.text === null ? [el("i", {}, "not in this file")] : answer.wrong && label !== null && answer.text.length < 400 && label.length < 400 ? difference(label, answer.text.trim()) : [short(answer.text, 200)])),
     el("td", { class: "text" }, short(answer.why, 160)));
   const { body, show, table, nodes } = paged("answers; struck out: only in the label, underlined: only in the answer", heads, rows, line);
   let turn = 0;
@@ -45,20 +45,24 @@ function answersView() {
     const [mine, where] = [++turn, place()];
     const cells = filtered(where);
     const needle = (where.q || "").toLowerCase();
-    const key = (cell, answer) => JSON.stringify([cell.side, cell.model, cell.task, answer.index, answer.seed]);
+    // Two runs stand apart, unless each has one of the two samplers.
+    const both = (side) => [where.right, where.wrong].every((name) => page.cells.some((cell) => cell.side === side && cell.sampler === name));
+    const apart = where.wrong === undefined || unique(page.cells.map((cell) => cell.side)).some(both);
+    const key = (cell, answer) => JSON.stringify([apart ? cell.side : null, cell.model, cell.task, answer.index, answer.seed]);
     const under = new Map(); // of the sampler that is right: question → cell
-    const matches = (cell, answer) => (where.index === undefined || answer.index === Number(where.index))
-      && (where.only === undefined || (where.only === "wrong") === answer.wrong) && (where.kind === undefined || answer.kinds.includes(where.kind))
-      && (!needle || [answer.text, answer.why, cell.model, cell.sampler].some((text) => text.toLowerCase().includes(needle)));
+    const judged = (cell, answer) => (where.right === undefined || under.has(key(cell, answer))) && (where.wrong === undefined || answer.wrong)
+      && (where.index === undefined || answer.index === Number(where.index)) && (where.only === undefined || (where.only === "wrong") === answer.wrong);
+    const holds = (texts) => texts.some((text) => text.toLowerCase().includes(needle));
+    const matches = (cell, answer) => (where.kind === undefined || answer.kinds.includes(where.kind)) && (!needle || holds([answer.text, answer.why, cell.model, cell.sampler]));
     rows.length = 0;
     body.replaceChildren();
     question.replaceChildren();
-    let [seen, at] = [0, 0];
+    let [seen, at, absent, unsearched] = [0, 0, 0, 0];
     const each = async (some, action) => {
       for (const [cell, number] of some) {
         const data = await answersOf(number);
         if (mine !== turn || !table.isConnected && at > 0) return;
-        for (const answer of data.answers) action(cell, answer, data);
+        action(cell, data);
         at++;
         if (at % 50 === 0) {
           count.textContent = `reading ${at.toLocaleString("en")} of ${cells.length.toLocaleString("en")} cells …`;
@@ -67,19 +71,33 @@ function answersView() {
         }
       }
     };
-    if (where.right !== undefined) await each(cells.filter(([cell]) => cell.sampler === where.right), (cell, answer) => answer.wrong === false && under.set(key(cell, answer), cell.id));
-    await each(where.wrong === undefined ? cells : cells.filter(([cell]) => cell.sampler === where.wrong), (cell, answer, data) => {
-      seen++;
-      if ((where.right !== undefined && !under.has(key(cell, answer))) || (where.wrong !== undefined && !answer.wrong) || !matches(cell, answer)) return;
-      const asked = questionOf(data.questions, answer.index);
-      if (where.index !== undefined && where.task !== undefined && asked !== null && !question.hasChildNodes()) question.append(questionPart(asked));
-      rows.push({ cell, answer, label: asked === null ? null : asked.answer, beside: under.get(key(cell, answer)) });
+    for (const [cell] of cells.filter(([one]) => one.sampler === where.right)) {
+      for (const answer of verdictsOf(cell)) if (answer.wrong === false) under.set(key(cell, answer), cell.id);
+    }
+    await each(where.wrong === undefined ? cells : cells.filter(([cell]) => cell.sampler === where.wrong), (cell, data) => {
+      const here = new Map(data.answers.map((answer) => [`${answer.seed} ${answer.index}`, answer]));
+      for (const told of verdictsOf(cell)) {
+        seen++;
+        if (!judged(cell, told)) continue;
+        const known = here.get(`${told.seed} ${told.index}`);
+        if (known === undefined && (where.kind !== undefined || (needle && !holds([cell.model, cell.sampler])))) { unsearched++; continue; }
+        if (known === undefined) absent++;
+        else if (!matches(cell, known)) continue;
+        const answer = known ?? { ...told, score: null, nfe: null, text: null, why: "", kinds: [] };
+        const asked = questionOf(data.questions, answer.index);
+        if (where.index !== undefined && where.task !== undefined && asked !== null && !question.hasChildNodes()) question.append(questionPart(asked));
+        rows.push({ cell, answer, label: asked === null ? null : asked.answer, beside: under.get(key(cell, answer)) });
+      }
     });
     if (mine !== turn) return;
     body.replaceChildren();
     show();
-    const left = page.remote ? 0 : cells.reduce((sum, [cell]) => sum + cell.n, 0) - cells.reduce((sum, [, number]) => sum + held(number), 0);
-    count.replaceChildren(`${rows.length.toLocaleString("en")} of ${seen.toLocaleString("en")} answers`, left > 0 ? ` (${left.toLocaleString("en")} more are not in this file: ${hint()})` : "");
+    const number = (count) => count.toLocaleString("en");
+    const left = [
+      absent > 0 ? `the texts of ${number(absent)} are not in this file` : "",
+      unsearched > 0 ? `${number(unsearched)} more could not be searched, as their texts are not in this file` : "",
+    ].filter((sentence) => sentence).join("; ");
+    count.replaceChildren(`${number(rows.length)} of ${number(seen)} answers`, left ? ` (${left}: ${hint()})` : "");
     document.documentElement.dataset.listed = location.hash;
   };
   const where = place();

@@ -65,9 +65,15 @@ function listed(cell, answers, only) {
   return answers;
 }
 
+/** How many answers a choice lists; where not all of them are in this file, of how many. */
+function countOf(cell, answers, only) {
+  const [here, all] = [answers, verdictsOf(cell)].map((some) => listed(cell, some, only).length);
+  return here === all ? `${all}` : `${here} of ${all}`;
+}
+
 function choices(cell, answers, where) {
-  const options = [["", `all (${answers.length})`], ["wrong", `only wrong (${listed(cell, answers, "wrong").length})`]];
-  if (cell.flips) options.push(["flips", `only flips (${listed(cell, answers, "flips").length})`]);
+  const options = [["", `all (${countOf(cell, answers, "")})`], ["wrong", `only wrong (${countOf(cell, answers, "wrong")})`]];
+  if (cell.flips) options.push(["flips", `only flips (${countOf(cell, answers, "flips")})`]);
   const select = el("select", { onchange: () => { location.hash = address({ only: select.value }); } },
     ...options.map(([value, text]) => el("option", { value, selected: (where.only || "") === value }, text)));
   return el("label", {}, "answers: ", select);
@@ -121,7 +127,7 @@ async function answerView(number, data, where) {
   const rows = listed(cell, data.answers, where.only);
   const answer = data.answers.find(same);
   const list = el("a", { href: address({ sample: null, seed: null, with: null, step: null }) }, "all answers of this cell");
-  if (answer === undefined) return [el("p", { class: "note" }, "Sample ", plain(where.sample), " of this cell is not in this file. ", list)];
+  if (answer === undefined) return [el("p", { class: "note" }, "Sample ", plain(where.sample), " of this cell is not in this file. ", ...(verdictsOf(cell).some(same) ? ["It is shown by: ", el("code", {}, plain(hint())), ". "] : []), list)];
   const at = rows.indexOf(answer);
   const asked = questionOf(data.questions, answer.index);
   const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ step: null, sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));

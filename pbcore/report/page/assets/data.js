@@ -59,10 +59,11 @@ function unpacked(cell, packed, texts) {
   };
 }
 
-/** How many answers of a cell are in this file. */
-function held(number) {
-  const part = byId(`s${number}`);
-  return part === null ? 0 : JSON.parse(part.textContent).length;
+/** Whether each answer of a cell is wrong (null: not scored), in the order of seeds and samples; also where its text is not in this file. */
+function verdictsOf(cell) {
+  const wrong = { 0: false, 1: true, "-": null };
+  return cell.verdicts.flatMap(([seed, indices, signs]) =>
+    Array.from(signs, (sign, i) => ({ index: indices === 0 ? i : indices[i], seed, wrong: wrong[sign] })));
 }
 
 /** The command that shows all answers, from wherever this file is read. */
