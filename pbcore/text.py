@@ -1,6 +1,10 @@
 """Small pieces of text that several reports share."""
 
 import codecs
+import os
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from io import TextIOWrapper
 
@@ -71,3 +75,71 @@ def listed(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:
     """
     more = len(lines) - limit
     return [*lines[:limit], *([f"  … and {more} more{what}"] if more > 0 else [])]
+
+
+def terminal_width(default: int = 1_000_000) -> int:
+    """Columns of the terminal, or `$COLUMNS`; `default` where the output goes elsewhere."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return default
+    return shutil.get_terminal_size((default, 24)).columns
+
+
+def folded(text: str, width: int, hanging: int = 2) -> list[str]:
+    """A sentence in lines of at most `width` columns, as far as its words go.
+
+    Args:
+        text: the sentence; spaces in front of it indent all lines.
+        width: columns of a line, taken as 20 at least.
+        hanging: by how many columns more the further lines are indented.
+    """
+    indent = " " * (len(text) - len(text.lstrip()))
+    return textwrap.wrap(
+        text.strip(),
+        max(20, width),
+        initial_indent=indent,
+        subsequent_indent=indent + " " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def fitted(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    notes: Sequence[str] = (),
+) -> list[str]:
+    """The lines of an aligned table of at most `width` columns. Where it is wider, its first
+    columns stand on lines of their own, as many as needed; only the last must fit.
+
+    Args:
+        heads: the head of each column.
+        rows: each row's entries.
+        width: columns of a line.
+        notes: a remark for each row, empty without one; it is folded under the row.
+    """
+    table = [list(heads), *(list(row) for row in rows)]
+    sizes = [max(map(len, column)) for column in zip(*table, strict=True)]
+    apart = 0  # the columns that stand on lines of their own
+    while apart < len(sizes) - 1 and sum(sizes[apart:]) + 2 * (len(sizes) - apart) > width:
+        apart += 1
+    numbers = [
+        all(not text or text[0].isdigit() or text[0] in "+-–" for text in column)
+        for column in zip(*rows, strict=True)
+    ] or [False] * len(sizes)
+    lines: list[str] = []
+    label = ""
+    for number, row in enumerate(table):
+        own = ", ".join(row[:apart])
+        if own != label:
+            lines.append(own)
+            label = own
+        entries = [
+            f"{text:>{size}}" if right else f"{text:<{size}}"
+            for text, size, right in zip(row, sizes, numbers, strict=True)
+        ]
+        indent = "  " if apart else ""
+        lines.append(f"{indent}{'  '.join(entries[apart:])}".rstrip())
+        note = notes[number - 1] if number and notes else ""
+        lines += folded(f"    {note}", width, 0) if note else []
+    return lines

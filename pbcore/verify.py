@@ -22,6 +22,7 @@ from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows as lines
 from pbcore.tasks.puzzles import solutions
+from pbcore.text import fitted, terminal_width
 
 # By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of
 # the official one that it shows.
@@ -189,16 +190,21 @@ def follows(task: Task, sample: Sample) -> bool:
     return any(task.score(answer, sample, {"accuracy"})["accuracy"] == 1 for answer in answers)
 
 
-def verified_table(checked: list[Checked]) -> str:
-    """The checks as text: a row per file, then all faults."""
+def verified_table(checked: list[Checked], width: int) -> str:
+    """The checks as text of at most `width` columns: a row per file, its remarks under it where
+    they don't fit beside it, then all faults.
+    """
     cells = []
     for one in checked:
         right = f"{one.right} of {one.labels}" if one.labels else "–"
         verdict = "FAULT" if one.errors else "ok"
         n = "default" if one.n is None else one.n
-        cells.append([one.task, n, one.samples, right, verdict, "; ".join(one.notes)])
+        cells.append([one.task, str(n), str(one.samples), right, verdict, "; ".join(one.notes)])
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
     text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
+    if max(map(len, text.splitlines())) > width:
+        notes = [row[5] for row in cells]
+        text = "\n".join(fitted(headers[:5], [row[:5] for row in cells], width, notes))
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
     samples = sum(one.samples for one in checked)
     labels = sum(one.labels for one in checked)
@@ -210,9 +216,9 @@ def verified_table(checked: list[Checked]) -> str:
     return "\n".join([text, "", *faults, totals])
 
 
-def run_text(path: Path) -> str:
-    """Official and corrected scores of a run by task, with examples. Raises LoadError or
-    RunDirError.
+def run_text(path: Path, width: int) -> str:
+    """Official and corrected scores of a run by task, with examples; the table has at most `width`
+    columns. Raises LoadError or RunDirError.
     """
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
@@ -256,7 +262,10 @@ def run_text(path: Path) -> str:
         f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently:"
         f" {len(differ)}"
     )
-    return "\n".join([tabulate(rows, headers), "", *examples, verdict])
+    table = tabulate(rows, headers)
+    if len(table.splitlines()[1]) > width:
+        table = "\n".join(fitted(headers, [[str(entry) for entry in row] for row in rows], width))
+    return "\n".join([table, "", *examples, verdict])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -268,10 +277,12 @@ def run(args: argparse.Namespace) -> int:
     faults = False
     if args.data_dir is not None:
         checked = verify(args.data_dir)
-        print(verified_table(checked))
+        print(verified_table(checked, terminal_width()))
         faults = any(one.errors for one in checked)
     for number, path in enumerate(args.runs):
-        print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
+        if number or args.data_dir is not None:
+            print()
+        print(run_text(path, terminal_width()))
     return 1 if faults else 0
 
 

@@ -43,6 +43,17 @@ class TestVerify:
         assert "100 of 100 labels are in the order of the whole names" in printed
         assert "0 of 100 labels have a row with an extra cell" in printed
 
+    def test_a_narrow_terminal(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Remarks stand under their file."""
+        monkeypatch.setenv("COLUMNS", "80")
+        assert run("--data-dir", reference("official-v1")) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80
+        place = next(i for i, line in enumerate(lines) if line.startswith("waiting_line/sort "))
+        assert lines[place + 1].startswith("    95 of 100 labels are in the order of the whole")
+
     def test_damage_is_found(self, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A wrong label, a broken row, a changed prompt, a missing group: each is named, and the
         command fails.

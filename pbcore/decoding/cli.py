@@ -19,6 +19,7 @@ from pbcore.decoding.protocol import Traits, traits
 from pbcore.errors import InputError
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
+from pbcore.text import folded, terminal_width
 
 TRAIN_SAMPLES = 500
 MODIFIERS = (
@@ -28,6 +29,15 @@ MODIFIERS = (
     ("+remdmN-early", RemdmEarly, "N rounds"),
 )
 HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
+HINTS = (
+    "Try first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer"
+    " calls, more rows). `pbcore samplers --details` adds parameters and papers.",
+    "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8,"
+    " +prefix, +dual, +t1.0, +rcr, +rcr-max, +remdm1, +remdm1-early, +eos_stop, +no_early_eos,"
+    " +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, and a schedule where k is left"
+    " out: +s2_1_1, +linear8, +cosine8.",
+)
+DETAILS = 6  # columns by which what is said of a sampler is indented
 GROUPS = {
     "numbers": "Token, confidence, margin and entropy of each position",
     "distributions": "Whole distributions",
@@ -125,11 +135,13 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown:
         print(samplers_table())
         return 0
+    width = terminal_width()
     for group, title in GROUPS.items():
         print(f"{title}:")
         for item in described():
             if item.group == group:
-                print(f"  {item.name}  ({item.kind})  {item.rule}")
+                about = f"  {item.name}  ({item.kind})  {item.rule}"
+                print("\n".join(folded(about, width, DETAILS - 2)))
                 more = [
                     item.parameters,
                     item.paper,
@@ -137,17 +149,10 @@ def run(args: argparse.Namespace) -> int:
                     f"keeps {item.state}",
                 ]
                 if args.details:
-                    print(
-                        "      " + "; ".join(part for part in more if part not in ("–", "keeps –"))
-                    )
-    print(
-        "\nTry first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8"
-        " (fewer calls, more rows). `pbcore samplers --details` adds parameters and papers.\n\nA"
-        " name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8,"
-        " +prefix, +dual, +t1.0, +rcr, +rcr-max,\n+remdm1, +remdm1-early, +eos_stop, +no_early_eos,"
-        " +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, and a schedule where k is left"
-        " out: +s2_1_1, +linear8, +cosine8."
-    )
+                    told = "; ".join(part for part in more if part not in ("–", "keeps –"))
+                    print("\n".join(folded(" " * DETAILS + told, width, 0)))
+    for paragraph in HINTS:
+        print("", *folded(paragraph, min(width, 150), 0), sep="\n")
     return 0
 
 

@@ -46,6 +46,7 @@ from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
+from pbcore.text import terminal_width
 
 OPTIONS = (
     "seed",
@@ -223,7 +224,7 @@ def run_vary(args: argparse.Namespace) -> int:
         status = subprocess.run([*command, "--out", str(path), *args.more], check=False).returncode
         if not (path / "cells").is_dir():
             return status
-    section = factor_section(factor_changes(load_stored(path))).markdown()
+    section = factor_section(factor_changes(load_stored(path))).terminal(terminal_width())
     if not section:
         raise InputError(
             f"{path} has no cell that ran at several levels of a factor, or with several seeds"

@@ -1,6 +1,5 @@
 """Two runs side by side as text: a table for the terminal, and Markdown for a pull request."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
 from pbcore.gates.judge import Verdict, counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import ROWS_NOTE
-from pbcore.text import NAME, code, md
+from pbcore.text import NAME, code, folded, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
@@ -71,21 +70,6 @@ def comparison_text(
     for note in _notes(comparison):
         lines += folded(note, width)
     return "\n".join(lines)
-
-
-def folded(text: str, width: int) -> list[str]:
-    """A sentence in lines of at most `width` columns, as far as its words go; further lines are
-    indented.
-    """
-    indent = " " * (len(text) - len(text.lstrip()))
-    return textwrap.wrap(
-        text.strip(),
-        max(20, width),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _mark(comparison: Comparison, cell: CellComparison) -> str:

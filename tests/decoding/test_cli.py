@@ -57,6 +57,22 @@ class TestList:
             "what-if",
         }
 
+    @pytest.mark.parametrize("options", [[], ["--details"]])
+    def test_a_narrow_terminal(
+        self,
+        options: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """All of it in 80 columns, and nothing is left out."""
+        assert main(["samplers", *options]) == 0
+        whole = capsys.readouterr().out
+        monkeypatch.setenv("COLUMNS", "80")
+        assert main(["samplers", *options]) == 0
+        narrow = capsys.readouterr().out
+        assert max(map(len, narrow.splitlines())) <= 80
+        assert narrow.split() == whole.split()
+
     def test_a_users_policy_is_described_by_its_fields(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -49,6 +49,18 @@ def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None
     assert "0.250 (0.125)" in page
 
 
+def test_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table fits 80 columns: what a row is of stands over its figures."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["vary", "--of", str(levels(tmp_path))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    place = lines.index("shuffle, tiny, confidence-k2, threads, 1 → 8")
+    assert lines[place + 1].split()[:2] == ["3", "66.7"]
+
+
 def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--of` runs nothing; a run without factors is refused."""
     assert main(["vary", "--of", str(levels(tmp_path))]) == 0

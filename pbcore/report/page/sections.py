@@ -20,6 +20,7 @@ from pbcore.report.page.html import text
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
+from pbcore.text import fitted, folded
 
 LEVELLED = "levelled "  # before the key of a name that the page's filters don't know
 
@@ -46,6 +47,19 @@ class Section:
         heads = self.heads or [column.head for column in self.columns]
         table = tabulate(lines, heads, tablefmt="github", disable_numparse=True)
         return f"## {self.title}\n\n{table}\n\n{self.note}\n"
+
+    def terminal(self, width: int) -> str:
+        """The section for a terminal of so many columns: the Markdown where it fits; empty without
+        rows.
+        """
+        markdown = self.markdown()
+        table = [line for line in markdown.splitlines() if line.startswith("|")]
+        if not table or max(map(len, table)) <= width:
+            return markdown
+        rows = [[column.text(row) for column in self.columns] for row in self.rows]
+        heads = self.heads or [column.head for column in self.columns]
+        lines = [self.title, "", *fitted(heads, rows, width), "", *folded(self.note, width, 0)]
+        return "\n".join(lines) + "\n"
 
     def html(self) -> str:
         """The section of the page; empty without rows."""
