@@ -88,8 +88,8 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     verdicts = Counter(row["verdict"] for row in compared)
     given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
     within = bool(comparison.named) and runs[0].resolve() == runs[1].resolve()
-    names = side_names(comparison, *runs) if within else map(str, runs)
-    sides = [f"<code>{text(name, 600)}</code>" for name in names]
+    called = side_names(comparison, *runs) if within else tuple(map(str, runs))
+    sides = [f"<code>{text(name, 600)}</code>" for name in called]
     parts = [
         *(f"<p><strong>{text(named_text(pair), 600)}</strong></p>" for pair in comparison.named),
         (
