@@ -3,6 +3,10 @@
 - The 95 % interval of a mean: how often it holds the known mean, beside Student's t interval
   clipped to the bounds, whose mean width is the unit.
 - The test for a drop: how often it finds one, at 5 %, in differences whose mean is 0.
+- The test of non-inferiority: how often it passes samplers that are worse by exactly the margin, at
+  5 % each and Holm's over four, and how often equal ones, with `questions_to_settle` questions.
+
+`--only noninferiority` prints the last alone.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ import numpy as np
 from scipy import stats
 from tabulate import tabulate
 
-from pbcore.analysis.paired import graded_drop, permutation
+from pbcore.analysis.noninferiority import p_worse, questions_to_settle
+from pbcore.analysis.paired import graded_drop, holm, permutation
 from pbcore.results.stats import graded_interval
 
 SIZES = (8, 16, 40)
@@ -155,12 +160,175 @@ def found(
     return float(np.mean([test(source.draw(generator, n).tolist()) <= 0.05 for _ in range(draws)]))
 
 
+MARGIN = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of paired differences: tasks of `sizes` questions, each with its own source. The mean
+    over tasks of the sources' means is the sampler's true change.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def change(self) -> float:
+        return float(np.mean([source.mean for source in self.sources]))
+
+    def draw(self, generator: Generator) -> list[np.ndarray]:
+        pairs = zip(self.sources, self.sizes, strict=True)
+        return [source.draw(generator, n) for source, n in pairs]
+
+
+def flips(fell: float, rose: float) -> Source:
+    """0/1 scores of which the share `fell` turns wrong and `rose` turns right."""
+
+    def draw(generator: Generator, n: int) -> np.ndarray:
+        chance = generator.random(n)
+        return np.where(chance < fell, -1.0, np.where(chance < fell + rose, 1.0, 0.0))
+
+    return Source(f"-{fell:g} +{rose:g}", rose - fell, draw, -1.0)
+
+
+SAME = Source("nothing differs", 0.0, lambda generator, n: np.zeros(n), -1.0)
+LOSS = flips(MARGIN, 0.0)
+CHURNS = tuple(flips(MARGIN + churn, churn) for churn in (0.01, 0.1, 0.3))
+GRADED_LOSSES = (
+    Source("normal, sd .1", -MARGIN, lambda g, n: g.normal(-MARGIN, 0.1, n).clip(-1, 1), -1.0),
+    Source("-.3 with .1", -MARGIN, lambda g, n: np.where(g.random(n) < 0.1, -0.3, 0.0), -1.0),
+    Source("-uniform with .06", -MARGIN, mostly(0.0, 0.94, lambda g, n: -uniform(g, n)), -1.0),
+    Source(
+        ".02 with .95, else -.98",
+        -MARGIN,
+        lambda g, n: np.where(g.random(n) < 0.05, -0.98, 0.02),
+        -1.0,
+    ),
+    Source("Beta(2, 5) - 2/7 - .03", -MARGIN, lambda g, n: g.beta(2, 5, n) - 2 / 7 - MARGIN, -1.0),
+    Source(
+        "seeds of three: flips of thirds",
+        -MARGIN,
+        lambda g, n: np.mean([CHURNS[1].draw(g, n) for _ in range(3)], axis=0),
+        -1.0,
+    ),
+)
+
+
+def tables() -> list[Table]:
+    """Samplers that are worse by exactly the margin, in many shapes."""
+    made = []
+    for n in (20, 50, 98, 150, 300, 630, 1000):
+        made.append(Table("all loss", (n,), (LOSS,)))
+        made += [Table(f"churn {source.name}", (n,), (source,)) for source in CHURNS]
+    for n in (20, 100, 600):
+        made += [Table(f"graded: {source.name}", (n,), (source,)) for source in GRADED_LOSSES]
+    for tasks, n in ((2, 20), (4, 50), (4, 250), (17, 20), (17, 40)):
+        one = flips(min(1.0, tasks * MARGIN), 0.0)
+        made.append(Table("one task holds all loss", (n,) * tasks, (one, *[SAME] * (tasks - 1))))
+        made.append(Table("loss in every task", (n,) * tasks, (LOSS,) * tasks))
+        made.append(Table("churn in every task", (n,) * tasks, (CHURNS[1],) * tasks))
+        mixed = (flips(tasks * (MARGIN + 0.01), 0.0), flips(0.0, tasks * 0.01))
+        made.append(Table("loss here, gain there", (n,) * tasks, mixed + (SAME,) * (tasks - 2)))
+    for sizes in ((20, 1000), (1000, 20), (500, 50, 50, 20)):
+        one = flips(len(sizes) * MARGIN, 0.0)
+        made.append(Table("the first holds all loss", sizes, (one, *[SAME] * (len(sizes) - 1))))
+        made.append(Table("loss in every task", sizes, (LOSS,) * len(sizes)))
+        mixed = tuple(GRADED_LOSSES[i % 2] for i in range(len(sizes)))
+        made.append(Table("graded in every task", sizes, mixed))
+    made.append(Table("flips and graded", (200, 60), (CHURNS[0], GRADED_LOSSES[4])))
+    made.append(Table("flips and graded", (40,) * 6, (*CHURNS, *GRADED_LOSSES[:3])))
+    return made
+
+
+def passed(table: Table, draws: int, *, margin: float = MARGIN, seed: int = 0) -> float:
+    """The share of draws in which the sampler is called at most `margin` worse, at 5 %."""
+    generator = np.random.default_rng(seed)
+    return float(np.mean([p_worse(table.draw(generator), margin) <= 0.05 for _ in range(draws)]))
+
+
+def passed_of_four(table: Table, draws: int, *, all_equal: bool, seed: int = 0) -> float:
+    """The share of draws in which Holm's procedure over four samplers confirms one or more of those
+    that are worse by the margin; with `all_equal` the share of samplers confirmed.
+    """
+    generator = np.random.default_rng(seed)
+    shares = []
+    for _ in range(draws):
+        adjusted = holm([p_worse(table.draw(generator), MARGIN) for _ in range(4)])
+        confirmed = [p <= 0.05 for p in adjusted]
+        shares.append(np.mean(confirmed) if all_equal else float(any(confirmed)))
+    return float(np.mean(shares))
+
+
+def settled(fell: float, rose: float, *, level: float, draws: int, seed: int = 0) -> list[object]:
+    """How many questions `questions_to_settle` names, and how often they do settle it."""
+    n = questions_to_settle(fell + rose, MARGIN, change=rose - fell, level=level)
+    if n is None:
+        raise ValueError(f"a loss of {fell - rose:g} is not inside the margin {MARGIN:g}")
+    generator = np.random.default_rng(seed)
+    source = flips(fell, rose)
+    hits = [p_worse([source.draw(generator, n)], MARGIN) <= level for _ in range(draws)]
+    return [f"{100 * fell:g}", f"{100 * rose:g}", f"{level:g}", n, f"{100 * np.mean(hits):.1f}"]
+
+
+SETTLED = ((0.0, 0.0), (0.01, 0.01), (0.025, 0.025), (0.1, 0.1), (0.02, 0.01), (0.01, 0.03))
+
+
+def check_noninferiority(draws: int) -> None:
+    """Prints the rates of the test of non-inferiority."""
+    print(f"Samplers worse by exactly 3 points, {draws:,} tables each: how many pass at 5 %, in %")
+    rows = []
+    for table in tables():
+        sizes = sorted(set(table.sizes))
+        size = f"{sizes[0]}" if len(sizes) == 1 else ", ".join(map(str, table.sizes))
+        rows.append([table.name, len(table.sizes), size, f"{100 * passed(table, draws):.1f}"])
+    print(
+        tabulate(
+            rows,
+            ["differences", "tasks", "questions a task", "passed %"],
+            disable_numparse=True,
+        )
+    )
+    print("\nFour samplers on 630 questions, margin 3 points, Holm's 5 %, in %")
+    equal = Table("equal, 5 % discordant", (630,), (flips(0.025, 0.025),))
+    worse = [Table("all loss", (630,), (LOSS,))]
+    worse += [Table(f"churn {source.name}", (630,), (source,)) for source in CHURNS]
+    four = [
+        [
+            f"all worse by 3: {each.name}",
+            f"{100 * passed_of_four(each, draws, all_equal=False):.1f}",
+        ]
+        for each in worse
+    ]
+    four.append([equal.name, f"{100 * passed_of_four(equal, draws, all_equal=True):.1f}"])
+    print(tabulate(four, ["samplers", "confirmed % (worse: one or more)"], disable_numparse=True))
+    print("\nQuestions that settle it with 80 % by the formula, margin 3 points")
+    print(
+        tabulate(
+            [
+                settled(fell, rose, level=level, draws=draws)
+                for fell, rose in SETTLED
+                for level in (0.05, 0.0125)
+            ],
+            ["newly wrong %", "newly right %", "level", "questions", "passed %"],
+            disable_numparse=True,
+        )
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--draws", type=int, default=20_000, help="samples drawn of each kind (default 20,000)"
     )
-    draws = parser.parse_args().draws
+    parser.add_argument("--only", choices=("noninferiority",), help="print this part alone")
+    arguments = parser.parse_args()
+    draws = arguments.draws
+    if arguments.only:
+        check_noninferiority(draws // 10)
+        return
     rows = []
     for source in SOURCES:
         for n in SIZES:
@@ -195,6 +363,8 @@ def main() -> None:
         for n in SIZES_OF_TESTS
     ]
     print(tabulate(rows, ["differences", "n", *TESTS], disable_numparse=True))
+    print()
+    check_noninferiority(draws // 10)
 
 
 if __name__ == "__main__":

@@ -183,9 +183,8 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
 
     def distance(delta: float) -> float:
         """How far the observed difference lies above `delta`, in standard errors under it."""
-        linear = -b - c + (2 * n - b + c) * delta
-        lost = (math.sqrt(max(0.0, linear**2 + 8 * n * c * delta * (1 - delta))) - linear) / (4 * n)
-        variance = n * (2 * lost + delta * (1 - delta))
+        risen, fallen = tango_rates(c / n, b / n, delta)
+        variance = n * (risen + fallen - delta**2)
         above = b - c - n * delta
         if variance <= 0:
             return 0.0 if above == 0 else math.copysign(math.inf, above)
@@ -199,6 +198,16 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
 
     change = (b - c) / n
     return edge(change, -1.0, 1.0), edge(change, 1.0, -1.0)
+
+
+def tango_rates(newly_wrong: float, newly_right: float, delta: float) -> tuple[float, float]:
+    """The shares of newly right and newly wrong samples of greatest likelihood whose difference,
+    right − wrong, is `delta` (Tango 1998), for these observed shares.
+    """
+    linear = (2 + newly_wrong - newly_right) * delta - newly_right - newly_wrong
+    square = linear**2 + 8 * newly_wrong * delta * (1 - delta)
+    fallen = (math.sqrt(max(0.0, square)) - linear) / 4
+    return fallen + delta, fallen
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
