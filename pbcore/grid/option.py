@@ -205,5 +205,11 @@ amount = Kind(
     "is not a number above 0; write e.g. 1 or 0.5",
     "GIB",
 )
+points = Kind(
+    r"([0-9]+(?:\.[0-9]+)?)",
+    lambda text: float(text) if 0 < float(text) < 100 else None,
+    "is not a loss in points, above 0 and below 100; write e.g. 5 or 2.5",
+    "POINTS",
+)
 share = Kind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
 level = Kind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")

@@ -278,6 +278,13 @@ class Settings:
         many=True,
         metavar="RULE",
     )
+    max_loss: float = option(
+        JUDGES,
+        "loss in points that the fastest sampler of the headline may have, by its one-sided 95 %%"
+        " bound (default: 5)",
+        kinds.points,
+        5.0,
+    )
     update_baseline: Path | None = option(
         JUDGES,
         f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",

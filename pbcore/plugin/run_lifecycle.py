@@ -182,12 +182,14 @@ class Outcome:
                 " tables"
             )
             return
+        from pbcore.report.page.data import answers_alone
         from pbcore.report.summary import summary
 
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
-        records = [entry.cell for entry in run.read_cells(self.notes.append)]
-        write(summary(records, width, run.read_run()))
+        stored = run.read_cells(self.notes.append)
+        records = [entry.cell for entry in stored]
+        write(summary(records, width, run.read_run(), map(answers_alone, stored)))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")

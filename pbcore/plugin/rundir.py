@@ -164,6 +164,7 @@ def write_facts(config: pytest.Config) -> None:
             "data_dir": None if requested.data_dir is None else str(requested.data_dir),
             "limit": requested.limit,
             "shard": None if requested.shard is None else "/".join(map(str, requested.shard)),
+            "max_loss": requested.max_loss,
             "settings": requested.remembered,
             "versions": versions(),
             "machine": machine(requested.gpu),

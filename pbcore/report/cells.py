@@ -1,10 +1,10 @@
-"""What report.md, the page and the terminal say of a frame of cells: what was measured and found,
-the facts of its run, what could not be run or measured, models that answered elsewhere (a record's
-`served`), and rows beside calls.
+"""What report.md, the page and the terminal say of a frame of cells: what was measured, the facts of
+its run, what could not be run or measured, models that answered elsewhere (a record's `served`),
+and rows beside calls.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pbcore.analysis.order import sorted_tasks
-from pbcore.analysis.tradeoff import curves
 from pbcore.extensions import provided
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.results.record import absent_reasons
@@ -20,7 +19,6 @@ from pbcore.tasks.naming import REWRITE
 from pbcore.text import listed, name
 
 NONE = "–"  # not measured
-MODELS = 3  # that have a sentence of their own
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
     " at batch 1 on a GPU calls are time, on a CPU or in large batches rows are"
@@ -208,42 +206,3 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         day = datetime.fromisoformat(str(facts.get("started")))
         parts.append(f"{day.day} {day:%B %Y}")
     return "; ".join(filter(None, parts))
-
-
-def findings(cells: pd.DataFrame) -> list[str]:
-    """A sentence per model on its means over the tasks that have scores: the fastest sampler that
-    is not clearly below the slowest, best one, and the slowest that is. Clearly: their 95 %
-    intervals don't overlap.
-    """
-    by_model = curves(cells).groupby("model", sort=False)
-    told = [_finding(str(model), own.to_dict("records")) for model, own in by_model]
-    more = len(told) - MODELS
-    return told[:MODELS] + ([f"{counted(more, 'more model')}: see the table"] if more > 0 else [])
-
-
-def _finding(model: str, rows: Sequence[Mapping[Any, Any]]) -> str:
-    def at(row: Mapping[Any, Any]) -> str:
-        ends = interval(row["low"], row["high"])
-        return f"{fixed(row['score'])} %{ends} at {fixed(row['tokens_per_step'], 2)}"
-
-    slowest = min(row["tokens_per_step"] for row in rows)
-    base = max(
-        (row for row in rows if row["tokens_per_step"] <= 1.001 * slowest),
-        key=lambda row: row["score"],
-    )
-    level = [
-        row for row in rows if row is base or not row["high"] < base["low"]
-    ]  # without intervals nothing is clear
-    fast = max(level, key=lambda row: (row["tokens_per_step"], row["score"]))
-    below = [
-        row
-        for row in rows
-        if row["high"] < base["low"] and row["tokens_per_step"] < fast["tokens_per_step"]
-    ]
-    text = f"{name(model)} scores {at(fast)} tokens per step with {name(fast['sampler'])}"
-    if fast is not base:
-        text += f", not clearly below {at(base)} with {name(base['sampler'])}"
-    if below:
-        worst = min(below, key=lambda row: (row["tokens_per_step"], row["score"]))
-        text += f"; {name(worst['sampler'])} falls to {at(worst)}"
-    return f"{text} (mean of {counted(int(fast['tasks']), 'task')})" if fast["tasks"] > 1 else text

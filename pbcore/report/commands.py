@@ -18,6 +18,7 @@ from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.gates.judge import gate_text, judge
+from pbcore.grid.option import points
 from pbcore.printable import counted, printable
 from pbcore.report.beside import (
     against_markdown,
@@ -33,12 +34,13 @@ from pbcore.report.comparison import (
     side_names,
     verdict_text,
 )
+from pbcore.report.headline import headline_text, headlines
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
 from pbcore.report.page import rebuild, write_page
 from pbcore.report.page.compare import comparison_page
 from pbcore.report.page.sections import factor_section
-from pbcore.report.page.write import read_all
+from pbcore.report.page.write import name_and_facts, read_all
 from pbcore.report.rerun import rerun_of
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
@@ -64,6 +66,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("paths", nargs="+", type=Path, metavar="PATH", help=about)
     about = "folder for report.md, report.html and curves (default: tables on the terminal only)"
     add("-o", "--out", type=Path, metavar="DIR", help=about)
+    about = (
+        "loss in points that the fastest sampler of the headline may have, by its one-sided 95 %%"
+        " bound (default: the run's own, else 5)"
+    )
+    add("--max-loss", type=points, metavar="POINTS", help=about)
     about = (
         "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
     )
@@ -158,11 +165,15 @@ def run_report(args: argparse.Namespace) -> int:
     unusable input.
     """
     with _damage_told():
-        cells, answers = read_all(args.paths, with_answers=args.out is not None)
+        cells, answers = read_all(args.paths, with_questions=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     for table in trade_off_tables(cells):
         print(terminal(table, width), end="\n\n")
+    _, facts = name_and_facts(args.paths, args.max_loss)
+    lines = headline_text(headlines(cells, answers, facts), width)
+    if lines:
+        print("\n".join(lines), end="\n\n")
     if args.ceilings:
         print(ceiling_text(cells) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(cells, args)
@@ -171,8 +182,11 @@ def run_report(args: argparse.Namespace) -> int:
     section = against_markdown(rows, unmatched) if args.against_published else ""
     if args.out is not None:
         before = set(args.out.glob("*"))
-        markdown, *plots = write_markdown(cells, answers, args.paths, args.out, section)
-        for path in (markdown, rebuild(cells, args.paths, args.out, answers), *plots):
+        markdown, *plots = write_markdown(
+            cells, answers, args.paths, args.out, section, args.max_loss
+        )
+        html = rebuild(cells, args.paths, args.out, answers, args.max_loss)
+        for path in (markdown, html, *plots):
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0
 

@@ -17,7 +17,6 @@ from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
     failed,
-    findings,
     measured,
     not_measured,
     prompts_note,
@@ -26,6 +25,7 @@ from pbcore.report.cells import (
     run_facts,
     served_sections,
 )
+from pbcore.report.headline import headlines
 from pbcore.report.page.data import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.write import name_and_facts, read
@@ -56,14 +56,28 @@ def write_markdown(
     sources: Sequence[Path],
     out: Path,
     more: str = "",
+    max_loss: float | None = None,
 ) -> list[Path]:
-    """Writes report.md of these sources' cells, `more` at its end, and the curves into a folder;
-    report.md first.
+    """Writes report.md of these sources' cells and the curves into a folder; report.md first.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: the cells' answers.
+        sources: where both are from.
+        out: the folder.
+        more: what stands at the end of report.md.
+        max_loss: the loss in points that the headline allows (default: the run's own).
     """
     plots = write_plots(cells, out)
-    name, facts = name_and_facts(sources)
+    name, facts = name_and_facts(sources, max_loss)
     page = report_text(
-        cells, name, facts, [plot.name for plot in plots], rooms(answers), factor_changes(answers)
+        cells,
+        name,
+        facts,
+        [plot.name for plot in plots],
+        rooms(answers),
+        factor_changes(answers),
+        answers,
     )
     return [write_atomic(out / "report.md", f"{page}\n{more}" if more else page), *plots]
 
@@ -75,14 +89,15 @@ def report_text(
     plots: list[str],
     gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
+    answers: Sequence[Answers] = (),
 ) -> str:
-    """The page for a frame of `results.load`: what was measured and found, the plot and table of
-    means, a table per category, further curves, what factors change (`changes`), order and variety
+    """The page for a frame of `results.load`: what was measured, the headline, the plot and table
+    of means, a table per category, further curves, what factors change (`changes`), order and variety
     of answers, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent scores,
     facts.
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
+    told += [f"**{md(sentence, 2000)}.**" for _, sentence in headlines(cells, answers, facts)]
     titles = (
         (md(table.title.replace(" [95 % interval]", "")), table)
         for table in trade_off_tables(cells)

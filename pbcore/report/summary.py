@@ -10,7 +10,9 @@ from typing import Any
 import pandas as pd
 
 from pbcore.printable import counted, first_line, printable
-from pbcore.report.cells import findings, interval, joined, measured, or_dash, served_sections
+from pbcore.report.cells import interval, joined, measured, or_dash, served_sections
+from pbcore.report.headline import headline_text, headlines
+from pbcore.report.page.data import Answers
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results.record import CellRecord
@@ -19,10 +21,19 @@ from pbcore.text import listed, name
 
 
 def summary(
-    records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None
+    records: Iterable[CellRecord],
+    width: int = 100,
+    run: Mapping[str, Any] | None = None,
+    answers: Iterable[Answers] = (),
 ) -> str:
     """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at
-    the end what was measured and found. Empty for no cells. `run`: the facts of run.json.
+    the end what was measured and the headline. Empty for no cells.
+
+    Args:
+        records: the cells.
+        width: columns of the terminal.
+        run: the facts of run.json.
+        answers: the cells' answers, which the headline compares.
     """
     cells = list(records)
     if not cells:
@@ -30,8 +41,8 @@ def summary(
     table = frame(cells)
     parts = [terminal(one, width) for one in trade_off_tables(table)]
     parts.append("\n".join([*_facts(cells, table), *_failures(cells), *_errors(cells)]))
-    told = [f"measured: {measured(table, run or {})}", *findings(table)]
-    lines = [line for sentence in told for line in wrap(printable(sentence, 1000), width)]
+    lines = wrap(printable(f"measured: {measured(table, run or {})}", 1000), width)
+    lines += headline_text(headlines(table, answers, run or {}), width)
     return "\n\n".join([*parts, "\n".join([*_means(table), *lines])])
 
 

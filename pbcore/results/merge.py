@@ -81,6 +81,9 @@ def merge(
     settings = {
         name: part[name] for part in facts for name in SETTINGS if name in part
     }  # the same in all
+    losses = {part.get("max_loss") for part in facts}
+    if len(losses) == 1 and losses != {None}:
+        settings["max_loss"] = losses.pop()
     run.write_run({**settings, "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)

@@ -268,6 +268,7 @@ class _Facts:
     data_dir: str | None = None
     limit: int | None = None
     shard: str | None = None
+    max_loss: float | None = None
     versions: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     resumes: list[Any] = field(default_factory=list)

@@ -17,9 +17,10 @@ from typing import Any
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
-from pbcore.results.check import dump_json
+from pbcore.results.check import dump_json, encodable
 from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
+from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
 
@@ -51,6 +52,12 @@ class Answers:
     pair: int | None = None
     worse: tuple[int, ...] = ()
     better: tuple[int, ...] = ()
+
+
+def answers_alone(entry: StoredCell) -> Answers:
+    """A cell's answers under its own names, without their questions."""
+    cell = entry.cell
+    return Answers(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
 
 
 def _number(tokens: Tokens, text: str) -> int:

@@ -14,7 +14,8 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.report.cells import ROWS_NOTE, findings, gaps, measured, rows_differ, run_facts
+from pbcore.report.cells import ROWS_NOTE, gaps, measured, rows_differ, run_facts
+from pbcore.report.headline import headlines
 from pbcore.report.looks import Look, looks
 from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
@@ -47,23 +48,23 @@ def write_page(
     return rebuild(cells, [path], path, answers)
 
 
-def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
+def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
     """A result's rows and answers, read once. Raises the errors of `results.load`."""
     stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
     cells = frame(entry.cell for entry in stored) if stored else load(path)
-    return cells, answers_of(cells, [path], stored)
+    return cells, answers_of(cells, [path], stored, with_questions)
 
 
 def read_all(
-    paths: Sequence[Path], with_answers: bool = True
+    paths: Sequence[Path], with_questions: bool = True
 ) -> tuple[pd.DataFrame, list[Answers]]:
-    """The rows and answers of one result, or of several side by side. Raises the errors of
-    `results.load`.
+    """The rows and answers of one result, or of several side by side; without their questions if
+    those aren't needed. Raises the errors of `results.load`.
     """
     if len(paths) == 1:
-        return read(paths[0])
+        return read(paths[0], with_questions)
     cells = side_by_side(load_many(paths))
-    return cells, answers_of(cells, paths) if with_answers else []
+    return cells, answers_of(cells, paths, with_questions=with_questions)
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
@@ -82,31 +83,57 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def rebuild(
-    cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers]
+    cells: pd.DataFrame,
+    sources: Sequence[Path],
+    out: Path,
+    answers: Sequence[Answers],
+    max_loss: float | None = None,
 ) -> Path:
-    """Writes report.html for a frame of `load` or `load_many`, with the `answers` of its
-    sources.
+    """Writes report.html.
+
+    Args:
+        cells: a frame of `load` or `load_many`.
+        sources: where the cells are from.
+        out: the folder.
+        answers: the cells' answers.
+        max_loss: the loss in points that the headline allows (default: the run's own).
     """
     where = " ".join(os.path.relpath(path, out) for path in sources)
-    return write_atomic(out / FILE, page(cells, answers, *name_and_facts(sources), where=where))
+    name, facts = name_and_facts(sources, max_loss)
+    return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
 
 
-def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
-    """The name of a report of these sources, and the facts of run.json where it is of one run."""
+def name_and_facts(
+    sources: Sequence[Path], max_loss: float | None = None
+) -> tuple[str, Mapping[str, Any]]:
+    """The name of a report of these sources, and the facts of run.json where it is of one run, with
+    this loss allowed in the headline if one is given.
+    """
     alone = len(sources) == 1 and sources[0].is_dir()
-    return ", ".join(path.name for path in sources), RunDir(sources[0]).read_run() if alone else {}
+    facts = RunDir(sources[0]).read_run() if alone else {}
+    if max_loss is not None:
+        facts = {**facts, "max_loss": max_loss}
+    return ", ".join(path.name for path in sources), facts
 
 
 def answers_of(
-    cells: pd.DataFrame, sources: Sequence[Path], known: Sequence[StoredCell] = ()
+    cells: pd.DataFrame,
+    sources: Sequence[Path],
+    known: Sequence[StoredCell] = (),
+    with_questions: bool = True,
 ) -> list[Answers]:
     """The answers of a frame's cells, in its order. A cell without a record there (of published
-    tables) is left out. `known`: what was read of the one source before. In a frame of several runs
-    a model may be named with its run ("tiny of a").
+    tables) is left out. In a frame of several runs a model may be named with its run ("tiny of a").
+
+    Args:
+        cells: a frame of `load` or `load_many`.
+        sources: where the cells are from.
+        known: what was read of the one source before.
+        with_questions: whether each answer's question is looked up, too.
     """
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
-        asked = questions_of(RunDir(path))
+        asked = questions_of(RunDir(path)) if with_questions else _none
         entries = known
         if not known and path.is_dir():
             with suppress(InputError):  # a folder of published results
@@ -127,6 +154,10 @@ def answers_of(
             entry, questions = stored[place]
             found.append(Answers(row["id"], row["model"], entry.cell, entry.samples, questions))
     return found
+
+
+def _none(cell: CellRecord) -> Mapping[int, Question]:
+    return {}
 
 
 def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
@@ -174,7 +205,7 @@ def page(
     content = rendered(
         "content.html",
         measured=measured(cells, run),
-        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
+        headlines=headlines(cells, answers, run),
         drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
         overview=means if rows else "",
         curves=(

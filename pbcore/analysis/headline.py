@@ -1,0 +1,408 @@
+"""What a run says of each model in one sentence: the fastest sampler that is shown to lose at most
+so many points to the reference, by one rule.
+
+Reference: `confidence-k1`, else the slowest sampler. Speed: forwards, added up over tasks, of each
+task's mean; only questions that both answered count, here and for the scores. Quality: the paired
+test of `noninferiority`, with Holm's correction over the samplers that are faster than the
+reference.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from pbcore.analysis.noninferiority import (
+    CONFIDENCE,
+    MARGIN,
+    NonInferiority,
+    noninferiority,
+    p_worse,
+    questions_to_settle,
+)
+from pbcore.analysis.order import natural
+from pbcore.analysis.paired import holm
+from pbcore.errors import InputError
+from pbcore.names import parse
+from pbcore.results.record import CellRecord, SampleRecord, by_index
+
+REFERENCE = "confidence-k1"
+MAX_LOSS = 100 * MARGIN  # points
+FEW_SAMPLERS = "it has one sampler with scores, and a verdict compares two"
+NO_ANSWERS = (
+    "the verdict compares answers question by question, and none are here; give the run directory"
+)
+NO_COMMON = "no two of its samplers answered the same questions"
+NO_SPEED = "its samplers have neither forwards nor comparable times"
+# Conditions under which two cells' seconds are measured alike.
+TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
+ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
+Answered = tuple[CellRecord, Sequence[SampleRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A sampler beside its reference on the questions of `tasks` tasks that both answered.
+
+    `score` and `reference_score` are means over tasks. `forwards`, `rows` and `seconds` are the
+    reference's divided by the sampler's, so that 7.5 means 7.5 times fewer; None where not
+    measured, `rows` also where they are the forwards. `p_adjusted` is Holm's for "worse by the
+    margin or more" over the samplers compared, 1 for one that is not faster.
+    """
+
+    sampler: str
+    score: float
+    reference_score: float
+    quality: NonInferiority
+    forwards: float | None
+    rows: float | None
+    seconds: float | None
+    p_adjusted: float
+    better: bool
+    own: bool
+
+    @property
+    def tasks(self) -> int:
+        return self.quality.tasks
+
+    @property
+    def speed(self) -> float | None:
+        """How much faster it is."""
+        return speed_up(self.forwards, self.rows, self.seconds)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is shown, among all samplers compared, to lose at most the margin."""
+        return self.p_adjusted <= 1 - CONFIDENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict on one model. `chosen` is the fastest sampler that is shown to lose at most
+    `max_loss` points to `reference`, `fastest` the fastest of all; None where none is (faster).
+    `compared` of `samplers` are faster and compared. `others` are the user's own samplers and those
+    that are better, if not among these; `unpaired` those of the user's own without a question in
+    common with the reference. Where none is chosen, `settled` is the fastest that more questions
+    could show, `settled_by` how many. `why` says why there is no verdict, where there is none.
+    """
+
+    model: str
+    max_loss: float
+    why: str = ""
+    reference: str = ""
+    tasks: int = 0
+    compared: int = 0
+    chosen: Against | None = None
+    fastest: Against | None = None
+    slower: Against | None = None
+    others: tuple[Against, ...] = ()
+    unpaired: tuple[str, ...] = ()
+    settled: Against | None = None
+    settled_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A cell's mean score, forwards and rows by question."""
+
+    cell: CellRecord
+    scores: Mapping[int, float]
+    forwards: Mapping[int, float | None]
+    rows: Mapping[int, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A sampler's and its reference's cells of the tasks that both answered."""
+
+    sampler: str
+    differences: tuple[tuple[float, ...], ...]  # of each task
+    scores: tuple[float, float]
+    forwards: float | None
+    rows: float | None
+    seconds: float | None
+
+    @property
+    def speed(self) -> float | None:
+        return speed_up(self.forwards, self.rows, self.seconds)
+
+
+def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
+    """How much faster a sampler is, of the reference's cost divided by its own: in forwards. Where
+    rows are not forwards, no more than its seconds show, and without them, no more than its rows;
+    without forwards its seconds alone. None where nothing is known.
+    """
+    if forwards is None:
+        return seconds
+    if rows is None:
+        return forwards
+    return min(forwards, rows if seconds is None else seconds)
+
+
+def headline(model: str, cells: Iterable[Answered], max_loss: float = MAX_LOSS) -> Headline:
+    """The verdict on one model of a run.
+
+    Args:
+        model: its name in the report.
+        cells: its cells with their answers; those of dummies, failed ones and those without the
+            task's score don't count.
+        max_loss: the loss that is allowed, in points, in (0, 100).
+
+    Raises:
+        InputError: a loss outside its range.
+    """
+    if not 0 < max_loss < 100:
+        raise InputError(f"max_loss {max_loss:g}: must lie between 0 and 100 points, such as 5")
+    entries = list(cells)
+    table = _answered(entries)
+    if not table:
+        return Headline(model, max_loss, NO_ANSWERS)
+    if len(table) < 2:
+        return Headline(model, max_loss, FEW_SAMPLERS)
+    reference = _reference(table)
+    if reference is None:
+        return Headline(model, max_loss, NO_SPEED)
+    pairs = _pairs(table, reference)
+    if not pairs:
+        return Headline(model, max_loss, NO_COMMON, reference)
+    if all(pair.speed is None for pair in pairs):
+        return Headline(model, max_loss, NO_SPEED, reference)
+    paired = {reference, *(pair.sampler for pair in pairs)}
+    ran = {cell.sampler for cell, _ in entries if not cell.conditions.dummy}
+    unpaired = sorted(filter(is_own, ran - paired), key=natural)
+    return replace(_judged(model, reference, pairs, max_loss), unpaired=tuple(unpaired))
+
+
+def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float) -> Headline:
+    """The verdict on the samplers beside the reference."""
+    margin = max_loss / 100
+    whole = max(len(pair.differences) for pair in pairs)
+    ranked = [pair for pair in pairs if pair.speed is not None and len(pair.differences) == whole]
+    ranked.sort(key=lambda pair: (-(pair.speed or 0.0), natural(pair.sampler)))
+    faster = [pair for pair in ranked if (pair.speed or 0.0) > 1]
+    losses = holm([p_worse(pair.differences, margin) for pair in faster])
+    p_loss = {pair.sampler: p for pair, p in zip(faster, losses, strict=True)}
+    gains = holm([p_worse(pair.differences, 0.0) for pair in pairs])
+    better = {pair.sampler for pair, p in zip(pairs, gains, strict=True) if p <= 1 - CONFIDENCE}
+
+    def told(pair: _Pair) -> Against:
+        score, reference_score = pair.scores
+        return Against(
+            sampler=pair.sampler,
+            score=score,
+            reference_score=reference_score,
+            quality=noninferiority(pair.differences, margin),
+            forwards=pair.forwards,
+            rows=pair.rows,
+            seconds=pair.seconds,
+            p_adjusted=p_loss.get(pair.sampler, 1.0),
+            better=pair.sampler in better,
+            own=is_own(pair.sampler),
+        )
+
+    first = next((pair for pair in faster if p_loss[pair.sampler] <= 1 - CONFIDENCE), None)
+    chosen = None if first is None else told(first)
+    fastest = told(faster[0]) if faster else None
+    slower = told(ranked[0]) if ranked and not faster else None
+    settled = None
+    settled_by = None
+    if chosen is None:
+        for pair in faster:
+            settled_by = _settled_by(pair, margin, len(faster))
+            if settled_by is not None:
+                settled = told(pair)
+                break
+    named = {one.sampler for one in (chosen, fastest, slower, settled) if one is not None}
+    others = [
+        told(pair)
+        for pair in pairs
+        if pair.sampler not in named and (is_own(pair.sampler) or pair.sampler in better)
+    ]
+    return Headline(
+        model=model,
+        max_loss=max_loss,
+        reference=reference,
+        tasks=whole,
+        compared=len(faster),
+        chosen=chosen,
+        fastest=fastest,
+        slower=slower,
+        others=tuple(others),
+        settled=settled,
+        settled_by=settled_by,
+    )
+
+
+def _settled_by(pair: _Pair, margin: float, compared: int) -> int | None:
+    """How many questions, as many of each task, would show it if its scores stay what they are; a
+    gain counts as none.
+    """
+    level = (1 - CONFIDENCE) / compared
+    change = min(0.0, fmean(fmean(task) for task in pair.differences))
+    squares = fmean(fmean(value**2 for value in task) for task in pair.differences)
+    discordance = max(squares, abs(change))
+    return questions_to_settle(discordance, margin, change=change, level=level)
+
+
+def is_own(sampler: str) -> bool:
+    """Whether a sampler's policy is the user's: registered outside pbcore, or a name that pbcore
+    doesn't know, read from a run. Those of models that decode by themselves are not.
+    """
+    from pbcore.decoding.policies import policies  # a record doesn't need it
+
+    with suppress(InputError):
+        policy = parse(sampler).policy
+        kind = policies().get(policy)
+        if kind is None:
+            return policy not in ELSEWHERE
+        return not kind.__module__.startswith("pbcore.")
+    return False
+
+
+def _answered(cells: Iterable[Answered]) -> dict[str, dict[str, _Scored]]:
+    """Sampler → task → its answers, of the cells that have scores."""
+    table: dict[str, dict[str, _Scored]] = {}
+    for cell, samples in cells:
+        if cell.status != "ok" or cell.conditions.dummy:
+            continue
+        known = [sample for sample in samples if cell.headline in sample.scores]
+        if not known:
+            continue
+        questions = by_index(known)
+        table.setdefault(cell.sampler, {})[cell.task] = _Scored(
+            cell,
+            {i: fmean(one.scores[cell.headline] for one in same) for i, same in questions.items()},
+            {i: _mean([one.nfe for one in same]) for i, same in questions.items()},
+            {
+                i: _mean([one.nfe if one.rows is None else one.rows for one in same])
+                for i, same in questions.items()
+            },
+        )
+    return table
+
+
+def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
+    """`confidence-k1`, also with a number of rows at a time (`+x1`); else the slowest of the
+    samplers that answered most tasks: by forwards, or seconds where a model has no forwards, and of
+    equally slow ones the best.
+    """
+    for name in sorted(table, key=natural):
+        if name == REFERENCE or name.partition("+x")[0] == REFERENCE:
+            return name
+    most = max(len(tasks) for tasks in table.values())
+    whole = {name: tasks for name, tasks in table.items() if len(tasks) == most}
+    costs: dict[str, float] = {}
+    for attempt in (_forwards_of, _seconds_of):
+        for name, tasks in whole.items():
+            cost = _total([attempt(one) for one in tasks.values()])
+            if cost is not None:
+                costs[name] = cost
+        if costs:
+            break
+    if not costs:
+        return None
+    slowest = max(costs.values())
+    equal = [name for name in sorted(costs, key=natural) if costs[name] >= 0.999 * slowest]
+
+    def score(name: str) -> float:
+        return fmean(fmean(one.scores.values()) for one in whole[name].values())
+
+    return max(equal, key=score)
+
+
+def _pairs(table: Mapping[str, Mapping[str, _Scored]], reference: str) -> list[_Pair]:
+    """The other samplers beside the reference, those without a common question left out."""
+    base = table[reference]
+    pairs = []
+    for sampler in sorted(table, key=natural):
+        if sampler == reference:
+            continue
+        shared = [
+            (own, base[task], _common(own, base[task]))
+            for task, own in table[sampler].items()
+            if task in base
+        ]
+        shared = [(own, theirs, questions) for own, theirs, questions in shared if questions]
+        if shared:
+            pairs.append(_pair(sampler, shared))
+    return pairs
+
+
+def _common(own: _Scored, theirs: _Scored) -> list[int]:
+    """The questions that both answered; none where the two cells have other questions, or another
+    score.
+    """
+    digests = {own.cell.conditions.data_hash, theirs.cell.conditions.data_hash} - {None}
+    if len(digests) > 1 or own.cell.headline != theirs.cell.headline:
+        return []
+    return sorted(own.scores.keys() & theirs.scores.keys())
+
+
+def _pair(sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]]) -> _Pair:
+    differences = []
+    own_scores: list[float] = []
+    their_scores = []
+    costs: dict[str, list[float | None]] = {"own forwards": [], "own rows": []}
+    costs |= {"their forwards": [], "their rows": [], "own seconds": [], "their seconds": []}
+    for own, theirs, questions in shared:
+        differences.append(tuple(own.scores[i] - theirs.scores[i] for i in questions))
+        own_scores.append(fmean(own.scores[i] for i in questions))
+        their_scores.append(fmean(theirs.scores[i] for i in questions))
+        costs["own forwards"].append(_mean([own.forwards[i] for i in questions]))
+        costs["their forwards"].append(_mean([theirs.forwards[i] for i in questions]))
+        costs["own rows"].append(_mean([own.rows[i] for i in questions]))
+        costs["their rows"].append(_mean([theirs.rows[i] for i in questions]))
+        alike = _timed_alike(own.cell, theirs.cell)
+        costs["own seconds"].append(_seconds_of(own) if alike else None)
+        costs["their seconds"].append(_seconds_of(theirs) if alike else None)
+    total = {name: _total(values) for name, values in costs.items()}
+    same = total["own rows"] == total["own forwards"] and (
+        total["their rows"] == total["their forwards"]
+    )
+    return _Pair(
+        sampler=sampler,
+        differences=tuple(differences),
+        scores=(fmean(own_scores), fmean(their_scores)),
+        forwards=_ratio(total["their forwards"], total["own forwards"]),
+        rows=None if same else _ratio(total["their rows"], total["own rows"]),
+        seconds=_ratio(total["their seconds"], total["own seconds"]),
+    )
+
+
+def _timed_alike(own: CellRecord, theirs: CellRecord) -> bool:
+    """Whether two cells' seconds can be compared: of the same questions, under the same conditions,
+    with the device to themselves.
+    """
+    if own.n_samples != theirs.n_samples:
+        return False
+    if any(cell.conditions.shared_device for cell in (own, theirs)):
+        return False
+    return all(
+        getattr(own.conditions, name) == getattr(theirs.conditions, name) for name in TIMED_ALIKE
+    )
+
+
+def _forwards_of(answered: _Scored) -> float | None:
+    return _mean(list(answered.forwards.values()))
+
+
+def _seconds_of(answered: _Scored) -> float | None:
+    """Seconds per question, over all seeds."""
+    seconds = answered.cell.seconds
+    return None if not seconds or not answered.cell.n_samples else seconds / answered.cell.n_samples
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one was not measured."""
+    total = _total(values)
+    return None if total is None else total / len(values)
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """None where one was not measured, and for no values."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below

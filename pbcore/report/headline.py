@@ -1,0 +1,175 @@
+"""The headline of a report: a sentence per model, the same in the terminal, report.md and page."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, Protocol
+
+import pandas as pd
+
+from pbcore.analysis.headline import FEW_SAMPLERS, MAX_LOSS, NO_ANSWERS, Against, Headline, headline
+from pbcore.printable import counted, fixed, printable
+from pbcore.report.cells import real
+from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.text import name
+
+
+class ModelAnswers(Protocol):
+    """A cell's answers, with the model's name in the report."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def cell(self) -> CellRecord: ...
+    @property
+    def samples(self) -> Sequence[SampleRecord]: ...
+
+
+def headlines(
+    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """(model, sentence) for each model with scores, in the order of the frame.
+
+    Args:
+        cells: a frame of `results.load`, whose models are named as in the report.
+        answers: the cells' answers; without any the sentence says that they are needed.
+        run: the facts of run.json; `max_loss` is the loss in points that the run allowed.
+    """
+    scored = real(cells)
+    scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
+    known: dict[str, list[ModelAnswers]] = {}
+    for one in answers:
+        known.setdefault(one.model, []).append(one)
+    sentences = []
+    for model, group in scored.groupby("model", sort=False):
+        own = [(one.cell, one.samples) for one in known.get(str(model), ())]
+        verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS)
+        if verdict.why == NO_ANSWERS and group["sampler"].nunique() < 2:
+            verdict = Headline(str(model), verdict.max_loss, FEW_SAMPLERS)
+        sentences.append((name(str(model)), sentence(verdict)))
+    return sentences
+
+
+def headline_text(sentences: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """The sentences as lines of a terminal."""
+    return [line for _, told in sentences for line in wrap(printable(told, 2000), width)]
+
+
+def sentence(verdict: Headline) -> str:
+    """The verdict on one model in words, without a full stop."""
+    model = name(verdict.model)
+    if verdict.why:
+        return f"no verdict on {model}: {verdict.why}"
+    reference = name(verdict.reference)
+    allowed = f"at most {points(verdict.max_loss)}"
+    parts = []
+    if verdict.chosen is not None:
+        best = verdict.chosen
+        parts.append(
+            f"{model}: {name(best.sampler)} is the fastest in this run that is shown to lose"
+            f" {allowed} to {reference}: {speed(best)}; {quality(best)}, {basis(best)}"
+        )
+        if verdict.fastest is not None and verdict.fastest != best:
+            fastest = verdict.fastest
+            parts.append(
+                f"{name(fastest.sampler)} is faster ({speed(fastest)}) and may lose more:"
+                f" {quality(fastest)}"
+            )
+    elif verdict.fastest is not None:
+        fastest = verdict.fastest
+        parts.append(
+            f"{model}: no sampler in this run is shown to lose {allowed} to {reference}; the"
+            f" fastest, {name(fastest.sampler)}: {speed(fastest)}; {quality(fastest)},"
+            f" {basis(fastest)}{correction(fastest, verdict)}"
+        )
+        parts.append(settling(verdict))
+        further = verdict.settled
+        if further is not None and further.sampler != fastest.sampler:
+            parts[-1] += f"; {name(further.sampler)}: {speed(further)}; {quality(further)}"
+            parts[-1] += f"{correction(further, verdict)}; {_questions(verdict.settled_by)}"
+    else:
+        parts.append(f"{model}: no sampler in this run is faster than {reference}")
+        if verdict.slower is not None:
+            other = verdict.slower
+            parts.append(f"{name(other.sampler)}: {speed(other)}; {quality(other)}, {basis(other)}")
+    for one in verdict.others:
+        some = f", on {one.tasks} of {verdict.tasks} tasks" if one.tasks < verdict.tasks else ""
+        parts.append(f"{name(one.sampler)}: {speed(one)}; {quality(one)}{some}")
+    parts += [f"{name(one)}: no scores on the same questions" for one in verdict.unpaired]
+    return "; ".join(parts)
+
+
+def speed(sampler: Against) -> str:
+    """`7.5 times fewer forwards, 6.1 times less time`."""
+    parts = []
+    if sampler.forwards is not None:
+        parts.append(times(sampler.forwards, "forwards"))
+    if sampler.rows is not None:
+        parts.append(times(sampler.rows, "rows"))
+    if sampler.seconds is not None:
+        parts.append(times(sampler.seconds, "time", "less"))
+    return ", ".join(parts) or "its speed was not measured"
+
+
+def times(ratio: float, what: str, fewer: str = "fewer") -> str:
+    """A ratio of costs, reference to sampler: `7.5 times fewer rows`, `1.20 times more rows`."""
+    factor = ratio if ratio >= 1 else 1 / ratio
+    shown = fixed(factor, 1 if factor >= 2 else 2)
+    if shown == "1.00":
+        return f"as {'much' if fewer == 'less' else 'many'} {what}"
+    return f"{shown} times {fewer if ratio >= 1 else 'more'} {what}"
+
+
+def quality(sampler: Against) -> str:
+    """`91.2 % against 91.5 %, −0.3 points, at most 2.9 lower`. The bound is rounded away from 0, so
+    that what is said of it is true.
+    """
+    result = sampler.quality
+    scores = f"{fixed(100 * sampler.score)} % against {fixed(100 * sampler.reference_score)} %"
+    change = fixed(100 * result.change)
+    if change in ("0.0", "-0.0"):
+        change = "0.0"
+    else:
+        change = change.replace("-", "−") if result.change < 0 else f"+{change}"
+    if result.lower > 0:
+        bound = f"at least {fixed(math.floor(1000 * result.lower) / 10)} higher"
+    else:
+        bound = f"at most {fixed(math.ceil(-1000 * result.lower - 1e-6) / 10)} lower"
+    better = " (better)" if sampler.better else ""
+    return f"{scores}, {change} points, {bound}{better}"
+
+
+def basis(sampler: Against) -> str:
+    """What the bound is, and on how much it rests."""
+    tasks = f"mean of {counted(sampler.tasks, 'task')}, " if sampler.tasks > 1 else ""
+    return f"at 95 % one-sided ({tasks}{counted(sampler.quality.n, 'question')})"
+
+
+def correction(sampler: Against, verdict: Headline) -> str:
+    """Why a bound inside the limit is not enough, where it isn't."""
+    if sampler.quality.shown and verdict.compared > 1:
+        return f", but not with Holm's correction for {counted(verdict.compared, 'sampler')}"
+    return ""
+
+
+def settling(verdict: Headline) -> str:
+    """How many questions would settle it."""
+    settled = verdict.settled
+    if settled is not None and settled == verdict.fastest:
+        return _questions(verdict.settled_by)
+    return f"that is no less than {points(verdict.max_loss)}, so more questions would hardly help"
+
+
+def _questions(number: int | None) -> str:
+    return f"about {_rounded(number or 0):,} questions would settle it"
+
+
+def points(loss: float) -> str:
+    """`5 points`."""
+    return f"{loss:g} point{'' if loss == 1 else 's'}"
+
+
+def _rounded(number: int) -> int:
+    """Up to two digits."""
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return math.ceil(number / unit) * unit
