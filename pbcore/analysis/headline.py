@@ -28,12 +28,12 @@ from pbcore.results.record import CellRecord, SampleRecord, by_index
 
 REFERENCE = "confidence-k1"
 MAX_LOSS = 100 * MARGIN  # points
-FEW_SAMPLERS = "it has one sampler with scores, and a verdict compares two"
+FEW_SAMPLERS = "only one sampler has scores, and a verdict compares two"
 NO_ANSWERS = (
     "the verdict compares answers question by question, and none are here; give the run directory"
 )
-NO_COMMON = "no two of its samplers answered the same questions"
-NO_SPEED = "its samplers have neither forwards nor comparable times"
+NO_COMMON = "no two samplers answered the same questions"
+NO_SPEED = "neither forwards nor comparable times were measured"
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves

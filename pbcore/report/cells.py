@@ -1,5 +1,5 @@
-"""What report.md, the page and the terminal say of a frame of cells: what was measured, the facts of
-its run, what could not be run or measured, models that answered elsewhere (a record's `served`),
+"""What report.md, the page and the terminal say of a frame of cells: what was measured, the facts
+of its run, what could not be run or measured, models that answered elsewhere (a record's `served`),
 and rows beside calls.
 """
 

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pbcore.analysis.headline import FEW_SAMPLERS, MAX_LOSS, NO_ANSWERS, Against, Headline, headline
-from pbcore.printable import counted, fixed, printable
+from pbcore.printable import counted, fixed, printable, some
 from pbcore.report.cells import real
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.text import name
+
+MODELS = 5  # named in a sentence
 
 
 class ModelAnswers(Protocol):
@@ -28,7 +30,8 @@ class ModelAnswers(Protocol):
 def headlines(
     cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """(model, sentence) for each model with scores, in the order of the frame.
+    """(model, sentence) for each model with scores, in the order of the frame; then those without a
+    verdict, a sentence for each cause, whose model is empty where it is about several.
 
     Args:
         cells: a frame of `results.load`, whose models are named as in the report.
@@ -41,12 +44,20 @@ def headlines(
     for one in answers:
         known.setdefault(one.model, []).append(one)
     sentences = []
+    without: dict[str, list[str]] = {}  # the cause → its models
     for model, group in scored.groupby("model", sort=False):
         own = [(one.cell, one.samples) for one in known.get(str(model), ())]
         verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS)
-        if verdict.why == NO_ANSWERS and group["sampler"].nunique() < 2:
-            verdict = Headline(str(model), verdict.max_loss, FEW_SAMPLERS)
-        sentences.append((name(str(model)), sentence(verdict)))
+        why = verdict.why
+        if why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
+            why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
+        if why:
+            without.setdefault(why, []).append(name(str(model)))
+        else:
+            sentences.append((name(str(model)), sentence(verdict)))
+    for why, models in without.items():
+        about = models[0] if len(models) == 1 else ""
+        sentences.append((about, f"no verdict on {some(models, MODELS)}: {why}"))
     return sentences
 
 
@@ -56,10 +67,8 @@ def headline_text(sentences: Sequence[tuple[str, str]], width: int) -> list[str]
 
 
 def sentence(verdict: Headline) -> str:
-    """The verdict on one model in words, without a full stop."""
+    """The verdict on one model in words, without a full stop, where there is one."""
     model = name(verdict.model)
-    if verdict.why:
-        return f"no verdict on {model}: {verdict.why}"
     reference = name(verdict.reference)
     allowed = f"at most {points(verdict.max_loss)}"
     parts = []
@@ -73,7 +82,7 @@ def sentence(verdict: Headline) -> str:
             fastest = verdict.fastest
             parts.append(
                 f"{name(fastest.sampler)} is faster ({speed(fastest)}) and may lose more:"
-                f" {quality(fastest)}"
+                f" {quality(fastest)}{correction(fastest, verdict)}"
             )
     elif verdict.fastest is not None:
         fastest = verdict.fastest
@@ -93,8 +102,10 @@ def sentence(verdict: Headline) -> str:
             other = verdict.slower
             parts.append(f"{name(other.sampler)}: {speed(other)}; {quality(other)}, {basis(other)}")
     for one in verdict.others:
-        some = f", on {one.tasks} of {verdict.tasks} tasks" if one.tasks < verdict.tasks else ""
-        parts.append(f"{name(one.sampler)}: {speed(one)}; {quality(one)}{some}")
+        part = f", on {one.tasks} of {verdict.tasks} tasks" if one.tasks < verdict.tasks else ""
+        parts.append(
+            f"{name(one.sampler)}: {speed(one)}; {quality(one)}{correction(one, verdict)}{part}"
+        )
     parts += [f"{name(one)}: no scores on the same questions" for one in verdict.unpaired]
     return "; ".join(parts)
 
@@ -147,8 +158,9 @@ def basis(sampler: Against) -> str:
 
 def correction(sampler: Against, verdict: Headline) -> str:
     """Why a bound inside the limit is not enough, where it isn't."""
-    if sampler.quality.shown and verdict.compared > 1:
-        return f", but not with Holm's correction for {counted(verdict.compared, 'sampler')}"
+    faster = sampler.speed is not None and sampler.speed > 1
+    if faster and sampler.quality.shown and not sampler.shown:
+        return f" (not shown with Holm's correction for {counted(verdict.compared, 'sampler')})"
     return ""
 
 
@@ -157,7 +169,9 @@ def settling(verdict: Headline) -> str:
     settled = verdict.settled
     if settled is not None and settled == verdict.fastest:
         return _questions(verdict.settled_by)
-    return f"that is no less than {points(verdict.max_loss)}, so more questions would hardly help"
+    return (
+        f"more questions would hardly help, since it loses {points(verdict.max_loss)} or more here"
+    )
 
 
 def _questions(number: int | None) -> str:

@@ -92,9 +92,9 @@ def report_text(
     answers: Sequence[Answers] = (),
 ) -> str:
     """The page for a frame of `results.load`: what was measured, the headline, the plot and table
-    of means, a table per category, further curves, what factors change (`changes`), order and variety
-    of answers, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent scores,
-    facts.
+    of means, a table per category, further curves, what factors change (`changes`), order and
+    variety of answers, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent
+    scores, facts. The headline compares `answers`.
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for _, sentence in headlines(cells, answers, facts)]
