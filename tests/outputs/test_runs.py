@@ -17,6 +17,7 @@ from pbcore.cli import COMMANDS, add_command, main
 from pbcore.plugin import options as plugin_options
 from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
+from pbcore.report.page.data import answers_alone
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminal, trade_off_tables
@@ -103,15 +104,22 @@ class TestOptions:
 class TestRun:
     def test_report(self, same: Check) -> None:
         """report.md."""
+        entries = varied()
         same(
             report_text(
-                frame(record for record, _ in varied()), "run", FACTS, ["curves.png", "speed.png"]
+                frame(record for record, _ in entries),
+                "run",
+                FACTS,
+                ["curves.png", "speed.png"],
+                answers=list(map(answers_alone, stored(entries))),
             )
         )
 
     def test_summary(self, same: Check) -> None:
         """The end of a run on the terminal."""
-        same(summary([record for record, _ in varied()], 100, FACTS))
+        entries = varied()
+        answers = map(answers_alone, stored(entries))
+        same(summary([record for record, _ in entries], 100, FACTS, answers))
 
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""

@@ -110,7 +110,7 @@ class TestFacts:
 
 class TestTop:
     def test_headline_first(self) -> None:
-        """What was measured, a sentence of what was found, the plot, the means."""
+        """What was measured, the headline, the plot, the means."""
         text = page(cell(), cell(task="puzzle/sudoku"), plots=("curves.png",), started="2026-03-04")
         lines = [line for line in text.splitlines() if line]
         assert (
@@ -118,7 +118,7 @@ class TestTop:
             == "Measured: tiny on 2 tasks (waiting_line 1, puzzle 1) with 1 sampler, 20 samples a"
             " cell; cpu, float32; 4 March 2026."
         )
-        assert lines[2].startswith("**tiny scores 90.0 % [")
+        assert lines[2].startswith("**no verdict on tiny: only one sampler has scores")
         assert lines[3] == "![curves](curves.png)"
         assert rows(section(text, "Means over each model's own tasks")) == [
             [
