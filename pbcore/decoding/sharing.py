@@ -36,18 +36,18 @@ LIVE = 16  # batches decoded side by side, so that rows which miss fill the forw
 
 
 def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
-    """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy
-    reads numbers alone of a model whose logits depend on the canvas alone (those of block models
-    also depend on the block's place).
+    """Whether a store can answer for this sampler and model: the sampler reads numbers alone, and
+    the model's logits depend on the canvas alone (those of block models also depend on the block's
+    place).
     """
-    if (
-        not getattr(model, "deterministic", False)
-        or getattr(model, "block", None)
-        or name.temperature
-        or name.cache
-    ):
+    if not getattr(model, "deterministic", False) or getattr(model, "block", None):
         return False
-    if name.ahead:
+    return reads_numbers(policy, name)
+
+
+def reads_numbers(policy: Policy, name: SamplerName) -> bool:
+    """Whether a sampler is greedy, uncached and unreviewed, and its policy reads numbers alone."""
+    if name.temperature or name.cache or name.ahead:
         return False
     declared = traits(policy)
     return (

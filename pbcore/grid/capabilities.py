@@ -2,7 +2,7 @@
 and counted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from pbcore.models.tokenizer import read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
+from pbcore.theory.answers import MOST_ANSWERS, count_latin_squares
 from pbcore.theory.distributions import supports
 
 
@@ -67,6 +68,11 @@ class Capabilities:
     @cached_property
     def _block(self) -> int | None:
         return block_of(self.entry)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it decodes block by block, by itself or by its attention."""
+        return self._block is not None
 
     @property
     def may_decode_itself(self) -> bool:
@@ -133,6 +139,19 @@ class Capabilities:
         return (
             f"{self.model} × {task.category}: infilling, and a model that decodes by itself can't"
             " keep given tokens"
+        )
+
+    def no_list(self, task: str, lengths: Collection[int]) -> str | None:
+        """Of a task with more right answers at one of these n than can be listed."""
+        if self.entry.family != "ideal" or task_spec(task).scorer != "latin_square":
+            return None
+        most = max(lengths, default=0)
+        squares = count_latin_squares(most) if most else 0
+        if squares <= MOST_ANSWERS:
+            return None
+        return (
+            f"{self.model} × {task} with n = {most}: there are {squares} such squares, and at most"
+            f" {MOST_ANSWERS} are listed"
         )
 
     def no_factor(self, level: str) -> str | None:

@@ -24,6 +24,49 @@ class Role(StrEnum):
     WRITES = "what is kept of the run"
 
 
+class Need(StrEnum):
+    """What a cell must be for an option to act on it (grid/needs.py decides), as the end of "no
+    cell of this run …".
+    """
+
+    NOTHING = "is left"  # it acts on every cell, or on the run as a whole
+    LENGTH = (
+        "has such an n (lists 2-60, word sets 1-7, squares 2-9, several questions 2-6, walks"
+        " 2-1024)"
+    )
+    SHOTS = "has solved examples to choose (lists, latin squares, sudokus and several questions do)"
+    CANVAS = "lets a run choose the length of its answers (these are given in part)"
+    STEPS = "asks for steps (add --cot)"
+    OFFICIAL = "has official samples (the 17 tasks of the paper do)"
+    GENERATED = "draws its samples by seed (rows of a file and official samples are fixed)"
+    HARNESS = "is a task of lm-evaluation-harness (--task lm_eval/NAME)"
+    OWN_TASK = "has a task of the user's files (name one by --task, or leave --task out)"
+    ENDS = "has text after its end (autoregressive models and servers stop there)"
+    GRAMMAR = "is scored for grammar (the text_writing tasks are)"
+    BERTSCORE = "is scored by BERTScore (summarization and paraphrasing are)"
+    HERE = "computes on this machine (servers choose for themselves)"
+    DEVICE = "computes on that device (servers choose for themselves, ideal stays off mps)"
+    DTYPE = "has weights of a dtype to choose (ideal has none, servers choose for themselves)"
+    WEIGHTS = "loads weights from a file (ideal, random shapes and servers don't)"
+    NETWORK = "has a network of its own on this machine (ideal and servers don't)"
+    HUB = "has a model from the hub (a folder has no revisions)"
+    CODE = "has a checkpoint that may bring code of its own (the package's own models bring none)"
+    DRAFT = "verifies drafts (add --sampler ar-draft5)"
+    ROWS = (
+        "takes that number of rows (samples one by one and +x samplers don't; servers, SEDD and"
+        " DiffusionGemma choose for themselves)"
+    )
+    SHARES = (
+        "shares forwards (masked models do, under samplers without temperature, cache, +ahead or"
+        " remasking of their own)"
+    )
+    STORE = "shares forwards (add --share-forwards; masked models do)"
+    TIMED = "is timed several times (samples one by one and servers answer once)"
+    SERVED = "has a model behind a server (add --model NAME)"
+    WRITTEN = "is written (samples are looked at one by one: -x, --sample, --per-sample)"
+    GATED = "is judged against a baseline (add --gate BASELINE)"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A setting as an option: `--name` on the command line, `pbcore_name` in ini files."""
@@ -40,6 +83,7 @@ class Option:
     varies: bool = (
         False  # cells can be run under several of its values (`--factor`, grid/levels.py)
     )
+    need: Need = Need.NOTHING  # the cells on which it acts; refused in a run that has none of them
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from pbcore.errors import InputError
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
+from pbcore.grid.needs import Use, acts, takes_length
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 from pbcore.grid.validate_settings import check_gpu
@@ -36,12 +37,10 @@ from pbcore.tasks import (
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
-from pbcore.tasks.scenes import WORD_COUNTS
 from pbcore.tasks.spec import MORE, WAYS, asked_by
 
 _read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
-WORD_SETS = "text_writing/w2s_"
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,9 @@ class Plan:
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
-            unasked = can.no_such_asking(task, self.settings.cot, self.settings.max_new_tokens)
+            unasked = can.no_such_asking(
+                task, self.settings.cot, self.settings.max_new_tokens
+            ) or can.no_list(task, self.lengths(task) or task_spec(task).lengths or ())
             return (
                 unasked or can.no_infilling(partial(self.task, task)) or self._no_words(can, task)
             )
@@ -203,23 +204,33 @@ class Plan:
             )  # the others have no official data
             seed = self.settings.data_seed
             asked = self.asked(name)
+            lengths = self.lengths(name)
+            generator = task_spec(name).generator
+            if lengths and (generator is None or generator.lengths is None):
+                raise InputError(
+                    f"--n {','.join(map(str, lengths))}: the questions of {name} have no n; leave"
+                    " --n out, or choose other tasks by --task"
+                )
             try:
                 self._loaded[name, limit] = load_task(
-                    name, folder, self.lengths(name), limit, seed=seed, **asked
+                    name, folder, lengths, limit, seed=seed, **asked
                 )
             except (ValueError, OSError) as error:
                 raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
         return self._loaded[name, limit]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
-        """The requested n of lists and word sets; None for a task that has none to choose, or uses
-        its own. A profile's word sets keep their usual number beside lists of an n that no word set
-        has; those that --task names don't.
+        """The requested n of a task that has one; None for a task that uses its own. Lists take it
+        as it is, and so do all tasks that --task names, so that one which can't have it is refused.
+        Other tasks of a profile keep their usual n beside lists of an n that they can't have.
         """
         requested = self.settings.n
-        if requested and task.startswith(WORD_SETS):
-            return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
-        return requested if category(task) in LISTS else None
+        if not requested:
+            return None
+        named = bool(self.settings.task) and task in self.tasks
+        if named or category(task) in LISTS or takes_length(task_spec(task), requested):
+            return requested
+        return None
 
     def asked(self, task: str) -> dict[str, Any]:
         """The run's prompt options for a task (those of WAYS that it has), as options of
@@ -227,13 +238,17 @@ class Plan:
         """
         return task_spec(task).asked(self.settings.recorded)
 
-    def recorded(self, task: str) -> dict[str, Any]:
-        """The settings that a record of this task keeps, without ways of asking that the task
-        doesn't have.
-        """
-        return {
-            name: value for name, value in self.settings.recorded.items() if name not in WAYS
-        } | self.asked(task)
+    def recorded(self, cell: CellName) -> dict[str, Any]:
+        """The settings that a cell's record keeps: of those given the ones that act on it."""
+        use = Use.of(self.settings, cell, self.drilled)
+        kept = {
+            name: value
+            for name, value in self.settings.recorded.items()
+            if name not in WAYS and (name == "rounds" or acts(name, use))
+        }
+        if not acts("rounds", use):
+            kept["rounds"] = 1
+        return kept | self.asked(cell.task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pbcore.extensions import provided
 from pbcore.grid import option as kinds
-from pbcore.grid.option import OptionGroup, Role, option, options_of
+from pbcore.grid.option import Need, OptionGroup, Role, option, options_of
 from pbcore.links import docs
 
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
@@ -59,7 +59,11 @@ class Settings:
     )
     limit: int | None = option(SELECTS, "at most N samples a task", kinds.positive)
     gpu: bool = option(
-        ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
+        ANSWERS,
+        "run models on the GPU; a usage error where none can be used",
+        None,
+        recorded=False,
+        need=Need.DEVICE,
     )
     device: str | None = option(
         ANSWERS,
@@ -67,42 +71,57 @@ class Settings:
         " decode on the CPU (the project has not run it yet)",
         kinds.device,
         recorded=False,
+        need=Need.DEVICE,
     )
     dtype: str | None = option(
         ANSWERS,
         "dtype of the model: float32, bfloat16, float16, float64",
         metavar="DTYPE",
         varies=True,
+        need=Need.DTYPE,
     )
     quantization: str | None = option(
         LOADS,
         f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
         metavar="KIND",
+        need=Need.WEIGHTS,
     )
     attn_implementation: str | None = option(
-        LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
+        LOADS,
+        "attention of transformers: sdpa, eager, flash_attention_2 …",
+        metavar="NAME",
+        need=Need.NETWORK,
     )
     device_map: str | None = option(
-        LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
+        LOADS,
+        "where transformers puts the weights, e.g. auto: spread over the GPUs",
+        metavar="MAP",
+        need=Need.WEIGHTS,
     )
     revision: str | None = option(
         LOADS,
         "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
         metavar="REV",
+        need=Need.HUB,
     )
     trust_remote_code: bool = option(
-        LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
+        LOADS,
+        "run the code that comes with a checkpoint whose architecture is unknown",
+        None,
+        need=Need.CODE,
     )
     draft: str | None = option(
         LOADS,
         "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text",
         metavar="MODEL",
+        need=Need.DRAFT,
     )
     adapter: str | None = option(
         LOADS,
         "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR"
         " does it for one of several",
         metavar="DIR",
+        need=Need.NETWORK,
     )
     batch_size: tuple[int, ...] = option(
         COMPUTES,
@@ -110,12 +129,14 @@ class Settings:
         " 1,4,16,64: each cell at each of them",
         kinds.levels,
         (),
+        need=Need.ROWS,
     )
     threads: int | None = option(
         COMPUTES,
         "CPU threads of a process (default: torch's, and with -n a fair part of them)",
         kinds.positive,
         varies=True,
+        need=Need.HERE,
     )
     factor: tuple[str, ...] = option(
         SELECTS,
@@ -132,9 +153,14 @@ class Settings:
         " times are asked for)",
         None,
         negated=True,
+        need=Need.SHARES,
     )
     share_memory: float = option(
-        COMPUTES, "memory for shared forwards in each worker (default: 1 GiB)", kinds.amount, 1.0
+        COMPUTES,
+        "memory for shared forwards in each worker (default: 1 GiB)",
+        kinds.amount,
+        1.0,
+        need=Need.STORE,
     )
     seed: tuple[int, ...] = option(
         ANSWERS,
@@ -145,32 +171,41 @@ class Settings:
         recorded=False,
     )
     data_seed: int = option(
-        ANSWERS, "seed of the project's own samples (default: 0)", kinds.natural, 0
+        ANSWERS,
+        "seed of the project's own samples (default: 0)",
+        kinds.natural,
+        0,
+        need=Need.GENERATED,
     )
     data_dir: Path | None = option(
         ANSWERS,
         "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
         Path,
+        need=Need.OFFICIAL,
     )
     official_text: bool = option(
         ANSWERS,
         "score the whole canvas as the official benchmark does, text after the first EOS included",
         None,
+        need=Need.ENDS,
     )
     languagetool_url: str | None = option(
         ANSWERS,
         "LanguageTool server that checks grammar (default: the installed one)",
         metavar="URL",
+        need=Need.GRAMMAR,
     )
     bertscore_model: str | None = option(
         ANSWERS,
         "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)",
         metavar="DIR",
+        need=Need.BERTSCORE,
     )
     no_download: bool = option(
         COMPUTES,
         "download nothing: scores whose tools are not installed are absent, with that reason",
         None,
+        need=Need.GRAMMAR,
     )
     tasks: tuple[Path, ...] = option(
         ANSWERS,
@@ -179,42 +214,54 @@ class Settings:
         many=True,
         metavar="FILE",
         recorded=False,
+        need=Need.OWN_TASK,
     )
     n: tuple[int, ...] | None = option(
         ANSWERS,
-        "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
+        "items of the lists (2-60) and of several questions (2-6), words of the word sets (1-7),"
+        " side of the latin squares (2-9), nodes of the walks (2-1024): 15, 3-6 or 5,10,20",
         kinds.lengths,
         recorded=False,
+        need=Need.LENGTH,
     )
     shots: int | None = option(
         ANSWERS,
         "solved examples before each list and puzzle question (default: the task's, one)",
         kinds.shots,
+        need=Need.SHOTS,
     )
     max_new_tokens: int | None = option(
         ANSWERS,
         "canvas length, or limit, of answers in tokens (default: the task's, or more if n"
         " needs it)",
         kinds.positive,
+        need=Need.CANVAS,
     )
     cot: bool = option(
         ANSWERS,
         "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored",
         None,
+        need=Need.CANVAS,
     )
     cot_answer: str | None = option(
         ANSWERS,
         "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the"
         " whole text, as the official code does (whole)",
         kinds.cot_answer,
+        need=Need.STEPS,
     )
     out: Path | None = option(
         WRITES,
         "run directory to write; must not exist or be empty (default: reports/<date-time>)",
         Path,
+        need=Need.WRITTEN,
     )
     rounds: int = option(
-        WRITES, "how often each cell decodes for timing (default: 1)", kinds.positive, 1
+        WRITES,
+        "how often each cell decodes for timing (default: 1)",
+        kinds.positive,
+        1,
+        need=Need.TIMED,
     )
     sample: tuple[int, ...] = option(
         SELECTS,
@@ -261,6 +308,7 @@ class Settings:
         " 0.05)",
         kinds.level,
         0.05,
+        need=Need.GATED,
     )
     gate_time: float | None = option(
         JUDGES,

@@ -261,7 +261,9 @@ class Cell:
                 [("sample", entry.index), *forwards, *entry.scores.items()]
             )
             if wrong(task.headline, result.scores[task.headline]):
-                command = rerun(self.item.config, self.item.nodeid, sample.index, seed)
+                command = rerun(
+                    self.item.config, self.settings, self.item.nodeid, sample.index, seed
+                )
                 pytest.fail(
                     "\n".join(story(model, task, sample, answer, result, command)), pytrace=False
                 )

@@ -169,6 +169,11 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     ]
 
 
+def fields_on_command_line(config: pytest.Config) -> set[str]:
+    """The fields of the options that stand on the command line."""
+    return {o.field for o in OPTIONS if config.getoption(o.dest, None) is not None}
+
+
 def read(config: pytest.Config) -> Settings:
     """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
     from pbcore.grid.profiles import with_preset
@@ -194,10 +199,29 @@ def usage_errors(option: str = "") -> Iterator[None]:
         raise pytest.UsageError(f"{option and f'{option}: '}{error}") from error
 
 
-def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again from the folder where pytest was started, by `seed`
-    alone if given, with the options that decide the answer.
+def rerun(
+    config: pytest.Config,
+    settings: Settings,
+    node_id: str,
+    sample: int,
+    seed: int | None = None,
+) -> str:
+    """The command that runs one sample again.
+
+    Args:
+        config: pytest's, with the options as they were given.
+        settings: The run's, read from them.
+        node_id: The node id of the cell, or of one of its samples.
+        sample: The sample's number.
+        seed: The one seed to decode by; None for all of the run's.
+
+    Returns:
+        A command for the folder where pytest was started, with the options that decide the answer.
     """
+    from pbcore.grid.cellid import parse
+    from pbcore.grid.needs import Use, acts
+    from pbcore.tasks import all_task_names
+
     head, _, name = node_id.rstrip("]").partition("[")
     file, _, function = head.partition("::")
     if (config.rootpath / file).exists():  # node ids begin at the project's root
@@ -205,13 +229,16 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
     else:  # a stock cell, run from the installed package
         file = str(STOCK / Path(file).name)
     numbered = name.rpartition("/")[2].isdecimal()
+    cell = parse(name, all_task_names())
+    use = None if cell is None else Use.of(settings, cell, alone=True)
     words = ["pytest", f"{file}::{function}[{name if numbered else f'{name}/{sample}'}]"]
     for option in OPTIONS:
         value: Any = config.getoption(option.dest, None)
         if option.field == "seed" and value is not None and seed is not None:
             value = (seed,)
         off = value is None or value is False or value == []  # 0 is a value: --shots 0
-        if off or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
+        idle = use is not None and not acts(option.field, use)
+        if off or idle or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
             continue
         for one in value if option.many else [value]:
             text = ",".join(map(str, one)) if isinstance(one, tuple) else str(one)

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,13 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdicts
-from pbcore.plugin.options import on_command_line, rerun, usage_errors
+from pbcore.plugin.options import (
+    fields_on_command_line,
+    flag,
+    on_command_line,
+    rerun,
+    usage_errors,
+)
 from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
@@ -248,6 +255,7 @@ class Outcome:
             spell_signs(sys.stdout)
             self._check_benchmark()
             try:
+                self._check_options()
                 self._config.hook.pytest_pbcore_check(
                     config=self._config, cells=list(self.planned.values())
                 )
@@ -259,6 +267,18 @@ class Outcome:
             lock(self._config)
             self._config.hook.pytest_pbcore_begin(config=self._config)
             write_facts(self._config)
+
+    def _check_options(self) -> None:
+        """Raises pytest.UsageError for an option on the command line that acts on no cell of this
+        run.
+        """
+        from pbcore.grid.needs import Use, refuse_idle
+
+        config = self._config
+        alone = drilled(config)
+        uses = [Use.of(settings(config), name, alone) for name in self.planned.values()]
+        with usage_errors():
+            refuse_idle(fields_on_command_line(config), uses, partial(flag, config))
 
     def _check_benchmark(self) -> None:
         """Raises pytest.UsageError if cells can't be timed."""
@@ -287,7 +307,7 @@ class Outcome:
         return (
             rerun_command(cell_id, sample)
             if node_id is None
-            else rerun(self._config, node_id, sample)
+            else rerun(self._config, settings(self._config), node_id, sample)
         )
 
     @property

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.gates.judge import Rerun
+from pbcore.grid.cellid import CellName
+from pbcore.grid.needs import Use, acts
 from pbcore.printable import command_line
 from pbcore.results.rundir import StoredCell
 
@@ -32,7 +34,10 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
         kept = cell.conditions
         recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
         node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"
-        return command_line(["pytest", node_id, *_options(facts.get("settings") or recorded)])
+        chosen = facts.get("settings") or recorded
+        use = Use(chosen, CellName(cell.model, cell.task, cell.sampler), alone=True)
+        acting = {name: value for name, value in chosen.items() if acts(name, use)}
+        return command_line(["pytest", node_id, *_options(acting)])
 
     return command
 

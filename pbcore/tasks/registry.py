@@ -74,6 +74,11 @@ def task_spec(name: str) -> TaskSpec:
         raise TaskNameError(name) from None
 
 
+def tasks_file(name: str) -> Path | None:
+    """The user's file that a task was read from; None for any other task."""
+    return _FILES.get(name) if name in _ADDED else None
+
+
 def add_tasks_file(path: str | Path) -> list[str]:
     """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
     Paths in the file are relative to it. Adding the same file again reads it again. Raises

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import pbcore.benches
+from pbcore.grid.settings import Settings
 from pbcore.plugin.options import rerun
 from tests.plugin.conftest import Run
 
@@ -22,10 +23,13 @@ def test_a_stock_cell_is_named_by_its_installed_file(tmp_path: Path) -> None:
     )
     node = "benches/test_puzzles.py::test_cell[ideal/sudoku/random-k2]"
     stock = Path(pbcore.benches.__file__).parent / "test_puzzles.py"
-    assert shlex.split(rerun(config, node, 3))[1] == f"{stock}::test_cell[ideal/sudoku/random-k2/3]"  # type: ignore[arg-type]
+    assert (
+        shlex.split(rerun(config, Settings(), node, 3))[1]
+        == f"{stock}::test_cell[ideal/sudoku/random-k2/3]"
+    )  # type: ignore[arg-type]
     (tmp_path / "benches").mkdir()
     (tmp_path / "benches" / "test_puzzles.py").touch()
-    assert shlex.split(rerun(config, node, 3))[1] == f"{node[:-1]}/3]"  # type: ignore[arg-type]
+    assert shlex.split(rerun(config, Settings(), node, 3))[1] == f"{node[:-1]}/3]"  # type: ignore[arg-type]
 
 
 WRONG = ("--model", "ideal", "--task", "shuffle", "--sampler", "random-k4")

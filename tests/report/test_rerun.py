@@ -43,11 +43,7 @@ class TestCommand:
         assert words[0] == "pytest"
         assert words[1].endswith("test_waiting_line.py::test_cell[tiny/insert_random/random-k3/2]")
         assert Path(words[1].partition("::")[0]).is_file()
-        assert (
-            shlex.join(words[2:])
-            == "--seed 0,1 --n 3,4 --shots 0 --cot --tasks 'a b.yaml' --tasks c.yaml --dtype"
-            " bfloat16"
-        )
+        assert shlex.join(words[2:]) == "--seed 0,1 --n 3,4 --shots 0 --cot --dtype bfloat16"
 
     def test_without_settings_the_record_tells(self, tmp_path: Path) -> None:
         """As in runs that were imported: device, seeds and options of the cell."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.grid.cellid import bracketed
-from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.grid.option import Need, OptionGroup, Role, option
 from pbcore.links import docs
 
 PREFIX = "lm_eval/"
@@ -23,12 +23,14 @@ class HarnessOptions(OptionGroup):
         f" more: {docs('lm-eval.md')}",
         Path,
         metavar="DIR",
+        need=Need.HARNESS,
     )
     confirm_run_unsafe_code: bool = option(
         Role.ANSWERS,
         "run code that models write where a task of lm-evaluation-harness asks for it; needs"
         " HF_ALLOW_CODE_EVAL=1 too",
         None,
+        need=Need.HARNESS,
     )
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.errors import InputError
-from pbcore.grid.option import Kind, OptionGroup, Role, levels, option
+from pbcore.grid.option import Kind, Need, OptionGroup, Role, levels, option
 from pbcore.links import docs
 
 dollars = Kind(
@@ -26,6 +26,7 @@ class ServerOptions(OptionGroup):
         many=True,
         metavar="FILE",
         recorded=False,
+        need=Need.SERVED,
     )
     concurrency: tuple[int, ...] = option(
         Role.COMPUTES,
@@ -34,6 +35,7 @@ class ServerOptions(OptionGroup):
         levels,
         (),
         metavar="N",
+        need=Need.SERVED,
     )
     max_cost: float | None = option(
         Role.SELECTS,
@@ -41,6 +43,7 @@ class ServerOptions(OptionGroup):
         " of the same directory included",
         dollars,
         metavar="USD",
+        need=Need.SERVED,
     )
 
     @property

@@ -1,0 +1,185 @@
+"""Which options act on which cells (`Option.need`): an option that acts on no cell of a run is
+refused, and a record keeps those that acted on its cell.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from pbcore.decoding.samplers import policy
+from pbcore.errors import InputError
+from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
+from pbcore.grid.cellid import CellName
+from pbcore.grid.option import Need, Option
+from pbcore.grid.settings import GROUPS, OPTIONS, Settings
+from pbcore.models.entry import ModelEntry
+from pbcore.names import SamplerName
+from pbcore.names import parse as parse_sampler
+from pbcore.tasks import task_names
+from pbcore.tasks.registry import task_spec, tasks_file
+from pbcore.tasks.scoring import scorer
+from pbcore.tasks.spec import WITH_SHOTS, TaskSpec, asked_by
+
+_FIELDS = {option.field: option for option in OPTIONS}
+_GROUPS: tuple[type[Any], ...] = (Settings, *GROUPS)
+_DEFAULTS = {one.name: one.default for group in _GROUPS for one in fields(group)}
+SHARING = "sharing"  # among the values of a run: whether it shares forwards
+
+
+@dataclass(frozen=True)
+class Use:
+    """A cell under the options of a run, `values` by field. `alone`: its samples are looked at one
+    by one.
+    """
+
+    values: Mapping[str, Any]
+    cell: CellName
+    alone: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings, cell: CellName, alone: bool = False) -> "Use":
+        """A cell of a run with these settings."""
+        values = {
+            name: settings.more.get(name, getattr(settings, name, _DEFAULTS[name]))
+            for name in _FIELDS
+        }
+        return cls({**values, SHARING: settings.sharing}, cell, alone)
+
+    @cached_property
+    def spec(self) -> TaskSpec:
+        return task_spec(self.cell.task)
+
+    @cached_property
+    def entry(self) -> ModelEntry:
+        return Capabilities(self.cell.model).entry
+
+    @cached_property
+    def sampler(self) -> SamplerName:
+        return parse_sampler(self.cell.sampler)
+
+    @property
+    def here(self) -> bool:
+        """Whether the model has a network on this machine."""
+        return not self.entry.served and self.entry.family != "ideal"
+
+    @property
+    def opaque(self) -> bool:
+        """Whether only the loaded model knows what it does: a user's, or the hub's before its
+        config.json is here.
+        """
+        return self.entry.family in ("user", "unknown")
+
+
+def takes_length(spec: TaskSpec, lengths: Collection[int]) -> bool:
+    """Whether a task's questions can have each of these n."""
+    generator = spec.generator
+    if generator is None or generator.lengths is None:
+        return False
+    return all(n in generator.lengths for n in lengths)
+
+
+def _official(use: Use) -> bool:
+    return use.cell.task in task_names()
+
+
+def _generated(use: Use) -> bool:
+    fixed = use.values.get("data_dir") and _official(use)
+    return use.spec.generator is not None and not fixed
+
+
+def _rows(use: Use) -> bool:
+    sizes = use.values.get("batch_size") or ()
+    if use.entry.served or use.entry.family in OWN_BATCHES:
+        return False
+    if use.alone and len(sizes) > 1:
+        return False
+    return use.sampler.at_once in (0, *sizes)
+
+
+def _shares(use: Use) -> bool:
+    if use.opaque:
+        return True
+    if use.entry.family != "masked" or Capabilities(use.cell.model).in_blocks:
+        return False
+    from pbcore.decoding.sharing import reads_numbers  # imports numpy
+
+    return reads_numbers(policy(use.sampler), use.sampler)
+
+
+def _measured(use: Use, metric: str) -> bool:
+    return metric in scorer(use.spec.scorer).metrics
+
+
+_MEETS: Mapping[Need, Callable[[Use], bool]] = {
+    Need.NOTHING: lambda use: True,
+    Need.LENGTH: lambda use: takes_length(use.spec, use.values.get("n") or ()),
+    Need.SHOTS: lambda use: use.spec.kind in WITH_SHOTS,
+    Need.CANVAS: lambda use: use.spec.fixed is None,
+    Need.STEPS: lambda use: use.spec.cot or (bool(use.values.get("cot")) and not use.spec.fixed),
+    Need.OFFICIAL: _official,
+    Need.GENERATED: _generated,
+    Need.HARNESS: lambda use: asked_by(use.cell.task) is not None,
+    Need.OWN_TASK: lambda use: tasks_file(use.spec.name) is not None,
+    Need.ENDS: lambda use: not use.entry.served and use.entry.family != "causal",
+    Need.GRAMMAR: lambda use: _measured(use, "grammar"),
+    Need.BERTSCORE: lambda use: _measured(use, "bertscore"),
+    Need.HERE: lambda use: not use.entry.served,
+    Need.DEVICE: lambda use: use.here or (use.entry.family == "ideal" and not _on_mps(use)),
+    Need.DTYPE: lambda use: use.here,
+    Need.WEIGHTS: lambda use: use.here and not use.entry.dummy,
+    Need.NETWORK: lambda use: use.here,
+    Need.HUB: lambda use: use.opaque or (use.entry.source is not None and not use.entry.dummy),
+    Need.CODE: lambda use: use.here and not use.entry.embedded and not use.entry.dummy,
+    Need.DRAFT: lambda use: use.cell.sampler.startswith("ar-draft"),
+    Need.ROWS: _rows,
+    Need.SHARES: _shares,
+    Need.STORE: lambda use: bool(use.values.get(SHARING)) and _shares(use),
+    Need.TIMED: lambda use: not use.alone and not use.entry.served,
+    Need.SERVED: lambda use: use.entry.served,
+    Need.WRITTEN: lambda use: not use.alone,
+    Need.GATED: lambda use: bool(use.values.get("gate")),
+}
+
+
+def _on_mps(use: Use) -> bool:
+    return use.values.get("device") == "mps"
+
+
+def acts(field: str, use: Use) -> bool:
+    """Whether an option, by its field, changes anything of a cell. True where this isn't known: a
+    task, a model or a sampler that is not on this machine, as in reports of a run made elsewhere.
+    """
+    option = _FIELDS.get(field)
+    if option is None:
+        return True
+    try:
+        return _MEETS[option.need](use)
+    except (InputError, ValueError):
+        return True
+
+
+def refuse_idle(given: Collection[str], uses: Iterable[Use], flag: Callable[[Option], str]) -> None:
+    """Raises InputError for the first of the options given, by field, that acts on none of these
+    cells. `flag` writes an option as on the command line.
+    """
+    cells = list(uses)
+    if not cells:
+        return
+    for option in OPTIONS:
+        value = cells[0].values[option.field]
+        if option.field not in given or value == _DEFAULTS[option.field]:
+            continue
+        if not any(acts(option.field, use) for use in cells):
+            raise InputError(
+                f"{flag(option)}{_shown(value)}: no cell of this run {option.need.value}; leave it"
+                " out"
+            )
+
+
+def _shown(value: Any) -> str:
+    """A value behind its option; a switch has none."""
+    if isinstance(value, bool):
+        return ""
+    several = value if isinstance(value, tuple) else (value,)
+    return f" {','.join(map(str, several))}"
