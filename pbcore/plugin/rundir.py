@@ -88,7 +88,7 @@ def _path(config: pytest.Config) -> Path:
     requested = settings(config)
     if requested.resume is not None:
         with usage_errors("--resume"):
-            return open_run(requested.resume).path.absolute()
+            return open_run(requested.resume, begun=True).path.absolute()
     out = requested.out
     if out is None:
         return config.rootpath / "reports" / new_name()

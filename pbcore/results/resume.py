@@ -117,7 +117,8 @@ def finished(
     """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the
     others. Damaged files are left as they are and reported through `say` (default: a warning).
     """
-    stored = [entry for entry in open_run(run_dir).read_cells(say) if entry.cell.status == "ok"]
+    run = open_run(run_dir, begun=True)
+    stored = [entry for entry in run.read_cells(say) if entry.cell.status == "ok"]
     return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 

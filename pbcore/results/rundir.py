@@ -31,6 +31,7 @@ from pbcore.results.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
+BEGUN = ("run.json", ".lock")  # what a run has before its first cell
 TEMPORARY = ".tmp"  # at the end of a file's name until it is whole
 
 
@@ -172,17 +173,36 @@ def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
     return RunDir(path)
 
 
-def open_run(path: str | Path) -> RunDir:
-    """An existing run directory. Raises RunDirError if there is none, saying what is missing."""
+def open_run(path: str | Path, *, begun: bool = False) -> RunDir:
+    """An existing run directory.
+
+    Args:
+        path: The directory.
+        begun: Whether one will do whose run was killed before its first cell: with run.json alone,
+            or with nothing but the files of its lock.
+
+    Returns:
+        The run directory.
+
+    Raises:
+        RunDirError: There is none; the message says what is missing.
+    """
     run = RunDir(Path(path))
     if not run.path.is_dir():
         raise RunDirError(
             f"{run.path} is not a directory; give a run directory such as"
             " reports/20260102-030405-ab12"
         )
-    if not run.cells_dir.is_dir() and not (run.path / "results.json").exists():
+    if run.cells_dir.is_dir() or (run.path / "results.json").exists():
+        return run
+    if not any((run.path / name).exists() for name in BEGUN):
         raise RunDirError(
             f"{run.path} is not a run directory: it has neither cells/ nor results.json"
+        )
+    if not begun:
+        raise RunDirError(
+            f"{run.path} has no finished cell: its run was stopped before the first one; --resume"
+            f" {run.path} begins there"
         )
     return run
 

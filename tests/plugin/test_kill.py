@@ -64,9 +64,6 @@ def kill_and_resume(
     `again` workers, and compares with a straight run.
     """
     chance = random.Random(seed)
-    straight = project.path / "straight"
-    if not straight.exists():
-        run_pytest(*CELLS, "--out", str(straight)).assert_outcomes(passed=10)
     run = project.path / f"killed-{workers}-{seed}"
     process = start(project.path, "--out", str(run), "-n", str(workers))
     wait_for_cells(run, chance.randint(1, 8), process)
@@ -78,6 +75,14 @@ def kill_and_resume(
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, (
         "a finished cell was run again"
     )
+    same_as_straight(project, run_pytest, run)
+
+
+def same_as_straight(project: pytest.Pytester, run_pytest: Run, run: Path) -> None:
+    """Compares a run with one that nothing killed."""
+    straight = project.path / "straight"
+    if not straight.exists():
+        run_pytest(*CELLS, "--out", str(straight)).assert_outcomes(passed=10)
     pd.testing.assert_frame_equal(
         pbcore.results.load(run).drop(columns=TIMES),
         pbcore.results.load(straight).drop(columns=TIMES),
@@ -97,6 +102,46 @@ class TestKill:
         equals a straight one row by row.
         """
         kill_and_resume(project, run, workers, seed=workers, again=again)
+
+    @pytest.mark.parametrize(
+        "left", [("run.json",), (".lock", ".holder.json"), (".lock", "run.json", ".run.json-0.tmp")]
+    )
+    def test_before_the_first_cell(
+        self, project: pytest.Pytester, run: Run, left: tuple[str, ...]
+    ) -> None:
+        """What a kill in the first seconds leaves, with or without run.json: --resume begins at
+        the first cell; a folder with anything else alone is no run.
+        """
+        cells = ("--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k4")
+        run(*cells, "--out", "whole")
+        out = project.path / "out"
+        out.mkdir()
+        for name in left:
+            (out / name).write_text((project.path / "whole" / "run.json").read_text())
+        result = run(*cells, "--resume", "out")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["*resumed: 0 cells kept, 1 measured*"])
+        assert len(pbcore.results.load(out)) == 1
+        (project.path / "mine").mkdir()
+        (project.path / "mine" / "notes.txt").touch()
+        refused = run(*cells, "--resume", "mine")
+        assert "mine is not a run directory" in refused.stderr.str()
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 3.0, 5.0])
+    def test_a_kill_at_any_second(
+        self, project: pytest.Pytester, run: Run, workers: int, seconds: float
+    ) -> None:
+        """From 0 s on: where the run has left a directory it is resumed, else it starts there."""
+        out = project.path / "out"
+        process = start(project.path, "--out", str(out), "-n", str(workers))
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        option = "--resume" if out.exists() else "--out"
+        run(*CELLS, option, str(out), "-n", "0").assert_outcomes(passed=10)
+        same_as_straight(project, run, out)
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("seed", range(20))
