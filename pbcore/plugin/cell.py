@@ -168,9 +168,11 @@ class Cell:
         """The store for this cell; None if forwards are not shared in this run, or can't be for
         model and sampler.
         """
-        sampler = parse(self.name.sampler)
         stash = self.item.config.stash
-        if not self.settings.sharing or not shareable(model, policy(sampler), sampler):
+        if not self.settings.sharing or not getattr(model, "deterministic", False):
+            return None  # those that decode by themselves have samplers which the loop lacks
+        sampler = parse(self.name.sampler)
+        if not shareable(model, policy(sampler), sampler):
             return None
         if _HELD not in stash or not stash[_HELD][0].holds(model):
             stash[_HELD] = ForwardStore(model, int(self.settings.share_memory * GIB)), {}

@@ -16,7 +16,13 @@ from pbcore.plugin import COLLECTOR_OFF, collector_on
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
 
+# What a test of cells takes, by name, and the package whose it is.
+FIXTURES = {
+    **dict.fromkeys(("cell", "task", "model", "model_cache"), "pbcore.plugin"),
+    "benchmark": "pytest_benchmark",
+}
 CATEGORIES = ("waiting_line", "text_writing", "puzzle", "list_ops")
+_REFUSED = pytest.StashKey[str]()  # the first test of cells that can't be meant
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -68,8 +74,20 @@ def left_out(config: pytest.Config) -> Counter[str]:
 
 def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     """A cell per name for a test that is marked with these categories, or with none for the user's
-    own tasks.
+    own tasks. What can't be meant ends the run as a usage error once all files are collected; a
+    test that it concerns has no cells.
     """
+    try:
+        names = _names(metafunc, marked)
+    except pytest.UsageError as error:
+        metafunc.config.stash.setdefault(_REFUSED, str(error))
+        names = []
+    if names or "cell" in metafunc.fixturenames:
+        metafunc.parametrize("cell", names, ids=names, indirect=True)
+
+
+def _names(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> list[str]:
+    """The names of the cells of a test. Raises pytest.UsageError."""
     from pbcore.tasks import all_task_names
     from pbcore.tasks.naming import category
 
@@ -79,6 +97,7 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
         raise pytest.UsageError(
             f"{node_id} is marked `cells` but does not take the fixture `cell`; write {write}"
         )
+    _check_fixtures(metafunc)
     the_plan = plan(metafunc.config)  # reads the tasks of --tasks
     known = sorted({category(task) for task in all_task_names()})
     for name in marked:
@@ -88,8 +107,27 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
             )
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
-    names = [text for text, name in the_plan.items.items() if name.category in categories]
-    metafunc.parametrize("cell", names, ids=names, indirect=True)
+    return [text for text, name in the_plan.items.items() if name.category in categories]
+
+
+def _check_fixtures(metafunc: pytest.Metafunc) -> None:
+    """Raises pytest.UsageError if a fixture of the project's, under the name of one that a test of
+    cells takes, would stand in its place. One that takes ours by this name adds to it, and is fine.
+    """
+    known = metafunc.definition._fixtureinfo.name2fixturedefs
+    for name, package in FIXTURES.items():
+        definitions = known.get(name, ())
+        if not definitions or definitions[-1].func.__module__.startswith(package):
+            continue
+        nearest = definitions[-1]
+        if len(definitions) > 1 and name in nearest.argnames:
+            continue
+        code = nearest.func.__code__
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: the fixture {name!r} of {code.co_filename}, line"
+            f" {code.co_firstlineno}, stands in the place of the one that a test of cells takes;"
+            f" rename yours, or let it take {name!r} as an argument and return that"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,6 +161,8 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Puts a model's cells together (it is loaded once), and keeps this shard's part."""
     try:
+        if _REFUSED in config.stash:
+            raise pytest.UsageError(config.stash[_REFUSED])
         names = _collected(items)
     except pytest.UsageError as error:
         items.clear()  # pytest says next that collecting has finished: no run begins

@@ -261,7 +261,12 @@ def pytest_runtest_makereport(
         # A model that can't be loaded fails all its cells; one traceback says it.
         report.longrepr = f"{error}\n(the same error as in {first}, which has the traceback)"
     fixtures: dict[str, Any] = getattr(item, "funcargs", {})
-    pairs = record_error(item.config, name, error, fixtures.get("model"), fixtures.get("task"))
+    model = fixtures.get("model")
+    task = fixtures.get("task")
+    known = hasattr(model, "info") and hasattr(task, "data_hash")  # a project may have changed them
+    pairs = record_error(
+        item.config, name, error, model if known else None, task if known else None
+    )
     report.user_properties.extend(pairs)
     item.user_properties.extend(pairs)  # JUnit reads those of the teardown's report
     item.stash[RECORDED] = True

@@ -188,12 +188,15 @@ def conditions(
         import torch
 
         from pbcore.decoding.run import default_batch
+        from pbcore.grid.needs import Use, acts
 
         info = model.info
+        own = not acts("batch_size", Use.of(requested, name, drilled(config)))
+        rows = None if own else requested.rows
         known |= {
             "device": str(info.get("computes_on") or getattr(model, "device", requested.place)),
             "dtype": str(info.get("dtype", requested.dtype or "")),
-            "batch_size": known["at_once"] or requested.rows or default_batch(model),
+            "batch_size": known["at_once"] or rows or default_batch(model),
             "threads": torch.get_num_threads(),
             "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
             "dummy": bool(info.get("dummy", False)),

@@ -50,7 +50,13 @@ CELLS = (  # a kind of task, model or sampler each
     "tiny-sedd/list_ops/copy/analytic-s2",
     "mine/copy/ar",
 )
-BASE = ("--tasks", "own.yaml", "--models", "models.yaml", "--limit", "2", "--no-download")
+BASE = ("--limit", "2")
+INI = """[pytest]
+junit_family = xunit1
+pbcore_tasks = own.yaml
+pbcore_models = models.yaml
+pbcore_no_download = true
+"""
 Seen = Callable[[StoredCell], Any]
 
 
@@ -173,6 +179,7 @@ def ready(
     """A project with tasks and a server of its own, and without LanguageTool."""
     (project.path / "own.yaml").write_text(OWN)
     (project.path / "flags.jsonl").write_text(ROWS)
+    project.makeini(INI)
     declare(project, server)
     for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH", "PBCORE_NO_DOWNLOAD"):
         monkeypatch.delenv(name, raising=False)
