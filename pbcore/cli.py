@@ -6,6 +6,7 @@
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -112,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if more and "more" not in parsed:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     parsed.more = more  # options of pytest, for a command that runs it
+    formatted = warnings.formatwarning
+    warnings.formatwarning = lambda message, *about, **more: f"pbcore {name}: {message}\n"
     try:
         status = int(parsed.run(parsed))
         sys.stdout.flush()
@@ -135,3 +138,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130
+    finally:
+        warnings.formatwarning = formatted

@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.printable import counted
+from pbcore.errors import InputError, PbcoreError
+from pbcore.printable import counted, first_line
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -98,15 +98,21 @@ def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
     """
     page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
     try:
-        server = ThreadingHTTPServer((HOST, port), partial(Handler, page, cell))
+        server = Server((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--port {port} can't be used ({error}); leave it out for a free one"
         ) from error
     threading.Thread(
-        target=cell, args=(0,), daemon=True
+        target=_prepare, args=(cell,), daemon=True
     ).start()  # imports what the first question needs
     return server
+
+
+def _prepare(cell: Cell) -> None:
+    """Reads one cell; what is wrong with it is said when it is asked for."""
+    with suppress(PbcoreError, OSError):
+        cell(0)
 
 
 def _kept(run: Path) -> tuple[str, Cell] | None:
@@ -168,6 +174,15 @@ def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
     return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
 
 
+class Server(ThreadingHTTPServer):
+    """Serves each request in a thread of its own; a browser that has gone is no error."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing for a connection that its client has reset or left; else as the base class."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers for the page and its cells, to requests that name this machine as their host."""
 
@@ -188,10 +203,22 @@ class Handler(BaseHTTPRequestHandler):
             )
         elif self.path == "/":
             self._reply(200, "text/html", self._page)
-        elif cell and (answers := self._cell(int(cell[1]))) is not None:
-            self._reply(200, "application/json", answers)
+        elif cell:
+            self._answers(int(cell[1]))
         else:
             self._reply(404, "text/plain", "nothing here")
+
+    def _answers(self, number: int) -> None:
+        """A cell's answers; of one whose file is damaged, why they can't be shown."""
+        try:
+            answers = self._cell(number)
+        except (PbcoreError, OSError) as error:
+            self._reply(500, "text/plain", first_line(str(error), 1000))
+            return
+        if answers is None:
+            self._reply(404, "text/plain", "nothing here")
+        else:
+            self._reply(200, "application/json", answers)
 
     def _reply(self, status: int, kind: str, text: str) -> None:
         data = text.encode()

@@ -229,14 +229,14 @@ def use_of(project: pytest.Pytester, cell_id: str, given: tuple[str, ...]) -> Us
 @pytest.mark.slow
 class TestMeasured:
     def test_it_changes_the_cells_on_which_it_acts_and_no_other(
-        self, ready: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+        self, ready: pytest.Pytester, in_process: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One run of all kinds of cells with each option, against one without: where it acts the
         effect is seen (or the cell refuses it in one line); elsewhere the record is the same, the
         options that it names included. Alone, the other cells are refused.
         """
         cells = list(map(argument, CELLS))
-        assert run(*cells, *BASE, "--out", "base").ret == 0
+        assert in_process(*cells, *BASE, "--out", "base").ret == 0
         before = measured(ready, "base")
         assert set(before) == set(CELLS)
         from pbcore.tasks import add_tasks_file
@@ -244,7 +244,7 @@ class TestMeasured:
         for field in SEEN:
             effect = EFFECTS[field]
             assert effect.seen is not None
-            run(*cells, *BASE, *effect.given, "--out", field)
+            in_process(*cells, *BASE, *effect.given, "--out", field)
             torch.set_num_threads(1)
             monkeypatch.delenv("PBCORE_LANGUAGETOOL_URL", raising=False)
             grammar.stop()
@@ -263,7 +263,7 @@ class TestMeasured:
                 else:
                     assert "\n" not in str(new.cell.error), where
             if idle:
-                refused = run(*map(argument, idle), *BASE, *effect.given)
+                refused = in_process(*map(argument, idle), *BASE, *effect.given)
                 assert refused.ret == pytest.ExitCode.USAGE_ERROR, field
                 assert f"--{BY_FIELD[field].name}" in refused.stderr.str()
                 assert "leave it out" in refused.stderr.str()

@@ -310,3 +310,36 @@ class TestVocabulary:
         result.stdout.fnmatch_lines(
             ["left out: 1 cell, tiny × pantry/reverse: its vocabulary covers*"]
         )
+
+
+class TestFixturesOfTheProject:
+    @pytest.mark.parametrize("name", ["cell", "task", "model", "model_cache", "benchmark"])
+    def test_one_in_the_place_of_ours_is_a_usage_error(
+        self, project: pytest.Pytester, run: Run, name: str
+    ) -> None:
+        """It names the fixture, its file and line, once, before anything runs."""
+        own = f"\nimport pytest\n@pytest.fixture\ndef {name}(): return 3\n"
+        (project.path / "benches" / "conftest.py").write_text(own)
+        result = run("--model ideal --task copy --sampler random-k4 --limit 2 --out out")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = (one for one in result.stderr.lines if one.startswith("ERROR"))
+        assert f"the fixture {name!r} of {project.path}/benches/conftest.py, line 3," in line
+        assert "INTERNALERROR" not in result.stdout.str()
+        assert not (project.path / "out").exists()
+
+    def test_one_that_adds_to_ours_is_fine(self, project: pytest.Pytester, run: Run) -> None:
+        """As pytest means it: a fixture that takes ours by the same name and returns it."""
+        own = "\nimport pytest\n@pytest.fixture\ndef model(model): return model\n"
+        (project.path / "benches" / "conftest.py").write_text(own)
+        cells = "--model ideal --task copy --sampler random-k4 --limit 2 --out out"
+        run(cells).assert_outcomes(passed=1)
+
+    def test_one_that_gives_something_else_fails_its_cell(
+        self, project: pytest.Pytester, run: Run
+    ) -> None:
+        """The cell's error is recorded; pytest itself goes on."""
+        own = "\nimport pytest\n@pytest.fixture\ndef model(model): return 3\n"
+        (project.path / "benches" / "conftest.py").write_text(own)
+        result = run("--model ideal --task copy --sampler random-k4 --limit 2 --out out")
+        result.assert_outcomes(failed=1)
+        assert "INTERNALERROR" not in result.stdout.str()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -19,6 +21,7 @@ from pbcore.cli import main
 from pbcore.report.page import data, write, write_page
 from pbcore.report.view import complete, latest, serve
 from pbcore.results import create
+from pbcore.results.rundir import CorruptCellWarning
 from tests.report.page.films import run
 from tests.report.page.test_write import data_of
 from tests.results import factory
@@ -112,6 +115,67 @@ class TestServer:
         """A request under another name, as another site's page could send it, is refused."""
         with served(run(tmp_path).path) as address:
             assert get(f"{address}/", Host="example.org")[0] == 403
+
+    @pytest.mark.parametrize("size", [0, 500])
+    def test_a_truncated_cell_leaves_the_rest(
+        self, tmp_path: Path, size: int, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """Its own answers are refused with the file's name, all others are there; of a page that
+        names the cell, too, and nothing is printed.
+        """
+        made = run(tmp_path)
+        write_page(made.path)
+        broken = sorted(made.cells_dir.glob("*.json"))[0]
+        broken.write_text(broken.read_text()[:size])
+        with served(made.path) as address:
+            cells = data_of(get(f"{address}/")[1])["cells"]
+            replies = [get(f"{address}/samples/{number}.json") for number in range(len(cells))]
+        (said,) = (text for status, text in replies if status == 500)
+        assert broken.name in said
+        assert [status for status, _ in replies].count(200) == len(cells) - 1
+        assert "Traceback" not in capfd.readouterr().err
+        (made.path / "report.html").unlink()
+        with pytest.warns(CorruptCellWarning):
+            write_page(made.path)
+        with served(made.path) as address:
+            rest = data_of(get(f"{address}/")[1])["cells"]
+            assert len(rest) == len(cells) - 1
+            assert get(f"{address}/samples/0.json")[0] == 200
+
+    def test_a_client_that_resets(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        """It prints nothing, and others are answered."""
+        made = run(tmp_path)
+        with served(made.path) as address:
+            port = int(address.rpartition(":")[2])
+            for _ in range(3):
+                client = socket.create_connection(("127.0.0.1", port))
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+                client.close()  # reset
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            assert get(f"{address}/")[0] == 200
+        assert capfd.readouterr().err == ""
+
+    @pytest.mark.parametrize(
+        ("error", "printed"),
+        [(ConnectionResetError, False), (BrokenPipeError, False), (KeyError, True)],
+    )
+    def test_only_errors_of_its_own_are_printed(
+        self,
+        tmp_path: Path,
+        error: type[Exception],
+        printed: bool,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """A connection that is gone is its client's matter; anything else has its traceback."""
+        with serve([run(tmp_path).path]) as server:
+            try:
+                raise error("x")
+            except error:
+                server.handle_error(None, ("127.0.0.1", 1))
+        assert ("Traceback" in capfd.readouterr().err) == printed
 
     def test_no_such_cell(self, tmp_path: Path) -> None:
         """Of a page that is served as it is."""

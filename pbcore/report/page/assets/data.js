@@ -82,7 +82,7 @@ async function load(number) {
   const cell = page.cells[number];
   if (page.remote) {
     const reply = await fetch(`samples/${number}.json`);
-    if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
+    if (!reply.ok) throw new Error(`the server answered ${reply.status}: ${await reply.text()}`);
     const data = await reply.json();
     return { answers: data.answers.map((one) => unpacked(cell, one, data.tokens)), questions: data.questions };
   }
