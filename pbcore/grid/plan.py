@@ -24,6 +24,7 @@ from pbcore.grid.validate_settings import check_gpu
 from pbcore.models import model_names, resolve_model
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.tokenizer import COPY_TOKENIZER, has_tokenizer
 from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
 from pbcore.tasks import (
@@ -374,9 +375,14 @@ def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
 def _check_model(name: str, option: str = "--model") -> None:
     """Raises InputError, which begins with the option, for a model that can't be had."""
     try:
-        resolve_model(name)
+        entry = resolve_model(name)
     except (ValueError, RuntimeError) as error:
         raise InputError(f"{option}: {error}") from error
+    if entry.folder is not None and not has_tokenizer(entry.folder):
+        raise InputError(
+            f"{option} {name}: {entry.folder} has no tokenizer files (tokenizer.json, or vocab.json"
+            f" and merges.txt), so it can't read the tasks' questions; {COPY_TOKENIZER}"
+        )
 
 
 def _check_loading(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from pbcore.tasks.words import tokens
 
 Hole = TypeVar("Hole")
 EOS = "<eos>"
+COPY_TOKENIZER = "copy those of the model that it was trained from into its folder"
 
 
 class Tokenizer(ABC):
@@ -246,8 +247,14 @@ class NoTokenizer(Tokenizer):
     def text(self, text: str) -> list[int]:
         raise ModelError(
             f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt);"
-            " give prompts as token ids"
+            f" {COPY_TOKENIZER}, or in Python give prompts as token ids"
         )
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a checkpoint's folder has files of a tokenizer, of any kind that is read."""
+    alone = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+    return any((folder / name).is_file() for name in alone)
 
 
 def read_tokenizer(

@@ -172,6 +172,7 @@ class TestErrors:
         folder = project.path / "broken"
         folder.mkdir()
         (folder / "config.json").write_text('{"model_type": "llama"}')
+        (folder / "tokenizer.json").write_text("{}")
         cells = ("--model", str(folder), *CELLS[2:])
         short = run(*cells)
         long = run(*cells, "--full-trace")
@@ -187,3 +188,20 @@ class TestErrors:
         assert "speaker decodes by itself; use eb-0.1" in result.stdout.str()
         assert "Traceback" not in result.stdout.str()
         assert "toys.py" not in result.stdout.str()
+
+    def test_a_checkpoint_without_a_tokenizer(self, run: Run, project: pytest.Pytester) -> None:
+        """It is refused once, at collection, in one line that says where and what to copy; with its
+        tokenizer the same folder is measured.
+        """
+        folder = project.path / "mine"
+        shutil.copytree(Path(pbcore.__file__).parent / "models" / "tiny", folder)
+        for file in folder.glob("tokenizer*"):
+            file.rename(project.path / file.name)
+        cells = ("--model", "./mine", "--task", "copy", "--sampler", "random-k16", "--limit", "1")
+        message = errors(run(*cells))
+        assert message.count("has no tokenizer files") == 1
+        assert f"--model ./mine: {folder} has no tokenizer files" in message
+        assert "copy those of the model that it was trained from into its folder" in message
+        for file in project.path.glob("tokenizer*"):
+            file.rename(folder / file.name)
+        run(*cells).assert_outcomes(passed=1)

@@ -207,15 +207,7 @@ class ServerModel:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The declared one; None without. Raises ModelError for a folder that has none."""
-        if self.spec.tokenizer is None:
-            return None
-        found = read_tokenizer(Path(self.spec.tokenizer), self.name, None)
-        if isinstance(found, NoTokenizer):
-            raise ModelError(
-                f"model {self.name}: tokenizer {self.spec.tokenizer} is no folder with"
-                " tokenizer.json"
-            )
-        return found
+        return tokenizer_of(self.spec)
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of tokens by their numbers."""
@@ -336,3 +328,19 @@ def load_server(
     are the server's.
     """
     return ServerModel(MODELS.specs()[entry.name])
+
+
+def tokenizer_of(spec: ServerSpec) -> Tokenizer | None:
+    """The tokenizer that a model declares; None without. Raises ModelError for a folder that has
+    none.
+    """
+    if spec.tokenizer is None:
+        return None
+    folder = Path(spec.tokenizer)
+    tokenizer = read_tokenizer(folder, spec.name, None)
+    if isinstance(tokenizer, NoTokenizer):
+        raise ModelError(
+            f"model {spec.name}: tokenizer {spec.tokenizer}: {folder.absolute()} is no folder with"
+            " tokenizer.json; give the model's own"
+        )
+    return tokenizer

@@ -48,6 +48,11 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     from pbcore.integrations.servers.money import estimate_lines
 
     try:
+        for spec in specs:
+            if spec.tokenizer is not None:
+                from pbcore.integrations.servers.model import tokenizer_of
+
+                tokenizer_of(spec)
         lines = estimate_lines(
             plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known
         )

@@ -91,6 +91,18 @@ class TestBeforeTheFirstCell:
             run("--models models.yaml --model mime"), "unknown model 'mime'; did you mean mine"
         )
 
+    def test_a_tokenizer_that_is_not_there(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """It is refused before the first request, with model and folder."""
+        declare(
+            project, server, step_map_field="step_map", stream="false", tokenizer="/nonexistent"
+        )
+        result = run(FIVE)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "model mine: tokenizer /nonexistent" in result.stderr.str()
+        assert server.asked == []
+
     def test_ini(self, project: pytest.Pytester, in_process: Run, server: FakeServer) -> None:
         """`pbcore_models` names the file, too."""
         declare(project, server)
