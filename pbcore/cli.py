@@ -75,6 +75,17 @@ def add_command(subparsers: Any, name: str) -> None:
         add(subparsers)
 
 
+def _instead(name: str) -> str:
+    """What to write in place of a command that isn't there: an option of the run by that name, or
+    near commands.
+    """
+    from pbcore.grid.settings import OPTIONS
+
+    if any(name == option.name for option in OPTIONS):
+        return f"it is an option of the run: pytest benches --{name}"
+    return hint(name, list(COMMANDS))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: the error's for invalid input, with one line
     on stderr, and 141 if the reader of its output has gone.
@@ -97,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         (argument for argument in arguments if argument and not argument.startswith("-")), ""
     )
     if name and name not in COMMANDS and not completing:
-        parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
+        parser.error(f"there is no command {name!r}; {_instead(name)}")
     if name in COMMANDS:
         add_command(subparsers, name)
     else:

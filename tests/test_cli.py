@@ -83,6 +83,10 @@ class TestMain:
             main(["nosuch"])
         assert end.value.code == 2
         assert "there is no command 'nosuch'; known: tasks, samplers" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["estimate"])
+        said = capsys.readouterr().err
+        assert "it is an option of the run: pytest benches --estimate" in said
 
     def test_a_misspelt_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Close ones are named instead of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,37 @@ class TestScript:
             )
             assert said.split() == expected.split()
             (tmp_path / "run.json").touch()
+
+    @pytest.mark.slow
+    def test_the_gate_in_a_project_of_a_user(self, tmp_path: Path) -> None:
+        """Without cells of its own the stock ones run; a run that was killed before its first cell
+        is resumed; a worse baseline fails.
+        """
+        words = ["--model", "ideal", "--task", "copy", "--sampler", "random-k4", "--limit", "2"]
+        pytest_ = f"{sys.executable} -m pytest".split()
+        (tmp_path / "pytest").write_text(f'#!/bin/sh\nexec {" ".join(pytest_)} "$@"\n')
+        (tmp_path / "pytest").chmod(0o755)
+        environment = {
+            **os.environ,
+            "PYTEST": str(tmp_path / "pytest"),
+            "PYTHONPATH": str(EXAMPLES.parents[1]),
+            "BASELINE": "base.json",
+            "OUT": "reports/gate",
+        }
+        baseline = ["--pyargs", "pbcore.benches", *words, "--update-baseline", "base.json"]
+        subprocess.run([*pytest_, *baseline], cwd=tmp_path, env=environment, check=True)
+        (tmp_path / "reports" / "gate").mkdir(parents=True)
+        run_json = next((tmp_path / "reports").glob("2*/run.json")).read_text()
+        (tmp_path / "reports" / "gate" / "run.json").write_text(run_json.replace("quick", "ci"))
+        for option in ("--resume", "--resume"):
+            done = subprocess.run(
+                [EXAMPLES / "gate.sh", *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "base.json" in done.stdout
+            assert option in (tmp_path / "reports" / "gate" / "run.json").read_text()

@@ -29,6 +29,14 @@ def check(settings: Settings) -> Settings:
             "--share-forwards would answer one level of --factor with another's forwards; drop one"
             " of the two"
         )
+    for text in settings.factor:
+        name = text.partition("=")[0]
+        value = getattr(settings, name.replace("-", "_"), None)
+        if value not in (None, (), False):
+            raise InputError(
+                f"--factor {text} runs every cell at each of its levels, and --{name} {value} would"
+                " not be used; drop one of the two"
+            )
     if settings.share_forwards and len(settings.batch_size) > 1:
         raise InputError(
             "--batch-size with several numbers times cells, and those that share forwards have no"

@@ -251,7 +251,8 @@ class Cell:
         self, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]
     ) -> None:
         """The drill-down: fails at the first wrong answer, and shows how it came about and the
-        command that runs it again; skips if the headline score could not be measured.
+        command that runs it again (right ones with -rP); skips if the headline score could not be
+        measured.
         """
         for (sample, seed, answer), result in zip(answers, scored, strict=True):
             if task.headline not in result.scores:
@@ -262,13 +263,19 @@ class Cell:
             self.item.user_properties.extend(
                 [("sample", entry.index), *forwards, *entry.scores.items()]
             )
-            if wrong(task.headline, result.scores[task.headline]):
-                command = rerun(
-                    self.item.config, self.settings, self.item.nodeid, sample.index, seed
-                )
-                pytest.fail(
-                    "\n".join(story(model, task, sample, answer, result, command)), pytrace=False
-                )
+            failed = wrong(task.headline, result.scores[task.headline])
+            if not (failed or self._shows_passes):
+                continue
+            command = rerun(self.item.config, self.settings, self.item.nodeid, sample.index, seed)
+            text = "\n".join(story(model, task, sample, answer, result, command))
+            if failed:
+                pytest.fail(text, pytrace=False)
+            self.item.add_report_section("call", "stdout", f"{text}\n")
+
+    @property
+    def _shows_passes(self) -> bool:
+        """Whether pytest shows what passed tests have printed (`-rP`, `-rA`)."""
+        return bool({"P", "A"} & set(self.item.config.getoption("reportchars", "")))
 
     def _record(
         self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any

@@ -1,5 +1,5 @@
-"""One wrong answer on a screen: prompt, answer, label, why it is wrong, and the step and confidence
-of every token.
+"""One answer on a screen: prompt, answer, label, why it is wrong if it is, and the step and
+confidence of every token.
 """
 
 from __future__ import annotations
@@ -30,14 +30,18 @@ def wrong(headline: str, score: float) -> bool:
 def story(
     model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str
 ) -> Iterator[str]:
-    """The screen for one wrong answer; its first line stands alone in pytest's short summary.
-    `command` runs the sample again.
+    """The screen for one answer; its first line stands alone in pytest's short summary of those
+    that are wrong. `command` runs the sample again.
     """
-    why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):
         label += "  (one of several valid answers)"
-    yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
+    score = result.scores[task.headline]
+    if wrong(task.headline, score):
+        why = str(result.details.get("why") or f"{task.headline} is {score:g}")
+        yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
+    else:
+        yield f"sample {sample.index} of {task.name} is right"
     yield ""
     yield from _block("prompt", sample.prompt)
     yield from _block("answer", answer.text or "(empty)")

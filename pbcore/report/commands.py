@@ -42,7 +42,7 @@ from pbcore.report.page.compare import comparison_page
 from pbcore.report.page.sections import factor_section
 from pbcore.report.page.write import name_and_facts, read_all
 from pbcore.report.rerun import rerun_of
-from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
@@ -168,8 +168,8 @@ def run_report(args: argparse.Namespace) -> int:
         cells, answers = read_all(args.paths, with_questions=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-    for table in trade_off_tables(cells):
-        print(terminal(table, width), end="\n\n")
+    for text in terminals(trade_off_tables(cells), width):
+        print(text, end="\n\n")
     _, facts = name_and_facts(args.paths, args.max_loss)
     lines = headline_text(headlines(cells, answers, facts), width)
     if lines:

@@ -14,7 +14,7 @@ from pbcore.report.cells import interval, joined, measured, or_dash, served_sect
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.page.data import Answers
 from pbcore.report.scopes import overview, scopes
-from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
 from pbcore.text import listed, name
@@ -39,7 +39,7 @@ def summary(
     if not cells:
         return ""
     table = frame(cells)
-    parts = [terminal(one, width) for one in trade_off_tables(table)]
+    parts = terminals(trade_off_tables(table), width)
     parts.append("\n".join([*_facts(cells, table), *_failures(cells), *_errors(cells)]))
     lines = wrap(printable(f"measured: {measured(table, run or {})}", 1000), width)
     lines += headline_text(headlines(table, answers, run or {}), width)

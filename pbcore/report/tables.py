@@ -2,8 +2,9 @@
 interval and tokens per step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 import pandas as pd
 
@@ -82,12 +83,13 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
-def terminal(table: Table, width: int = 100) -> str:
+def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue
     in another part.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line
-    shows them; where it forwards what-if rows, a third its tokens per row.
+    shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
+    out.
     """
     header = [*(name(short(task)) for task in table.tasks), "mean", *table.rates.values()]
     rows = [
@@ -106,7 +108,25 @@ def terminal(table: Table, width: int = 100) -> str:
             out.append(
                 f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip()
             )
-    return "\n".join([*out, *(f"  {printable(note, 400)}" for note in table.notes)])
+    notes = [note for note in table.notes if note not in without]
+    return "\n".join([*out, *(line for note in notes for line in folded(note, width))])
+
+
+def terminals(tables: Sequence[Table], width: int = 100) -> list[str]:
+    """Tables as `terminal` gives them, one under the other: the note on rows and calls, which is
+    the same for all, stands once, under the last one that it concerns.
+    """
+    concerned = [number for number, table in enumerate(tables) if ROWS_NOTE in table.notes]
+    texts = []
+    for number, table in enumerate(tables):
+        without = (ROWS_NOTE,) if number in concerned[:-1] else ()
+        texts.append(terminal(table, width, without))
+    return texts
+
+
+def folded(note: str, width: int) -> list[str]:
+    """A note under a table as indented lines of at most `width` columns."""
+    return wrap(printable(note, 400), width, initial_indent="  ", subsequent_indent="  ")
 
 
 def _column(title: str, texts: list[str]) -> list[str]:

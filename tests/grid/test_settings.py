@@ -26,6 +26,8 @@ class TestCheck:
             ({"per_sample": True, "gate_time": 0.0, "gate": (FILE,)}, "--per-sample and --sample"),
             ({"revision": "main"}, "exactly one --model"),
             ({"revision": "main", "model": ("a", "b")}, "exactly one --model"),
+            ({"factor": ("threads=1,2",), "threads": 2}, "--threads 2 would not be used"),
+            ({"factor": ("dtype=float32",), "dtype": "bfloat16"}, "--dtype bfloat16 would not"),
             ({"gate_time": 0.1}, "add --gate BASELINE or --against REV"),
             ({"against": "main"}, "add --gate-time"),
         ],
@@ -49,6 +51,7 @@ class TestCheck:
             {"revision": "main", "model": ("a",)},
             {"gate_time": 0.0, "gate": (FILE,)},
             {"gate_time": 0.1, "against": "main"},
+            {"factor": ("threads=1,2",), "dtype": "bfloat16"},
         ],
     )
     def test_others_go_together(self, given: dict[str, Any]) -> None:

@@ -124,6 +124,22 @@ class TestSample:
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["ideal/copy/random-k2: 1 of 1 samples right"])
 
+    def test_a_right_sample_shows_how_it_came_about(self, run: Run) -> None:
+        """With -rP: prompt, answer and a step of the trajectory for each forward; else nothing."""
+        cells = "--model ideal --task copy --sampler random-k8 --sample 3"
+        shown = run(cells, "-rP")
+        shown.assert_outcomes(passed=1)
+        shown.stdout.fnmatch_lines(
+            [
+                "sample 3 of waiting_line/copy is right",
+                "    answer  *",
+                "trajectory  step  0  *",
+                "            step  3  *",
+                "rerun this sample:  pytest *",
+            ]
+        )
+        assert "trajectory" not in run(cells).stdout.str()
+
     @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
     def test_samples_fail_each_on_its_own(self, run: Run, workers: str) -> None:
         """--per-sample goes on after a wrong answer, with a worker as without; the counts are those

@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.report.cells import ROWS_NOTE as NOTE
 from pbcore.report.summary import summary
-from pbcore.report.tables import markdown, parts_within, terminal, trade_off_tables
+from pbcore.report.tables import markdown, parts_within, terminal, terminals, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from pbcore.text import ascii_text
@@ -197,10 +197,20 @@ class TestRows:
         assert told[1].split() == ["shuffle", "mean", "tok/step", "tok/row"]
         rates = {line.split()[0]: line.split()[-2:] for line in told if line.startswith("  ")}
         assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
-        assert told[-1].strip() == NOTE
+        assert " ".join(told[-2:]).split() == NOTE.split()
         assert "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in NOTE
         assert "| `spec-8` | 90 | 90.0 | 2.0 | 0.5 |" in markdown(table)
         assert NOTE in markdown(table)
+
+    def test_its_note_is_folded_and_stands_once(self) -> None:
+        """Under the last of the tables that it concerns, within the terminal's width."""
+        tasks = ("waiting_line/copy", "puzzle/sudoku", "list_ops/copy")
+        cells = [factory.cell(task=task, sampler="spec-8", rows=64)[0] for task in tasks[:2]]
+        tables = trade_off_tables(frame([*cells, factory.cell(task=tasks[2])[0]]))
+        texts = terminals(tables, 60)
+        assert [" ".join(text.split()).count(NOTE) for text in texts] == [0, 1, 0]
+        (notes,) = (text.splitlines()[-3:] for text in texts if "canvases" in text)
+        assert all(line.startswith("  ") and len(line) <= 60 for line in notes)
 
     def test_a_line_where_rates_differ_between_tasks(self) -> None:
         """Calls alike and rows not: each has its line, with its mean in its column."""
