@@ -16,6 +16,7 @@ from pbcore.grid.settings import GROUPS, OPTIONS, Settings
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName
 from pbcore.names import parse as parse_sampler
+from pbcore.printable import printable
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer
@@ -182,4 +183,4 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return ""
     several = value if isinstance(value, tuple) else (value,)
-    return f" {','.join(map(str, several))}"
+    return f" {printable(','.join(map(str, several)), 80)}"

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from pbcore.printable import shown
+
 T = TypeVar("T")
 
 
@@ -190,7 +192,7 @@ class Kind(Generic[T]):
         match = re.fullmatch(self.pattern, text)
         found = self.read(*match.groups()) if match else None
         if found is None:
-            raise ArgumentTypeError(f"{text!r} {self.refused}")
+            raise ArgumentTypeError(f"{shown(text)} {self.refused}")
         return found
 
 
@@ -199,6 +201,8 @@ def _several(text: str, least: int = 1, distinct: bool = False) -> tuple[int, ..
     `distinct`, one twice.
     """
     first, dash, last = text.partition("-")
+    if dash and int(last) - int(first) >= MOST_LEVELS:
+        return None
     numbers = list(range(int(first), int(last) + 1)) if dash else list(map(int, text.split(",")))
     if not numbers or min(numbers) < least or (distinct and len(set(numbers)) < len(numbers)):
         return None
@@ -218,33 +222,48 @@ def _level(number: str, percent: str) -> float | None:
     return value if 0 < value < 1 else None
 
 
-_LIST = r"\d+(?:,\d+)*"
-_SHARE = r"(\d+(?:\.\d+)?)(%?)"
-positive = Kind(r"(\d+)", lambda text: int(text) or None, "is not a whole number above 0")
-natural = Kind(r"(\d+)", int, "is not a whole number; write 0, 1, 2 …")
+MOST_LEVELS = 10_000  # of seeds and the like that one option gives
+MOST_SAMPLES = 1_000_000  # as in a tasks file
+_LIST = r"[0-9]{1,18}(?:,[0-9]{1,18})*"
+_RANGE = "[0-9]{1,18}-[0-9]{1,18}"
+_SHARE = r"([0-9]{1,9}(?:\.[0-9]{1,18})?)(%?)"
+positive = Kind(
+    "([0-9]{1,9})",
+    lambda text: int(text) or None,
+    "is not a whole number above 0 (at most 9 digits)",
+)
+natural = Kind("([0-9]{1,18})", int, "is not a whole number; write 0, 1, 2 … (at most 18 digits)")
+samples = Kind(
+    "([0-9]{1,7})",
+    lambda text: int(text) if 0 < int(text) <= MOST_SAMPLES else None,
+    "is not a whole number above 0, at most 1,000,000",
+)
+threads = Kind(
+    "([0-9]{1,4})", lambda text: int(text) or None, "is not a number of threads, 1 to 9999"
+)
 # Each several: seeds of the draws, levels that are each measured by itself, values of n (each task
 # says which it has).
 seeds = Kind(
-    rf"(\d+-\d+|{_LIST})",
+    f"({_RANGE}|{_LIST})",
     lambda text: _several(text, 0, True),
-    "are not seeds; write 0, 0-4 or 3,5,8, each once",
+    "are not seeds; write 0, 0-4 or 3,5,8, each once, at most 10,000",
 )
 levels = Kind(
     f"({_LIST})",
     lambda text: _several(text, distinct=True),
     "is no number above 0, nor several; write 8, or 1,4,16,64, each once",
 )
-lengths = Kind(rf"(\d+-\d+|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
+lengths = Kind(f"({_RANGE}|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
 device = Kind("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps", "cpu|cuda|mps")
 shots = Kind("([0-8])", int, "is not a number of solved examples; write 0 to 8", "0-8")
 cot_answer = Kind(
     "(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole"
 )
 shard = Kind(
-    r"(\d+)/(\d+)", _shard, "is not a shard; write 3/8 for the third of eight", "I/N"
+    "([0-9]{1,5})/([0-9]{1,5})", _shard, "is not a shard; write 3/8 for the third of eight", "I/N"
 )  # (3, 8)
 amount = Kind(
-    r"([0-9]+(?:\.[0-9]+)?)",
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)",
     lambda text: float(text) or None,
     "is not a number above 0; write e.g. 1 or 0.5",
     "GIB",

@@ -57,7 +57,7 @@ class Settings:
         "settings of a paper by name: sampler, length … (`pbcore presets` lists them)",
         metavar="NAME",
     )
-    limit: int | None = option(SELECTS, "at most N samples a task", kinds.positive)
+    limit: int | None = option(SELECTS, "at most N samples a task", kinds.samples)
     gpu: bool = option(
         ANSWERS,
         "run models on the GPU; a usage error where none can be used",
@@ -134,7 +134,7 @@ class Settings:
     threads: int | None = option(
         COMPUTES,
         "CPU threads of a process (default: torch's, and with -n a fair part of them)",
-        kinds.positive,
+        kinds.threads,
         varies=True,
         need=Need.HERE,
     )

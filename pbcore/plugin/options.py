@@ -16,7 +16,7 @@ from pbcore.errors import InputError
 from pbcore.extensions import integrations, named
 from pbcore.grid.option import Option, Role, natural, options_of, positive
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.printable import command_line
+from pbcore.printable import command_line, printable
 
 STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 _SHORT = pytest.StashKey[frozenset[str]]()
@@ -196,7 +196,9 @@ def usage_errors(option: str = "") -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise pytest.UsageError(f"{option and f'{option}: '}{error}") from error
+        lines = f"{option and f'{option}: '}{error}".split("\n")
+        text = "\n".join(printable(line, 1000) for line in lines)
+        raise pytest.UsageError(text) from error
 
 
 def rerun(
