@@ -2,6 +2,7 @@
 
 import codecs
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -41,12 +42,15 @@ def name(text: str) -> str:
     return printable(text, NAME)
 
 
+_MARKUP = re.compile(r"[\\`|*\[~$]|(?<![^\W_])_|_(?![^\W_])")
+
+
 def md(text: str, limit: int = 300) -> str:
-    """Text within Markdown: on one line, shown as it is, in a table's cell too."""
-    line = printable(text, limit)
-    for sign in "\\`|<*":
-        line = line.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
-    return line
+    """Text within Markdown: on one line, shown as it is, in a table's cell too. Underscores within
+    a word mean nothing there and stay.
+    """
+    line = printable(text, limit).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKUP.sub(r"\\\g<0>", line)
 
 
 def code(text: str, limit: int = 300, cell: bool = False) -> str:

@@ -25,7 +25,7 @@ from pbcore.results.table_row import frame
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were
 # put there before.
-_FORMULA = re.compile("'*[=+\\-@\t\r\n]")
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")  # in full width, too, as some Excels read them
 FIELDS = (
     "index",
     "seed",
@@ -98,7 +98,8 @@ def _samples(
 
 def write_csv(run: Path, folder: Path) -> list[Path]:
     """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a
-    spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a
+    spreadsheet would read as a formula (one that begins with = + - @, in full width too, with a tab
+    or a line break) gets a
     `'` in front, as does one that begins with such a `'`: removing one `'` gives the text back.
     Numbers stay.
     """

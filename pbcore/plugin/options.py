@@ -14,7 +14,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.extensions import integrations, named
-from pbcore.grid.option import Option, Role, natural, options_of, positive
+from pbcore.grid.option import Option, Role, natural, options_of, positive, samples, threads
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.printable import command_line, printable
 
@@ -137,7 +137,7 @@ def _ini_type(option: Option) -> Literal["linelist", "bool", "int", "string"]:
         return "linelist"
     if option.kind is None:
         return "bool"
-    return "int" if option.kind in (positive, natural) else "string"
+    return "int" if option.kind in (positive, natural, samples, threads) else "string"
 
 
 def given(config: pytest.Config) -> bool:

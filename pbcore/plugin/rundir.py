@@ -92,6 +92,11 @@ def _path(config: pytest.Config) -> Path:
     out = requested.out
     if out is None:
         return config.rootpath / "reports" / new_name()
+    if out.is_symlink() and not out.exists():
+        raise pytest.UsageError(
+            f"--out {out} is a link to {out.readlink()}, which is not there; make that directory or"
+            " give another name"
+        )
     if out.exists() and not out.is_dir():
         raise pytest.UsageError(f"--out {out} is a file; give the name of a directory")
     if out.exists() and not is_empty(out):

@@ -123,6 +123,10 @@ class TestLengths:
             ({"n": (5,), "task": ()}, "text_writing/w2s_easy", (5,)),
             ({"n": (15,), "task": ()}, "text_writing/w2s_easy", None),
             ({"n": (5, 15), "task": ()}, "text_writing/w2s_easy", None),
+            ({"n": (6,), "task": ()}, "puzzle/latin_square", (6,)),
+            ({"n": (15,), "task": ()}, "puzzle/latin_square", None),
+            ({"n": (6,), "task": ("walk/graph",)}, "walk/graph", (6,)),
+            ({"n": (5,), "task": ("questions/*",)}, "questions/shuffle-x2", (5,)),
             ({}, "waiting_line/copy", None),
         ],
     )
@@ -131,6 +135,22 @@ class TestLengths:
     ) -> None:
         """A profile's word sets keep their own number beside lists of an n that they can't have."""
         assert plan(**settings).lengths(task) == lengths
+
+    @pytest.mark.parametrize(
+        ("task", "n"), [("walk/graph", 6), ("questions/shuffle-x2", 5), ("puzzle/latin_square", 6)]
+    )
+    def test_the_questions_have_it(self, task: str, n: int) -> None:
+        """Those of walks, of several lists and of squares, and not only the record."""
+        samples = plan(model=("tiny",), task=(task,), n=(n,), limit=2).task(task).samples
+        assert {sample.length for sample in samples} == {n}
+
+    def test_squares_that_are_too_many_to_list(self) -> None:
+        """`ideal` leaves them out, with their number; up to side 4 it has them."""
+        large = plan(task=("puzzle/latin_square",), n=(6,), limit=2)
+        assert not large.items
+        (reason,) = large.left_out({"puzzle"})
+        assert "812851200 such squares" in reason
+        assert plan(task=("puzzle/latin_square",), n=(3,), limit=2).items
 
 
 class TestBlocks:

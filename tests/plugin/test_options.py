@@ -21,6 +21,16 @@ class TestUsageErrors:
             (["--task", "shufle"], "no task 'shufle'; did you mean shuffle"),
             (["--profile", "quik"], "unknown profile 'quik'; there are quick, ci, paper, full"),
             (["--limit", "0"], "not a whole number above 0"),
+            (["--limit", "1000001"], "at most 1,000,000"),
+            (["--seed", "0-999999999"], "at most 10,000"),
+            (["--task", "sudoku", "--n", "4"], "--n 4: the questions of puzzle/sudoku have no n"),
+            (["--task", "latin_square", "--n", "10"], "give an integer from 2 to 9 (the side"),
+            (["--task", "copy", "--no-download"], "--no-download: no cell of this run is scored"),
+            (
+                ["--task", "copy", "--sample", "1", "--rounds", "2"],
+                "--rounds 2: no cell of this run",
+            ),
+            (["--task", "copy", "--gate-level", "1%"], "add --gate BASELINE"),
             (["--n", "0"], "'0' is not an n; write 15, 3-6 or 5,10,20"),
             (
                 ["--n", "1,3"],
@@ -74,6 +84,15 @@ class TestUsageErrors:
         result = run("--out out")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "--resume out" in result.stderr.str()
+
+    def test_a_link_that_leads_nowhere(self, run: Run, project: pytest.Pytester) -> None:
+        """--out with a dangling link says where it leads; with one to a folder it is followed."""
+        (project.path / "link").symlink_to(project.path / "gone")
+        cells = "--model ideal --task copy --sampler random-k8 --limit 1 --out link"
+        assert f"--out link is a link to {project.path / 'gone'}" in run(cells).stderr.str()
+        (project.path / "gone").mkdir()
+        run(cells).assert_outcomes(passed=1)
+        assert (project.path / "gone" / "run.json").is_file()
 
     def test_gpu_without_a_gpu(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """--gpu where torch sees none is a usage error that says what it saw."""

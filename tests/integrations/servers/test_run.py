@@ -109,10 +109,12 @@ class TestRecord:
         self, project: pytest.Pytester, run: Run, server: FakeServer
     ) -> None:
         """Without --sampler a server's model runs its own; infilling and other samplers are left
-        out with the reason; more rounds than one would pay twice.
+        out with the reason; more rounds than one would pay twice, and are refused.
         """
         declare(project, server, sampler="server")
-        result = run(f"{MINE} --task copy --task list_ops/copy --limit 2 --rounds 3 --out out")
+        refused = run(f"{MINE} --task copy --limit 2 --rounds 3")
+        assert "--rounds 3: no cell of this run is timed several times" in refused.stderr.str()
+        result = run(f"{MINE} --task copy --task list_ops/copy --limit 2 --out out")
         result.assert_outcomes(passed=1)
         assert stored(project, "mine/copy/server").cell.rounds == [
             stored(project, "mine/copy/server").cell.seconds
