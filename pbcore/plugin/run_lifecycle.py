@@ -264,7 +264,11 @@ class Outcome:
                 raise
         if self._measured:
             listen_to_interrupts()
-            lock(self._config)
+            try:
+                lock(self._config)
+            except pytest.UsageError:
+                self._refused = True
+                raise
             self._config.hook.pytest_pbcore_begin(config=self._config)
             write_facts(self._config)
 

@@ -73,7 +73,9 @@ def lock(config: pytest.Config) -> None:
 
     if _LOCK in config.stash:
         return
-    with usage_errors("--resume" if settings(config).resume else "--out"):
+    requested = settings(config)
+    option = "--resume" if requested.resume else "--out" if requested.out else ""
+    with usage_errors(option):
         config.stash[_LOCK] = lock_run(run_dir(config).path)
     run_dir(config).remove_torn()
 

@@ -54,7 +54,9 @@ def lock_run(path: Path) -> RunLock:
             f"{path} is being written by {_holder(path)}; wait for it, or choose another directory"
         ) from None
     except OSError as error:
-        raise RunDirError(f"{path} can't be written ({error}); choose another directory") from error
+        raise RunDirError(
+            f"{path} can't be written ({error}); choose another directory by --out"
+        ) from error
     started = datetime.now().astimezone().isoformat(timespec="seconds")
     write_atomic(
         path / HOLDER,

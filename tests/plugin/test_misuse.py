@@ -147,6 +147,11 @@ class TestOneWriter:
         """It is a usage error before a model is loaded."""
         (project.path / "file").write_text("")
         assert "can't be written" in errors(run(*CELLS, "--out file/out"))
+        (project.path / "reports").write_text("")  # as in a folder that is read-only
+        result = run(*CELLS)
+        assert "choose another directory by --out" in errors(result)
+        assert "--out:" not in errors(result)
+        assert "resume with" not in result.stdout.str()
 
 
 class TestJunit:

@@ -28,7 +28,7 @@ class TestUsageErrors:
             (["--task", "copy", "--no-download"], "--no-download: no cell of this run is scored"),
             (
                 ["--task", "copy", "--sample", "1", "--rounds", "2"],
-                "--rounds 2: no cell of this run",
+                "--rounds 2: no cell",
             ),
             (["--task", "copy", "--gate-level", "1%"], "add --gate BASELINE"),
             (["--n", "0"], "'0' is not an n; write 15, 3-6 or 5,10,20"),
