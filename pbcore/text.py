@@ -42,7 +42,7 @@ def name(text: str) -> str:
     return printable(text, NAME)
 
 
-_MARKUP = re.compile(r"[\\`|*\[~$]|(?<![^\W_])_|_(?![^\W_])")
+_MARKUP = re.compile(r"[\\`|*~$]|\](?=[(\[:])|(?<![^\W_])_|_(?![^\W_])")
 
 
 def md(text: str, limit: int = 300) -> str:

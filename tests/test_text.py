@@ -78,7 +78,7 @@ class TestMarkdown:
     def test_text_is_shown_as_it_is(self) -> None:
         """What Markdown or a table's cell would take for itself is escaped."""
         assert md("[x](http://e) $a$ ~~b~~ _c_ d_e &lt;") == (
-            r"\[x](http://e) \$a\$ \~\~b\~\~ \_c\_ d_e &amp;lt;"
+            r"[x\](http://e) \$a\$ \~\~b\~\~ \_c\_ d_e &amp;lt;"
         )
         assert md("a|b `c` *d* <e> \\f") == r"a\|b \`c\` \*d\* &lt;e> \\f"
 

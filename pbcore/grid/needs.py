@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pbcore.decoding.samplers import policy
-from pbcore.errors import InputError
+from pbcore.errors import InputError, PbcoreError
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName
 from pbcore.grid.option import Need, Option
@@ -156,7 +156,7 @@ def acts(field: str, use: Use) -> bool:
         return True
     try:
         return _MEETS[option.need](use)
-    except (InputError, ValueError):
+    except (PbcoreError, ValueError):
         return True
 
 

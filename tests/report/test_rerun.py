@@ -45,6 +45,14 @@ class TestCommand:
         assert Path(words[1].partition("::")[0]).is_file()
         assert shlex.join(words[2:]) == "--seed 0,1 --n 3,4 --shots 0 --cot --dtype bfloat16"
 
+    def test_a_model_that_is_not_on_this_machine(self, tmp_path: Path) -> None:
+        """Its run was made elsewhere: all settings stay, since nobody knows which act on it."""
+        cell, samples = factory.cell("ckpt/step=2000", "waiting_line/copy", "random-k3")
+        entry = StoredCell(cell, tuple(samples))
+        facts = {"settings": {"dtype": "bfloat16", "seed": [0]}}
+        command = rerun_of([entry], facts, tmp_path)(cell.id, 2)
+        assert command.endswith("--dtype bfloat16 --seed 0")
+
     def test_without_settings_the_record_tells(self, tmp_path: Path) -> None:
         """As in runs that were imported: device, seeds and options of the cell."""
         entry = stored(
