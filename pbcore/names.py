@@ -25,7 +25,8 @@ _WHOLE = r"[0-9]{1,9}"
 _POSITIVE = r"[1-9][0-9]{0,8}"
 _SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
-_ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
+_WORD = r"[a-z_]+(?:[0-9]+[a-z_]+)*"  # digits within it only: those at its end are a number
+_ARGUMENT = re.compile(rf"((?:{_WORD})?)((?:{_NUMBER})?)")
 _MODIFIERS = (  # groups are fields of SamplerName
     rf"b(?P<block>{_POSITIVE})",
     "(?P<cache>prefix|dual)",

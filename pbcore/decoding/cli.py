@@ -5,7 +5,7 @@ frequencies for `pc`.
 import argparse
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, astuple, dataclass, fields, replace
+from dataclasses import MISSING, Field, astuple, dataclass, fields, replace
 from inspect import cleandoc
 from itertools import islice
 from pathlib import Path
@@ -231,12 +231,16 @@ def _group(cls: type, declared: Traits) -> str:
 
 
 def _parameters(cls: type) -> str:
-    """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
-    shown = [
-        {None: f"{item.name} (or a schedule)", MISSING: item.name}.get(
-            item.default, f"{item.name} = {item.default}"
-        )
-        for item in fields(cls)
-        if item.init
-    ]
-    return ", ".join(shown) or "–"
+    """The parameters with their defaults."""
+    return ", ".join(_parameter(item) for item in fields(cls) if item.init) or "–"
+
+
+def _parameter(item: Field[Any]) -> str:
+    """`name = default`; `k`, which has none, as `k (or a schedule)`; another whose default depends
+    on the rest as `name (by the rule)`.
+    """
+    if item.default is MISSING:
+        return item.name
+    if item.default is None:
+        return f"{item.name} (or a schedule)" if item.name == "k" else f"{item.name} (by the rule)"
+    return f"{item.name} = {item.default}"

@@ -48,7 +48,7 @@ def forward(
     what-if or ahead.
     """
     step = step_of(job, rows)
-    revealed = step.inside & (step.token != job.model.mask_id)
+    revealed = step.visible
     query = Query(
         rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh
     )
@@ -104,6 +104,7 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def step_of(job: Job, rows: Rows) -> Step:
     """The rows' next Step, before it has seen what their next forward says of the candidates."""
     place, where, inside, masked = slots_of(job, rows)
+    token = rows.canvas.gather(1, where)  # (R, C)
     count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
     single = not job.model.block and job.name.block is None
     return Step(
@@ -111,7 +112,8 @@ def step_of(job: Job, rows: Rows) -> Step:
         position=place,
         column=where,
         masked=masked,
-        token=rows.canvas.gather(1, where),
+        visible=inside & (token != job.model.mask_id),
+        token=token,
         confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,

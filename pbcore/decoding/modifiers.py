@@ -65,13 +65,13 @@ class Rcr:
         filled = step.inside & (now > MASKED)
         keep = self.kept(step, now, filled)
         confidences.copy_(torch.where(step.inside, now.masked_fill(~keep, MASKED), confidences))
-        return Move(step.masked & keep, filled & ~step.masked & ~keep)
+        return Move(step.masked & keep, filled & step.visible & ~keep)
 
     def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
         """The best of the slots `filled` (R, C), as many as are committed plus the step's k or
         scheduled count.
         """
-        count = (filled & ~step.masked).sum(-1) + (
+        count = (filled & step.visible).sum(-1) + (
             step.quota if step.quota is not None else self.k or 0
         )  # (R,)
         return filled & (step.rank(confidences, filled) < count[:, None])
@@ -94,8 +94,8 @@ class RcrMax(Rcr):
         best = step.state("rcr best")  # (R, C)
         running = torch.maximum(best, step.confidence)  # (R, C)
         best.copy_(torch.where(step.masked, running, best))
-        keep = self.kept(step, running, step.inside)
-        return Move(step.masked & keep, step.inside & ~step.masked & ~keep)
+        keep = self.kept(step, running, step.masked | step.visible)
+        return Move(step.masked & keep, step.visible & ~keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class RemdmEarly(Remdm):
         done = step.state("remdm rounds", per="row")  # (R,)
         here = torch.where(reveal, step.confidence, confidences)  # (R, C)
         confidences.copy_(here)
-        committed = (step.inside & ~step.masked) | reveal
+        committed = step.visible | reveal
         due = committed.sum(-1) >= torch.ceil(step.inside.sum(-1) * 7 / 8)  # (R,)
         again = due & (done < self.name.remask_rounds)
         done += again

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import Any, cast, get_type_hints
+from types import NoneType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from pbcore.decoding.checks import why_not_ahead
 from pbcore.decoding.modifiers import ORDERED, modified
@@ -33,7 +34,7 @@ def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
     """
     kinds = _kinds(type(built))
     defaults = {item.name: item.default for item in fields(built)}
-    numbered = [name for name, kind in kinds.items() if kind is not bool]
+    numbered = [name for name, kind in kinds.items() if _numeric(kind)]
     values = {name: getattr(built, name) for name in kinds}
     # A bare number sets the first parameter not yet given, which is k if k is not given.
     bare = (
@@ -42,25 +43,37 @@ def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
         else next((name for name in numbered if name != "k"), None)
     )
     return tuple(
-        ("" if name == bare else name, _spelled(value, kinds[name]))
+        _argument(name, value, kinds[name], bare)
         for name, value in values.items()
         if value is not None and (value != defaults[name] or name in numbered[:1])
     )
 
 
-def _spelled(value: float, kind: Any) -> str:
-    """`2`, and `1.0` for a parameter that isn't a whole number; empty for a switch."""
-    return "" if kind is bool else str(value) if kind is int else plain(float(value))
+def _argument(name: str, value: Any, kind: Any, bare: str | None) -> tuple[str, str]:
+    """The word and the number of a parameter: a switch is its name, a choice the chosen word."""
+    if kind is bool:
+        return name, ""
+    if get_origin(kind) is Literal:
+        return value, ""
+    number = str(value) if kind is int else plain(float(value))
+    return "" if name == bare else name, number
 
 
 def _kinds(cls: type) -> Mapping[str, Any]:
-    """The type of each parameter: bool, int or float."""
+    """The type of each parameter: bool, int, float or a Literal of words."""
     hints = get_type_hints(cls)
-    return {
-        item.name: int if hints[item.name] == int | None else hints[item.name]
-        for item in fields(cls)
-        if item.init
-    }
+    return {item.name: _required(hints[item.name]) for item in fields(cls) if item.init}
+
+
+def _required(hint: Any) -> Any:
+    """The type T of a hint `T | None`; other hints as they are."""
+    given = [part for part in get_args(hint) if part is not NoneType]
+    return given[0] if NoneType in get_args(hint) and len(given) == 1 else hint
+
+
+def _numeric(kind: Any) -> bool:
+    """Whether a parameter takes a number, and so may stand without its name."""
+    return kind is not bool and get_origin(kind) is not Literal
 
 
 def build(name: SamplerName) -> Policy:
@@ -71,27 +84,45 @@ def build(name: SamplerName) -> Policy:
     kinds = _kinds(cls)
     values: dict[str, Any] = {}
     for word, number in name.arguments:
-        target = word or next(
-            (n for n, kind in kinds.items() if n not in values and kind is not bool), ""
-        )
+        target = _target(word, kinds, values)
         if target not in kinds or target in values:
-            usage = [
-                n if kind is bool else f"{n}<{'int' if kind is int else 'number'}>"
-                for n, kind in kinds.items()
-            ]
+            usage = [_usage(n, kind) for n, kind in kinds.items()]
             raise SamplerNameError(
                 f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its"
                 f" parameters: {', '.join(usage) or 'none'}"
             )
-        values[target] = _value(name, target, number, kinds[target])
+        if word in get_args(kinds[target]) and not number:
+            values[target] = word
+        else:
+            values[target] = _value(name, target, number, kinds[target])
     try:
         return cast(Policy, cls(**values))
     except (TypeError, ValueError) as error:
         raise SamplerNameError(f"sampler {name}: {error}") from error
 
 
+def _target(word: str, kinds: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """The parameter that a word or, if empty, a bare number sets; empty if none is left."""
+    if word:
+        return next((n for n, kind in kinds.items() if word in get_args(kind)), word)
+    return next((n for n, kind in kinds.items() if n not in given and _numeric(kind)), "")
+
+
+def _usage(parameter: str, kind: Any) -> str:
+    """How a parameter is written in a name."""
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
+    if kind is bool:
+        return parameter
+    return f"{parameter}<{'int' if kind is int else 'number'}>"
+
+
 def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | int | float:
-    """A parameter's text as its field's type."""
+    """The text of a switch or a number as its field's type."""
+    if get_origin(kind) is Literal:
+        raise SamplerNameError(
+            f"sampler {name}: {parameter} is one word of {', '.join(get_args(kind))}"
+        )
     if kind is bool:
         if number:
             raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")

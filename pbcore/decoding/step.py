@@ -81,6 +81,8 @@ class Step:
     position: Tensor  # (R, C) long: index among the row's target positions
     column: Tensor  # (R, C) long: index in the canvas
     masked: Tensor  # (R, C) bool: the candidates
+    # (R, C) bool: slots that hold a token; `~masked` also has masks that are no candidates now
+    visible: Tensor = _ABSENT
     token: Tensor  # (R, C) long: predicted token of a candidate, present token of a revealed slot
     # (R, C) float: probability of a candidate's `token` (softmax at temperature 1), else 0
     confidence: Tensor

@@ -189,9 +189,13 @@ class Dawn:
     four layers; columns that receive more than `sink` on average have none. Revealed: all with
     confidence ≥ γ; those ≥ `induce` with an edge from an anchor, a visible token predicted again
     with ≥ γ; and of the others ≥ `least` those that attend to no slot that is both, taken greedily
-    by falling confidence without an edge, either way, to one taken. The authors' code, but for its
-    dependence on the batch; tokens that were given, the prompt among them, count as anchors, since
-    nothing is predicted there.
+    by falling confidence without an edge, either way, to one taken.
+
+    The authors' code, with three differences. Their greedy loop runs on when its candidates are
+    used up and then takes column 0, where it overwrites the prompt's first token; here it ends.
+    Their code takes minima over the batch; here a row depends on itself alone. Their
+    anchors include given tokens that the model predicts surely; here all given tokens are anchors,
+    the prompt among them, since nothing is predicted there.
     """
 
     gamma: float = 0.9

@@ -1,10 +1,21 @@
 """Policies that mask or replace revealed tokens again."""
 
+from typing import Literal
+
 from pbcore.decoding.policies.block_models import NEEDS, chosen, surer_or_first
-from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
+from pbcore.decoding.policies.registry import (
+    Chance,
+    Count,
+    OptionalChance,
+    Ranged,
+    register_policy,
+)
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.step import Move, Step
-from pbcore.lazy_torch import torch
+from pbcore.lazy_torch import Tensor, torch
+
+NEVER = -1.0  # stands for the confidence of a slot that never had a token
+THETA = {"low_prob": 0.1, "t2t_remask": 0.9, "logit_diff": 0.3}  # of T2M's strategies
 
 
 @register_policy("wino")
@@ -35,51 +46,54 @@ class WideInNarrowOut(Ranged):
         draft = step.at_least_best(wide, step.confidence)
         drafted = draft.sum(-1)
         last = step.state("wino drafted", 30.0, per="row")  # (R,)
-        revealed = step.inside & ~step.masked
         support = step.review.support
-        rank = step.rank(-support, revealed)
-        narrow = (
-            revealed & (support < self.back) & (rank < (last - 1)[:, None]) & (drafted > 1)[:, None]
-        )
+        narrow = step.visible & (support < self.back) & (drafted > 1)[:, None]
+        narrow &= step.rank(-support, step.visible) < (last - 1)[:, None]
         last.copy_(drafted)
         return Move(draft, narrow)
 
 
 @register_policy("saber")
 class Saber(Ranged):
-    """Reveals all above the mean confidence at which the block's tokens were committed, at least
-    `n`; then takes back those whose confidence moved least (Saber, arXiv 2510.18165).
+    """Reveals all above the mean confidence at which tokens were committed so far, at least `n`;
+    then takes back those whose confidence fell most or rose least (Saber, arXiv 2510.18165).
 
-    Where nothing is committed the threshold is 1. A step that reveals m tokens and leaves masks
-    takes back min(max(⌊n/2⌋, ⌈m/8⌉), m − 1) tokens of earlier steps, those whose likeliest token's
-    probability changed least since the last step, as in the authors' code; so a step keeps at least
-    one token more and a block ends.
+    The mean is over the positions of all blocks that ever had a token, each with the confidence of
+    its last commit, those taken back since included; before the first token the threshold is 1. A
+    step that reveals m tokens and leaves masks takes back min(max(⌊n/2⌋, ⌈m/8⌉), m − 1), those of
+    smallest change: the probability of the slot's likeliest token now, less the same at the last
+    step. That is 0 for the first step, and for a slot that enters with its block. Tokens revealed
+    in this step and those of earlier blocks are candidates, too, and a block ends once no mask is
+    left up to its end. Each step keeps at least one token more, so a block of n slots ends within n
+    steps. The authors' code.
 
-    State: each committed slot's confidence when revealed; each slot's last confidence.
+    State: each slot's confidence when last committed; the confidence of each slot's likeliest token
+    at the last step.
     """
 
     n: Count = 2
     review = "seen"
+    reach = "prefix"
 
     def cap(self, slots: int) -> int:
         return slots
 
     def select(self, step: Step) -> Move:
-        commits, last = step.state("saber commits"), step.state("saber last", -1.0)  # (R, C)
-        revealed = step.inside & ~step.masked
-        count = revealed.sum(-1)  # (R,)
-        mean = torch.where(count > 0, (commits * revealed).sum(-1) / count.clamp(min=1), 1.0)
-        reveal = (step.masked & (step.confidence > mean[:, None])) | step.best(
-            step.confidence, self.n
-        )
+        commits = step.state("saber commits", NEVER, over="answer")  # (R, C)
+        last = step.state("saber last", over="answer")  # (R, C)
+        committed = commits > NEVER
+        count = committed.sum(-1)  # (R,)
+        total = commits.where(committed, 0.0).sum(-1)
+        mean = torch.where(count > 0, total / count.clamp(min=1), 1.0)
+        reveal = step.masked & (step.confidence > mean[:, None])
+        reveal |= step.best(step.confidence, self.n)
         fresh = reveal.sum(-1)
-        back = torch.minimum(
-            (fresh + 7).div(8, rounding_mode="floor").clamp(min=self.n // 2), fresh - 1
-        )
-        back = back * (step.masked & ~reveal).any(-1)  # none from a block that is full now
-        now = torch.where(step.masked, step.confidence, step.review.confidence)
-        moved = torch.where(last >= 0, (now - last).abs(), torch.inf)
-        remask = revealed & (step.rank(-moved, revealed) < back[:, None])
+        back = (fresh + 7).div(8, rounding_mode="floor").clamp(min=self.n // 2)
+        back = torch.minimum(back, fresh - 1)
+        back = back * (step.masked & ~reveal).any(-1)  # none where no mask is left
+        now = torch.where(step.visible, step.review.confidence, step.confidence)
+        present = step.visible | reveal
+        remask = present & (step.rank(last - now, present) < back[:, None])
         commits.copy_(torch.where(reveal, step.confidence, commits))
         last.copy_(torch.where(step.inside, now, last))
         return Move(reveal, remask)
@@ -90,23 +104,27 @@ class TokenToMask(Ranged):
     """Reveals all with confidence > γ, at least the best, and masks suspects of earlier steps again
     (T2M, arXiv 2604.18738).
 
-    A token of the block is suspect if its probability, while visible, is below `low`, has fallen by
-    more than `drop` since the last step, or if another token is predicted there with more than
-    `other`. Each is masked at most `times` times, at most a `share` of the block's tokens (at least
-    one) in a step, the least probable first. A full block is reviewed until nothing is taken back,
-    at most `post` steps. Tokens are never overwritten; `joint` does that. For models trained to
-    predict their visible tokens (LLaDA2.1).
+    The strategy says which tokens of the block are suspect. `low_prob`: those whose probability,
+    while visible, is below θ, the least probable first. `t2t_remask`: those where another token is
+    predicted with more than θ, the most probable of these first. `logit_diff`: those whose
+    probability fell by more than θ since the last step, the largest fall first. θ is .1 for
+    `low_prob` (the paper's runs), .9 for `t2t_remask` and .3 for `logit_diff` (the authors'
+    defaults).
+
+    Each slot is masked again at most `times` times, and in a step at most max(1, ⌊ratio · visible⌋)
+    of the block's visible tokens. A full block is reviewed until nothing is taken back, at most
+    `post` steps. Tokens are never overwritten; `joint` does that. For models trained to predict
+    their visible tokens (LLaDA2.1). The rules of the authors' code.
 
     State: how often each slot was masked again, its token's last probability, steps since the block
     was first full.
     """
 
     gamma: Chance = 0.9
-    low: Chance = 0.1
-    other: Chance = 0.9
-    drop: Chance = 0.3
+    theta: OptionalChance = None
+    strategy: Literal["low_prob", "t2t_remask", "logit_diff"] = "low_prob"
     times: int = 3
-    share: Chance = 0.25
+    ratio: Chance = 0.25
     post: int = 16
     review = "seen"
 
@@ -117,24 +135,33 @@ class TokenToMask(Ranged):
     def select(self, step: Step) -> Move:
         back, last = step.state("t2m back"), step.state("t2m last")  # (R, C)
         after = step.state("t2m after", per="row")  # (R,)
-        revealed = step.inside & ~step.masked
         full = ~step.masked.any(-1)
         reveal = step.at_least_best(step.confidence > self.gamma, step.confidence)
-        support = step.review.support
-        suspect = (support < self.low) | (last - support > self.drop)
-        suspect |= (step.review.token != step.token) & (step.review.confidence > self.other)
-        editable = revealed & (back < self.times)
-        most = (editable.sum(-1) * self.share).long().clamp(min=1)  # (R,)
-        suspect &= editable & (after < self.post)[:, None]
-        remask = suspect & (step.rank(-support, suspect) < most[:, None])
+        suspect, doubt = self._suspects(step, last)
+        suspect &= step.visible & (back < self.times) & (after < self.post)[:, None]
+        most = (step.visible.sum(-1).double() * self.ratio).long().clamp(min=1)  # (R,)
+        remask = suspect & (step.rank(doubt, suspect) < most[:, None])
         back += remask
-        last.copy_(
-            torch.where(reveal, step.confidence, torch.where(revealed & ~remask, support, 0.0))
-        )
+        support = step.review.support.where(step.visible & ~remask, 0.0)
+        last.copy_(torch.where(reveal, step.confidence, support))
         after += full
         filled = ~(step.masked & ~reveal).any(-1)
         again = step.masked.any(-1) | remask.any(-1)
         return Move(reveal, remask, hold=filled & again & (after < self.post))
+
+    def _suspects(self, step: Step, last: Tensor) -> tuple[Tensor, Tensor]:
+        """Suspect slots (R, C) by the strategy, and the doubt (R, C) by which they are ranked;
+        `last` (R, C) are the tokens' probabilities at the last step.
+        """
+        review = step.review
+        theta = THETA[self.strategy] if self.theta is None else self.theta
+        if self.strategy == "low_prob":
+            return review.support < theta, -review.support
+        if self.strategy == "t2t_remask":
+            other = review.token != step.token
+            return other & (review.confidence > theta), review.confidence
+        fall = last - review.support
+        return fall > theta, fall
 
 
 @register_policy("joint")
@@ -170,7 +197,7 @@ class JointThreshold(Ranged):
         return slots + self.post
 
     def select(self, step: Step) -> Move:
-        revealed = step.inside & ~step.masked
+        revealed = step.visible
         full = ~step.masked.any(-1)
         least = torch.full_like(step.index, self.least)  # (R,)
         fill = chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, least))

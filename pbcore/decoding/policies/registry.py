@@ -6,7 +6,18 @@ defaults.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Annotated, Any, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pbcore.errors import InputError
 from pbcore.names import POLICY
@@ -69,6 +80,9 @@ class Range(NamedTuple):
 
 
 Chance = Annotated[float, Range("a probability in [0, 1]", lambda value: 0 <= value <= 1)]
+OptionalChance = Annotated[
+    float | None, Range("a probability in [0, 1]", lambda value: 0 <= value <= 1)
+]
 NotNegative = Annotated[float, Range("a number of at least 0", lambda value: value >= 0)]
 Positive = Annotated[float, Range("a number above 0", lambda value: value > 0)]
 Whole = Annotated[int, Range("a whole number of at least 0", lambda value: value >= 0)]
@@ -77,13 +91,18 @@ Several = Annotated[int, Range("a whole number of at least 2", lambda value: val
 
 
 class Ranged:
-    """A dataclass that raises ValueError for a field outside the range in its annotation."""
+    """A dataclass that raises ValueError for a field outside the range or the choices in its
+    annotation.
+    """
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            if get_origin(hint) is Literal and value not in get_args(hint):
+                choices = ", ".join(get_args(hint))
+                raise ValueError(f"{name} is one of {choices}, not {value!r}")
             for allowed in getattr(hint, "__metadata__", ()):
-                value = getattr(self, name)
-                if not allowed.holds(value):
+                if value is not None and not allowed.holds(value):
                     raise ValueError(f"{name} is {allowed.words}, not {value}")
