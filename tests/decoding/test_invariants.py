@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pbcore.decoding import DecodingError, Move, Step, decode, policy, register_policy, resolve
 from pbcore.decoding.policies import policies
+from pbcore.decoding.policies.editors import TokenToMask
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static
 from pbcore.models.base import Generation
@@ -23,6 +24,7 @@ from tests.decoding.toys import MASK, Toy
 
 # Those that need a block model are tested on some, in test_blocks.py.
 REGISTERED = {name: cls for name, cls in policies().items() if "causal" not in traits(cls).needs}
+OPTIONAL = {(TokenToMask, "theta")}  # by its strategy; test_editors.py has them
 LENGTH = 6
 LOGITS = st.sampled_from([0.0, 0.0, 1.0, -1.0, 3.0, 30.0, -30.0, 1e4, -1e4, -math.inf])
 
@@ -33,11 +35,13 @@ def plain(name: str) -> str:
 
 
 def takes_a_cache(name: str) -> bool:
-    """Whether a policy's forwards can run with a cache; tests of refusals show what the others
+    """Whether a policy can run with blocks and a cache; tests of refusals show what the others
     say.
     """
     declared = traits(policy(resolve(plain(name))))
-    return declared.review != "hidden" and not declared.needs & {"attention", "probe"}
+    if declared.review == "hidden" or declared.reach == "prefix":
+        return False
+    return not declared.needs & {"attention", "probe"}
 
 
 class Fixed:
@@ -191,7 +195,10 @@ class TestEveryPolicy:
         assert not [
             item.name
             for item in fields(cls)
-            if item.init and item.name not in ("k",) and not isinstance(item.default, int | float)
+            if item.init
+            and (cls, item.name) not in OPTIONAL
+            and item.name != "k"
+            and not isinstance(item.default, int | float | str)
         ]
 
 
