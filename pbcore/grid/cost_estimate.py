@@ -86,8 +86,8 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
     if cost.rows:
         yield (
             f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence,"
-            f" of {cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on"
-            " a GPU at batch 1"
+            f" of {cost.rows:,.0f} rows (a probe, no bound holds); time is estimated as if each"
+            " row cost the same"
         )
     if plan.settings.sharing and asked:
         yield (

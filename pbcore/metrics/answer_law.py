@@ -29,11 +29,14 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
     or unknown ones.
 
     Total variations (TV) are between 0 and 1; `…_by_chance` is the mean TV of as many exact draws,
-    which is not 0. Walks: `kernel` (of the transitions, weighted by the stationary law),
-    `stationary` (of the visits), `entropy` and `entropy_exact`, bits per transition. Lists of up to
-    8 items: `places` (which item stands where, of the right answers; mean over the places),
-    `entropy` of the right answers and `entropy_exact`, that of exact draws, at most the bits of
-    that many answers. Lists of several n are averaged, weighted by their answers.
+    which is not 0: of few answers it is large (one draw from four equal items is .75 off), so a TV
+    near it says nothing against the sampler.
+
+    Walks: `kernel` (of the transitions, weighted by the stationary law), `stationary` (of the
+    visits), `entropy` and `entropy_exact`, bits per transition. Lists of up to 8 items: `places`
+    (which item stands where, of the right answers; mean over the places), `entropy` of the right
+    answers and `entropy_exact`, that of exact draws, at most the bits of that many answers. Lists
+    of several n are averaged, weighted by their answers.
     """
     found = list(answers)
     scorer = task_spec(task.name).scorer
@@ -136,12 +139,14 @@ def _tv(one: Law, other: Law) -> Law:
 
 
 def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
-    """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 −
-    p)/(πN)), about.
+    """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws, each at least 1:
+    ½ Σ E|X/N − p| with X binomial, which is Σ p(1 − p) P(X' = ⌊Np⌋) for X' of N − 1 draws (De
+    Moivre). Exact for few draws, too: of one draw it is 1 − Σ p².
     """
-    return np.asarray(
-        np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2
-    )
+    from scipy.stats import binom
+
+    draws = np.asarray(counts)[..., None]
+    return np.asarray((law * (1 - law) * binom.pmf(np.floor(draws * law), draws - 1, law)).sum(-1))
 
 
 def _drawn_entropy(law: Law, draws: int) -> float:

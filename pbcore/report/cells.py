@@ -21,7 +21,7 @@ from pbcore.text import listed, name
 NONE = "–"  # not measured
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
-    " at batch 1 on a GPU calls are time, on a CPU or in large batches rows are"
+    " neither is seconds, since what a row costs depends on the device and on its length"
 )
 
 

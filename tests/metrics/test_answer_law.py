@@ -4,6 +4,7 @@ told.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from random import Random
 
@@ -80,3 +81,32 @@ def test_chance_by_simulation() -> None:
     )
     logs = np.log2(np.where(shares > 0, shares, 1))
     assert _drawn_entropy(law, 40) == pytest.approx(-(shares * logs).sum(-1).mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("law", [(0.25,) * 4, (0.5, 0.25, 0.125, 0.125), (0.1,) * 10, (0.9, 0.1)])
+@pytest.mark.parametrize("draws", [1, 2, 3, 7, 10])
+def test_chance_of_few_answers_is_exact(law: tuple[float, ...], draws: int) -> None:
+    """The mean TV over every outcome of a token's count, by its probability."""
+    expected = 0.0
+    for p in law:
+        for count in range(draws + 1):
+            chance = math.comb(draws, count) * p**count * (1 - p) ** (draws - count)
+            expected += chance * abs(count / draws - p) / 2
+    assert _chance(np.array([law]), np.array([draws]))[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_visits_against_the_stationary_law() -> None:
+    """A walk to and fro between two nodes visits each half of the time; signs of no node don't
+    count.
+    """
+    task = load_task("walk/graph", n=64, limit=1)
+    sample = task.samples[0]
+    label = sample.label
+    exact = np.linalg.matrix_power(np.array(kernel(label["edges"], 10)), 4001)[0]
+    exact = (exact + np.linalg.matrix_power(np.array(kernel(label["edges"], 10)), 4000)[0]) / 2
+    ends = [label["nodes"].index(sign) for sign in sample.answer[:2]]
+    expected = 1 - exact[ends].clip(max=0.5).sum()
+    walk = sample.answer[:2] * 32
+    for text in (walk, walk + "?"):
+        law = answer_law(task, [(sample, text)])["law"]
+        assert law["stationary"] == pytest.approx(expected, abs=1e-9)

@@ -153,11 +153,12 @@ class Spec(Ranged):
     One forward of at most `rows` nested what-if rows a step: the canvas with its sure tokens, then
     with one drafted token more each. Sure are those whose error probabilities 1 − p add up to at
     most 1 − `sure` (above 1: none), at least the best one, and a last mask beside them; errors that
-    add up to less than 1 leave an answer possible however tokens depend on each other (Fréchet). A
-    draft that becomes less probable once others are known conflicts with them; it and what follows
-    it wait. So does a draft with less than `near` of the probability of another mask by then: a
-    position that has become surer goes first. The what-if row with all revealed tokens serves as
-    the next step's forward, so an answer takes one forward more than steps.
+    add up to less than 1 leave an answer possible however tokens depend on each other (Fréchet);
+    the last mask's error isn't in that sum, so a low `sure` may end an answer wrongly. A draft that
+    becomes less probable once others are known conflicts with them; it and what follows it wait. So
+    does a draft with less than `near` of the probability of another mask by then: a position that
+    has become surer goes first. The what-if row with all revealed tokens serves as the next step's
+    forward, so an answer takes one forward more than steps.
 
     `lossless` is speculative sampling (arXiv 2302.01318): a draft from p is accepted with
     probability min(1, q/p), where q is its distribution once those before it are written, and the
