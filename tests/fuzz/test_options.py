@@ -26,7 +26,7 @@ from tests.fuzz.outcomes import Silent, fuzz, one_line
 
 COUNTS = (
     pytest.param(150, id="quick"),
-    pytest.param(4_000, id="nightly", marks=pytest.mark.nightly),
+    pytest.param(1_500, id="nightly", marks=pytest.mark.nightly),
 )
 OWN = """
 kitchen/reverse:

@@ -145,6 +145,7 @@ EFFECTS = {
     "against": Effect(elsewhere="tests/plugin/test_gate_time.py"),
     "floor": Effect(elsewhere="tests/plugin/test_gate.py"),
     "update_baseline": Effect(elsewhere="tests/plugin/test_gate.py"),
+    "max_loss": Effect(elsewhere="tests/report/test_headline.py"),
     "lm_eval_path": Effect(elsewhere="tests/integrations/lm_eval/test_run.py"),
     "confirm_run_unsafe_code": Effect(elsewhere="tests/integrations/lm_eval/test_run.py"),
     "ray": Effect(elsewhere="tests/integrations/ray/test_cluster.py"),
