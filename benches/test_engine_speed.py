@@ -98,7 +98,7 @@ def test_batch_size(
     """Samples per second over those of batch 1, by batch size, interleaved; prompts are ragged, and
     the answers stay the same.
 
-    The default of `decode` (pbcore.decoding.run.DEFAULT_BATCH) is read off this table.
+    The default of `decode` (pbcore.decoding.batch_size.CPU) is read off this table.
     """
     if which == "tiny" and which not in model_names():
         pytest.skip("the trained model tiny is not part of this installation")

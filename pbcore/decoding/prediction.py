@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
+PIECE = 1 << 24  # numbers of logits that are worked on at once on a GPU
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -83,21 +85,21 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return torch.cat([function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(logits)])
 
 
-def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
+def pieces_of(logits: Tensor, budget: int | None = None) -> Iterator[Tensor]:
     """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; without rows one
     empty chunk. By default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴
-    on other devices.
+    on other devices. Only one chunk at a time takes memory of its own.
     """
-    budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
+    budget = budget or (1 << 22 if logits.device.type == "cpu" else PIECE)
     size = max(1, budget // max(1, logits.shape[-1]))
-    pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
-    return tuple(
-        piece if piece.dtype in (torch.float32, torch.float64) else piece.float()
-        for piece in pieces
-    )
+    for start in range(0, max(1, len(logits)), size):
+        piece = logits[start : start + size]
+        yield piece if piece.dtype in (torch.float32, torch.float64) else piece.float()
 
 
 def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of logits (M, V), each with its part of `values` (M,)."""
-    pieces = pieces_of(logits)
-    return zip(pieces, torch.split(values, [len(piece) for piece in pieces]), strict=True)
+    start = 0
+    for piece in pieces_of(logits):
+        yield piece, values[start : start + len(piece)]
+        start += len(piece)

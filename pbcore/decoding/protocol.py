@@ -89,6 +89,8 @@ class Traits:
       `select` may return a Probe; `attention`, attention weights; `causal`, what-if rows that a
       block model reads token by token.
     - `attends`: which weights: of which layers, with or without those of the prompt's columns.
+    - `what_if_rows`: the most what-if rows that it asks about at once for each row. A GPU's batches
+      leave room for so many.
     """
 
     cap: Callable[[int], int] | None = None
@@ -101,6 +103,7 @@ class Traits:
     course: Course = Course()
     needs: frozenset[str] = frozenset()
     attends: Attending = field(default_factory=Attending)
+    what_if_rows: int = 8
 
 
 def traits(policy: Any) -> Traits:
@@ -136,6 +139,11 @@ def _wrong(declared: Traits) -> Iterator[str]:
         yield f"part is {declared.part!r}; it is a length, a whole number of at least 1"
     if not isinstance(declared.course, Course):
         yield f"course is {declared.course!r}; write Course(fill=…, stop=…)"
+    if type(declared.what_if_rows) is not int or declared.what_if_rows < 1:
+        yield (
+            f"what_if_rows is {declared.what_if_rows!r}; it is a number of rows, a whole number of"
+            " at least 1"
+        )
     if declared.cap is not None and not callable(declared.cap):
         yield (
             f"cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of"

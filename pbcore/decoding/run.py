@@ -5,6 +5,7 @@ the model's own.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pbcore.decoding.batch_size import default_batch, fixed_batch
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
@@ -23,9 +24,6 @@ from pbcore.models.base import (
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
-# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the
-# GPU value is not measured yet.
-DEFAULT_BATCH = {"cpu": 8, "cuda": 32}
 Answered = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
 
@@ -45,8 +43,8 @@ def decode(
     ids; Samples have their own length and canvas. A row's random numbers depend on `seed` and its
     identity alone (a Sample's index, else the index in `prompts`), so results don't depend on
     `batch_size`, the most rows decoded together (default: those of the sampler's `+x4`, the model's
-    own, else 8 on CPU, 32 on GPU; it halves when memory runs out). A `store` of this model shares
-    forwards between calls: answers and NFE stay the same.
+    own, else 8 on a CPU, and on a GPU as many as its free memory holds; it halves when memory runs
+    out). A `store` of this model shares forwards between calls: answers and NFE stay the same.
 
     Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't
     encode, ValueError for impossible lengths and arguments of the wrong type, DecodingError for
@@ -80,19 +78,33 @@ def decode(
     name = name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    size = batch_size or at_once or default_batch(model)
+    size = batch_size or at_once or default_batch(model, name, requests)
     results = dict[int, Generation]()
     for batch in _batches(requests, name, model):
         results.update(_in_pieces(requests, batch, size, answered, batches))
     return [results[i] for i in range(len(requests))]
 
 
-def default_batch(model: object) -> int:
-    """The most rows that `decode` takes together if not told otherwise: as many as the model says,
-    else by device.
+def batch_of(
+    model: Model,
+    prompts: Iterable[Prompt],
+    sampler: str | SamplerName,
+    max_new_tokens: int | None = None,
+    workers: int = 1,
+) -> int:
+    """The rows that `decode` of the same arguments takes together where no `batch_size` is given;
+    with `workers` processes on one GPU each takes its share of the memory. Raises as `decode` for
+    prompts that can't be encoded.
     """
-    device = str(getattr(model, "device", "cpu")).partition(":")[0]
-    return getattr(model, "batch_size", None) or DEFAULT_BATCH.get(device, DEFAULT_BATCH["cpu"])
+    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    if name.at_once:
+        return name.at_once
+    fixed = fixed_batch(model)
+    if fixed is not None or isinstance(model, OwnDecoder):
+        return fixed or 1
+    whole = model if isinstance(model, BatchDecoder) else complete(model)
+    requests = [_encode(whole, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    return default_batch(whole, name, requests, workers)
 
 
 def _decoder(

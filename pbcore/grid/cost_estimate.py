@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.decoding import decode
-from pbcore.decoding.run import default_batch
+from pbcore.decoding.run import batch_of
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
@@ -171,7 +171,7 @@ def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int
     """
     import torch
 
-    batch = samples[: batch_size or default_batch(model)]
+    batch = samples[: batch_size or batch_of(model, samples, "confidence-k1")]
     sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
     decode(model, batch[:1], sampler)  # what is done once: kernels chosen, memory taken
     taken = []

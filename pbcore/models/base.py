@@ -206,7 +206,8 @@ class Denoiser(Protocol):
     - `attention`, whether it returns attention weights: no;
     - `deterministic`, whether a row's logits follow from its request and canvas alone, not from
       step, seed or the rows beside it, so that they can be shared (`--share-forwards`): no;
-    - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
+    - `batch_size`, how many rows it decodes together best: None, 8 on a CPU, by its memory on
+      a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`:
       None, full attention;
     - `frequencies`, the background probability (V,) of each token: None;

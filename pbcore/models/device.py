@@ -1,4 +1,4 @@
-"""The device a model runs on, and the dtype that it computes in."""
+"""The device a model runs on, its free memory, and the dtype that it computes in."""
 
 import torch
 
@@ -39,6 +39,14 @@ def find_device(name: str) -> torch.device:
             " build of torch"
         )
     return device
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that are free for this process: those that nobody has, and those that torch
+    keeps without using them.
+    """
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:

@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.analysis.decoding import exploration, order_statistics
 from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
-from pbcore.decoding import decode
+from pbcore.decoding.run import batch_of, decode
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
@@ -55,7 +55,8 @@ class Answered(NamedTuple):
 
 class Decoded(NamedTuple):
     """The answers of a cell and how they came about: `asked` of a model that answers elsewhere,
-    with shared forwards (`shared`: fields of the record), `rounds` in seconds.
+    with shared forwards (`shared`: fields of the record), `rounds` in seconds, `batch` rows at
+    once.
     """
 
     answers: list[Answered]
@@ -63,6 +64,7 @@ class Decoded(NamedTuple):
     asked: Asked | None = None
     shared: dict[str, Any] | None = None
     rounds: Sequence[float] = ()
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,16 @@ class Cell:
         if store is not None:
             self.item.stash[UNTIMED] = True
             return self._shared(model, samples, store)
+        batch = self._batch(model, samples)
         # A second round would pay a server twice.
         rounds = (
             1
             if drilled(self.item.config) or getattr(model, "served", False)
             else self.settings.rounds
         )
-        decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
+        decoded: Decoded = benchmark.pedantic(
+            self._decode, args=(model, samples, batch), rounds=rounds
+        )
         return decoded._replace(
             rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"]
         )
@@ -185,7 +190,7 @@ class Cell:
         shared = store.shared
         computed = store.computed
         seconds = store.seconds
-        decoded = self._decode(model, samples, store)
+        decoded = self._decode(model, samples, self._batch(model, samples), store)
         shared = store.shared - shared
         computed = store.computed - computed
         by_task = self.item.config.stash[_HELD][1]
@@ -202,8 +207,21 @@ class Cell:
         }
         return decoded._replace(shared=rates)
 
+    def _batch(self, model: Model, samples: Sequence[Sample]) -> int | None:
+        """The rows decoded together: as many as asked for, else as the device holds; None for a
+        model that answers elsewhere.
+        """
+        if getattr(model, "served", False):
+            return None
+        workers = getattr(self.item.config, "workerinput", {}).get("pbcore_on_device", 1)
+        return self.settings.rows or batch_of(model, samples, self.name.sampler, workers=workers)
+
     def _decode(
-        self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None
+        self,
+        model: Model,
+        samples: Sequence[Sample],
+        batch: int | None,
+        store: ForwardStore | None = None,
     ) -> Decoded:
         """Every sample's answer by every seed, and the peak memory, once the device has
         finished.
@@ -212,18 +230,21 @@ class Cell:
             with self.item.ihook.pytest_pbcore_asking(
                 item=self.item, cell_id=self.id, model=model
             ) as asked:
-                return Decoded(self._answers(model, samples), asked=asked)
+                return Decoded(self._answers(model, samples, batch), asked=asked)
         import torch
 
         device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
-            return Decoded(self._answers(model, samples, store), peak)
+            return Decoded(self._answers(model, samples, batch, store), peak, batch=batch)
 
     def _answers(
-        self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None
+        self,
+        model: Model,
+        samples: Sequence[Sample],
+        batch: int | None,
+        store: ForwardStore | None = None,
     ) -> list[Answered]:
         record = drilled(self.item.config)
-        size = self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
             decoded = decode(
@@ -232,7 +253,7 @@ class Cell:
                 self.name.sampler,
                 seed=seed,
                 record=record,
-                batch_size=size,
+                batch_size=batch,
                 store=store,
             )
             answers += [
@@ -290,6 +311,8 @@ class Cell:
             known = shared
             absent = dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
         under = conditions(config, self.name, model, task)
+        if decoded.batch is not None:
+            under = replace(under, batch_size=under.at_once or decoded.batch)
         facts = CellRecord(
             self.id,
             self.name.model,

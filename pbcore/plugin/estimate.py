@@ -53,7 +53,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
         ]
     import torch
 
-    from pbcore.decoding.run import default_batch
+    from pbcore.decoding.batch_size import fixed_batch
     from pbcore.grid.cost_estimate import bill
     from pbcore.models import load_model
     from pbcore.models.base import BatchDecoder, OwnDecoder
@@ -68,5 +68,6 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
         unknown = "it decodes by itself, so its forwards are not known beforehand"
         return [f"{model}: {counted(len(cells), 'cell')}; {unknown}"]
     threads = counted(torch.get_num_threads(), "thread")
-    size = requested.rows or default_batch(loaded)
-    return bill(plan(config), loaded, cells, f"{requested.place}, {threads}, batches of {size}")
+    size = requested.rows or fixed_batch(loaded)
+    batches = f"batches of {size}" if size else "batches that fill the memory"
+    return bill(plan(config), loaded, cells, f"{requested.place}, {threads}, {batches}")

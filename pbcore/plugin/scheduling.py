@@ -247,6 +247,7 @@ def pytest_configure_node(node: Any) -> None:
     workers = node.workerinput["workercount"]
     devices = len(visible_gpus(node.config)) or 1
     node.workerinput["pbcore_shared"] = workers > devices
+    node.workerinput["pbcore_on_device"] = -(-workers // devices)
 
 
 def visible_gpus(config: pytest.Config) -> list[str]:

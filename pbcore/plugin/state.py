@@ -187,7 +187,7 @@ def conditions(
     elif model is not None:
         import torch
 
-        from pbcore.decoding.run import default_batch
+        from pbcore.decoding.batch_size import fixed_batch
         from pbcore.grid.needs import Use, acts
 
         info = model.info
@@ -196,7 +196,7 @@ def conditions(
         known |= {
             "device": str(info.get("computes_on") or getattr(model, "device", requested.place)),
             "dtype": str(info.get("dtype", requested.dtype or "")),
-            "batch_size": known["at_once"] or rows or default_batch(model),
+            "batch_size": known["at_once"] or rows or fixed_batch(model),
             "threads": torch.get_num_threads(),
             "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
             "dummy": bool(info.get("dummy", False)),

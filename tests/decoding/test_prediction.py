@@ -17,13 +17,13 @@ class TestPieces:
         logits = torch.arange(21.0).reshape(7, 3)
         assert [len(piece) for piece in pieces_of(logits, 9)] == [3, 3, 1]
         assert [len(piece) for piece in pieces_of(logits, 1)] == [1] * 7
-        assert torch.equal(torch.cat(pieces_of(logits, 9)), logits)
+        assert torch.equal(torch.cat(tuple(pieces_of(logits, 9))), logits)
         assert [piece.shape for piece in pieces_of(logits[:0], 9)] == [(0, 3)]
 
     def test_low_precision_becomes_float32(self) -> None:
         """float64 stays."""
         kinds = [
-            pieces_of(torch.zeros(1, 2, dtype=kind))[0].dtype
+            next(pieces_of(torch.zeros(1, 2, dtype=kind))).dtype
             for kind in (torch.bfloat16, torch.float64)
         ]
         assert kinds == [torch.float32, torch.float64]

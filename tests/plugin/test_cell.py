@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.decoding.run import DEFAULT_BATCH
+from pbcore.decoding import batch_size
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import cell, options, rundir, state
 from pbcore.plugin.cell import Cell, Decoded
@@ -35,7 +35,7 @@ class TestShared:
         config.stash[cell._HELD] = store, spent
 
         def shared(*then: float) -> dict[str, Any] | None:
-            def decode(one: Cell, model: Any, samples: Any, given: Any) -> Decoded:
+            def decode(one: Cell, model: Any, samples: Any, batch: int, given: Any) -> Decoded:
                 given.shared, given.computed, given.seconds = then
                 return Decoded([])
 
@@ -174,7 +174,7 @@ class TestCell:
             False,
             "default",
         )
-        assert known.batch_size == DEFAULT_BATCH["cpu"]
+        assert known.batch_size == batch_size.CPU
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
         assert state.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={}, served=True)

@@ -35,6 +35,10 @@ class Lopa(Ranged):
     gamma: Chance = 0.9
     needs = frozenset({"probe"})
 
+    @property
+    def what_if_rows(self) -> int:
+        return self.branches
+
     def select(self, step: Step) -> Move | Probe:
         base = step.at_least_best(step.confidence > self.gamma, step.confidence)  # (R, C)
         rest = step.masked & ~base
@@ -72,6 +76,10 @@ class FreeDave(Ranged):
     drafts: Count = 4
     needs = frozenset({"probe"})
 
+    @property
+    def what_if_rows(self) -> int:
+        return self.drafts
+
     def select(self, step: Step) -> Move | Probe:
         rank = step.rank(step.confidence)
         counts = 1 + torch.arange(self.drafts, device=rank.device)  # (K,) tokens of each draft
@@ -108,6 +116,7 @@ class Punt(Ranged):
 
     epsilon: NotNegative = 0.05
     needs = frozenset({"probe"})
+    what_if_rows = 1
 
     def select(self, step: Step) -> Tensor | Probe:
         notes = step.notes
@@ -174,6 +183,10 @@ class Spec(Ranged):
     near: NotNegative = 0.0
     lossless: bool = False
     needs = frozenset({"probe"})
+
+    @property
+    def what_if_rows(self) -> int:
+        return self.rows
 
     @property
     def rewrites(self) -> bool:
@@ -289,6 +302,7 @@ class S2d2(Ranged):
     span: Count = 1
     rewrites = True
     needs = frozenset({"probe", "causal"})
+    what_if_rows = 1
 
     def select(self, step: Step) -> Move | Probe:
         starts = step.masked & ~joined(step)  # (R, C): a run begins

@@ -26,6 +26,10 @@ class Recheck(Ranged):
     rewrites = True
     needs = frozenset({"probe"})
 
+    @property
+    def what_if_rows(self) -> int:
+        return 1 + self.most
+
     def select(self, step: Step) -> Move | Probe:
         if step.answers is None:
             step.notes["recheck"] = self.drafted(step)

@@ -18,7 +18,8 @@ import torch
 from lm_eval.api.model import LM
 
 from pbcore.decoding import decode, resolve
-from pbcore.decoding.run import default_batch
+from pbcore.decoding.batch_size import UNKNOWN, fixed_batch
+from pbcore.decoding.run import batch_of
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut
@@ -83,8 +84,9 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
     `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the
     number of draws per likelihood, `max_gen_toks` the length of answers for tasks that don't give
     one, `seed` the seed of sampling and of the draws; other arguments are options of
-    `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on GPU). Raises InputError
-    (or a ModelError) for names, options and requests that can't be used.
+    `pbcore.load_model`. `batch_size` is a number or `auto`: 8 on a CPU, on a GPU as many
+    as its memory holds, or 32 for likelihoods. Raises InputError (or a ModelError) for names,
+    options and requests that can't be used.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 f"batch_size {shown(batch_size)}: give a whole number of at least 1, or auto"
             )
         self._size = None if size.startswith("auto") else int(size)
+        self._most = 0  # rows decoded together so far
         self._seed = seed
         self._draws = mc
         self._length = max_gen_toks
@@ -170,6 +173,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
             requests, [one.length for one in wanted]
         ).items():
             prompts = [requests[i].args[0] for i in places]
+            rows = self._size or batch_of(self._model, prompts, self._sampler, length)
+            self._most = max(self._most, rows)
             with self._timed(task) as told:
                 answers = decode(
                     self._model,
@@ -177,7 +182,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                     self._sampler,
                     length,
                     seed=self._seed + turn,
-                    batch_size=self._size,
+                    batch_size=rows,
                 )
             for i, answer in zip(places, answers, strict=True):
                 texts[i] = cut(answer.text, wanted[i].until)
@@ -233,7 +238,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 "sampler": str(self._sampler),
                 "seed": self._seed,
                 "mc": self._draws,
-                "batch_size": self._rows,
+                "batch_size": self._most or self._rows,
                 "device": str(self._device),
                 "model_info": {
                     name: value for name, value in info.items() if isinstance(value, PLAIN)
@@ -244,7 +249,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
 
     @property
     def _rows(self) -> int:
-        return self._size or default_batch(self._model)
+        return self._size or fixed_batch(self._model) or UNKNOWN
 
     @contextmanager
     def _timed(self, task: str) -> Iterator[TaskTold]:

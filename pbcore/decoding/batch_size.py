@@ -1,0 +1,189 @@
+"""How many rows are decoded together if nobody says: on a CPU a constant, on a GPU as many as its
+free memory holds.
+
+R rows, P prompt columns, L canvas positions, T = P + L columns, C positions whose logits a step
+keeps, W what-if rows of a row, V tokens.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pbcore.decoding.prediction import PIECE
+from pbcore.decoding.protocol import traits
+from pbcore.decoding.samplers import policy
+from pbcore.models.base import BatchDecoder, Request
+from pbcore.models.device import free_memory
+from pbcore.names import SamplerName
+
+if TYPE_CHECKING:
+    from pbcore.models.footprint import Footprint
+
+# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`.
+CPU = 8
+UNKNOWN = 32  # on a GPU, for a model whose shape isn't known
+MOST = 1024  # on a GPU, however small the model
+SHARE = 0.85  # of the free memory: libraries take workspaces, and blocks leave gaps
+LARGEST = 2**31 - 1  # numbers of one tensor of logits: a kernel may count them in 32 bits
+BOOKS = 256  # bytes for each column of a batch's state: ids, positions, steps, confidences …
+WORKED_ON = 24  # bytes for each logit of the PIECE that is worked on at once: float32 copies
+WHOLE = 16  # bytes for each logit where a policy works on whole distributions, in float32
+WHOLE_COPIES = 5.5  # or so many tensors in the model's dtype, last step's distributions included
+SINKS = 256  # query columns whose weights are read at once where all of them count
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a batch's memory depends on beside the model and the number of rows.
+
+    - `running`: columns of a row that one forward runs, `columns` those that it has, T;
+    - `slots`: positions whose logits a step keeps, C;
+    - `what_if`: what-if rows for each row, W, 0 for none;
+    - `copies`: tensors of the step's logits; `whole` further bytes for each logit;
+    - `attended`: query columns whose attention weights are read at once;
+    - `cached`: whether keys and values are kept.
+    """
+
+    running: int
+    columns: int
+    slots: int
+    what_if: int = 0
+    copies: float = 1.0
+    whole: float = 0.0
+    attended: int = 0
+    cached: bool = False
+
+
+def default_batch(
+    model: Any, name: SamplerName, requests: Sequence[Request], workers: int = 1
+) -> int:
+    """The most rows that `decode` takes together if not told otherwise: as many as the model says;
+    on a GPU as many as its free memory holds; else 8.
+
+    Args:
+        model: what decodes; of another package's model the shape isn't known: 32 rows on a GPU.
+        name: the sampler, which decides whose logits a step keeps.
+        requests: the rows; the longest prompt and the longest canvas count.
+        workers: processes that decode on this GPU and share its memory.
+    """
+    fixed = fixed_batch(model)
+    if fixed is not None:
+        return fixed
+    from pbcore.models.footprint import footprint
+
+    sizes = footprint(model)
+    if sizes is None or not requests:
+        return UNKNOWN
+    return rows_within(
+        SHARE * free_memory(model.device) / workers, sizes, reads_of(model, name, requests, sizes)
+    )
+
+
+def fixed_batch(model: Any) -> int | None:
+    """The rows that a model decodes together whatever is asked of it: its own number, or the CPU's;
+    None where they follow from a GPU's memory.
+    """
+    own: int | None = getattr(model, "batch_size", None)
+    if own is not None:
+        return own
+    device = str(getattr(model, "device", "cpu")).partition(":")[0]
+    return None if device == "cuda" else CPU
+
+
+def rows_within(free: float, sizes: "Footprint", reads: Reads) -> int:
+    """The most rows whose decoding takes at most `free` bytes, at least 1: at most MOST, and as
+    many as keep one tensor of logits within LARGEST.
+    """
+    logits = reads.slots * max(1, reads.what_if) * sizes.vocabulary
+    most = max(1, min(MOST, LARGEST // logits))
+    fitting = bisect_right(
+        range(1, most + 1), free, key=lambda rows: batch_bytes(rows, sizes, reads)
+    )
+    return max(1, fitting)
+
+
+def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
+    """Bytes that decoding `rows` rows together takes at its peak beside the weights: caches, and
+    either a forward at its widest layer, or the logits and what a policy makes of them.
+    """
+    forwarded = rows * max(1, reads.what_if)  # rows of the largest forward
+    books = (rows + forwarded) * reads.columns * BOOKS
+    cache = 0.0
+    if reads.cached:
+        kept = rows * (1 + reads.what_if) * sizes.cached
+        cache = reads.columns * (kept + forwarded * sizes.stored)
+    layer = reads.running * (sizes.column + reads.columns * sizes.pair)
+    if reads.attended:  # queries and keys in float32 beside the layer's own
+        layer += reads.running * sizes.column + reads.attended * reads.columns * sizes.read
+    logits = rows * reads.slots * sizes.vocabulary  # those of one step
+    before = 0.0
+    if reads.what_if or reads.whole:
+        before = logits * sizes.logit  # the step's own, or last step's
+    forward = before + forwarded * layer
+    worked_on = WORKED_ON * min(logits * max(1, reads.what_if), PIECE)
+    reading = (
+        forwarded * reads.running * sizes.hidden
+        + logits * (sizes.logit * reads.copies + reads.whole)
+        + worked_on
+    )
+    return books + cache + max(forward, reading)
+
+
+def reads_of(
+    model: Any, name: SamplerName, requests: Sequence[Request], sizes: "Footprint"
+) -> Reads:
+    """What a batch of these rows reads under a sampler. Raises SamplerNameError for a sampler that
+    can't be built.
+    """
+    prompt = max(len(request.prompt_ids) for request in requests)
+    canvas = max(len(request.canvas) for request in requests)
+    if isinstance(model, BatchDecoder):  # autoregressive ones run the prompt, then keep it
+        cached = sizes.cached > 0
+        running = prompt if cached else prompt + canvas
+        return Reads(
+            running=max(1, running),
+            columns=prompt + canvas,
+            slots=1 if cached else canvas,
+            whole=WHOLE if cached else 0.0,
+            cached=cached,
+        )
+    declared = traits(policy(name))
+    block = getattr(model, "block", None)
+    if block:  # a row starts and ends with whole blocks, and one more is room for a causal forward
+        canvas += 3 * block
+    slots = min(canvas, block or name.block or canvas)
+    if declared.reach == "prefix":
+        slots = canvas
+    what_if = name.ahead or 0
+    if "probe" in declared.needs:
+        what_if = declared.what_if_rows
+    copies = 1.0
+    if declared.review:
+        copies += 1
+    if name.no_early_eos or name.eos_last:
+        copies += 1
+    if what_if:
+        copies += 1 + 2 * what_if
+    whole = 0.0
+    if declared.reads == "distributions" and "probe" not in declared.needs:
+        whole = max(WHOLE, WHOLE_COPIES * sizes.logit)
+    if getattr(model, "top_k", None):
+        whole += 1  # which logits are among the largest
+    attended = 0
+    if "attention" in declared.needs:
+        attended = max(slots, min(SINKS, prompt + canvas) if declared.attends.sinks else 0)
+    shadows = slots if declared.review == "hidden" else 0
+    running = prompt + canvas + shadows
+    if block:  # the prompt, then one block after the other, twice in a causal forward
+        running = max(prompt, 2 * block)
+    return Reads(
+        running=running,
+        columns=prompt + canvas + shadows,
+        slots=slots,
+        what_if=what_if,
+        copies=copies,
+        whole=whole,
+        attended=attended,
+        cached=bool(name.cache or block),
+    )
