@@ -3,7 +3,8 @@
 import gc
 import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -12,6 +13,9 @@ try:
     from hypothesis import settings
 except ModuleNotFoundError:  # without the extra dev; other runs in this folder read this file, too
     settings = None  # type: ignore[assignment, misc]
+
+if TYPE_CHECKING:
+    from tests.pseudo_gpu import PseudoGpu
 
 os.environ["PBCORE_NO_DOWNLOAD"] = "1"  # what needs LanguageTool itself runs where it is installed
 if (
@@ -68,3 +72,12 @@ def pytest_pycollect_makemodule() -> None:
         pytest.exit(
             "the tests need the extra dev: pip install -c constraints.txt -e '.[dev]'", returncode=4
         )
+
+
+@pytest.fixture
+def pseudo_gpu() -> "Iterator[PseudoGpu]":
+    """A CUDA device that isn't there (tests/pseudo_gpu.py says what it shows)."""
+    from tests.pseudo_gpu import pseudo_device  # imports torch
+
+    with pseudo_device() as gpu:
+        yield gpu
