@@ -50,6 +50,10 @@ COMMANDS = {
         "pbcore.doctor",
         "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models",
     ),
+    "gpu-check": (
+        "pbcore.gpu_check.command",
+        "check a GPU: answers beside the CPU's, speed, waits, memory; ends in a block to paste",
+    ),
     "languagetool": ("pbcore.metrics.grammar", "install the grammar checker, or show its status"),
     "bertscore": (
         "pbcore.metrics.semantic",

@@ -220,7 +220,7 @@ class TestDefault:
         """With a large vocabulary blocks of 8 leave room for more rows; a review and what-if rows
         take it.
         """
-        monkeypatch.setattr(batch_size, "free_memory", lambda device: 4 * 10**9)
+        monkeypatch.setattr(batch_size, "free_memory", lambda device: 2 * 10**9)
         loaded = on_gpu(model("llama", "bfloat16", vocab_size=60_000))
         rows = {
             sampler: default_batch(loaded, resolve(sampler), REQUESTS)

@@ -1,0 +1,70 @@
+"""The results as a block of Markdown and as JSON, to paste into an issue."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pbcore.gpu_check.steps import Check, Result, outcome
+from pbcore.text import md
+
+SIGNS = {True: "✓", False: "✗", None: "·"}
+
+
+def sign(check: Check) -> str:
+    """✓ for what holds, ✗ for what doesn't, · for what isn't judged."""
+    return SIGNS[check.holds]
+
+
+def to_json(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """All results as one line of JSON."""
+    parts = [
+        {
+            "step": result.name,
+            "complete": result.complete,
+            "seconds": round(result.seconds, 1),
+            "checks": [asdict(check) for check in result.checks],
+        }
+        for result in results
+    ]
+    whole = {"settings": dict(settings), "outcome": outcome(results), "steps": parts}
+    return json.dumps(whole, ensure_ascii=False)
+
+
+def markdown(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """A table for each step, and the JSON folded away."""
+    rehearsal = settings["device"] == "cpu"
+    what = "rehearsal on a CPU, not a GPU" if rehearsal else str(settings["name"])
+    lines = [
+        f"### pbcore gpu-check: {md(what)}",
+        "",
+        f"{summary(results)}. Timed model: {md(settings['model'])}, {settings['dtype']}."
+        " ✓ holds, ✗ doesn't, · isn't judged.",
+    ]
+    for result in results:
+        lines += [
+            "",
+            f"**{result.title}** ({result.seconds:.0f} s)",
+            "",
+            "| | | |",
+            "|---|---|---|",
+        ]
+        lines += [
+            f"| {sign(check)} | {md(check.name)} | {md(check.text, 600)} |"
+            for check in result.checks
+        ]
+        if not result.complete:
+            lines.append("| · | time | was up before the end of this step |")
+    lines += ["", "<details><summary>JSON</summary>", "", "```json", to_json(settings, results)]
+    lines += ["```", "", "</details>"]
+    return "\n".join(lines)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many checks hold, in words."""
+    checks = [check for result in results for check in result.checks]
+    holding = sum(check.holds is True for check in checks)
+    failing = sum(check.holds is False for check in checks)
+    text = f"{outcome(results)}: ✓ {holding}, ✗ {failing}"
+    open_ = [result.name for result in results if not result.complete]
+    return f"{text}; not finished: {', '.join(open_)}" if open_ else text
