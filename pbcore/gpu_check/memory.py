@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from pbcore.decoding import decode, resolve
+from pbcore.decoding import denoise, policy, resolve
 from pbcore.decoding.batch_size import batch_bytes, reads_of
 from pbcore.decoding.run import batch_of
 from pbcore.gpu_check.models import random_prompts, release, timed_model
@@ -56,10 +56,14 @@ def check_memory(setup: Setup) -> Iterator[Check]:
 def _allocated(
     model: MaskedModel, prompts: Sequence[Sequence[int]], sampler: str, setup: Setup
 ) -> int:
-    """Bytes that decoding the prompts together allocates at its peak."""
+    """Bytes that decoding the prompts together allocates at its peak. Raises OutOfMemoryError where
+    `decode` would halve the batch.
+    """
     release(setup.device)
+    name = resolve(sampler)
+    requests = [model.encode(ids, CANVAS, key) for key, ids in enumerate(prompts)]
     with allocated_memory(setup.device) as peak:
-        decode(model, prompts, sampler, max_new_tokens=CANVAS, batch_size=len(prompts))
+        denoise(model, requests, policy(name), name)
     return peak.added
 
 

@@ -61,13 +61,12 @@ def random_prompts(model: Any, rows: int, length: int, seed: int = 0) -> list[li
 
 
 def golden_folders() -> Iterator[Path]:
-    """Folders that may hold golden checkpoints: $PBCORE_REFERENCE, and tests/reference of a clone."""
+    """Folders that may hold golden checkpoints: tests/reference of a clone, $PBCORE_REFERENCE."""
+    yield Path(__file__).resolve().parents[2] / "tests" / "reference"
+    yield Path("tests") / "reference"
     named = os.environ.get("PBCORE_REFERENCE")
     if named:
         yield Path(named)
-        yield Path(named) / "golden"
-    yield Path(__file__).resolve().parents[2] / "tests" / "reference"
-    yield Path("tests") / "reference"
 
 
 def golden_folder() -> Path | None:

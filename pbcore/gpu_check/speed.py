@@ -1,5 +1,5 @@
-"""Forwards a second beside plain matrix products of the same sizes, and decoding beside a plain loop
-that decodes one prompt at a time.
+"""Forwards a second beside plain matrix products of the same sizes, and decoding beside a plain
+loop that decodes one prompt at a time.
 
 R rows, P prompt columns, L canvas positions, T = P + L.
 """
@@ -47,8 +47,8 @@ def _forwards(model: MaskedModel, setup: Setup) -> Iterator[Check]:
     """A forward of each batch beside the products of its layers alone."""
     for rows in BATCHES:
         try:
-            forward = seconds(lambda: forward_of(model, rows), setup)
-            products = seconds(lambda: products_of(model, rows), setup)
+            forward = seconds(forward_of(model, rows), setup)
+            products = seconds(products_of(model, rows), setup)
         except torch.OutOfMemoryError:
             yield Check(f"batch {rows}", None, "doesn't fit in memory")
             return
@@ -67,17 +67,27 @@ def _forwards(model: MaskedModel, setup: Setup) -> Iterator[Check]:
             return
 
 
-def forward_of(model: MaskedModel, rows: int) -> None:
-    """A forward of rows with every position of the canvas masked, and its logits."""
-    requests = [
-        model.encode(ids, CANVAS, key)
-        for key, ids in enumerate(random_prompts(model, rows, PROMPT))
-    ]
+def forward_of(model: MaskedModel, rows: int) -> Callable[[], None]:
+    """What runs a forward of rows with every position of the canvas masked, and its logits; of a
+    block model its first block.
+    """
+    prompts = random_prompts(model, rows, PROMPT)
+    requests = [model.encode(ids, CANVAS, key) for key, ids in enumerate(prompts)]
     canvas = torch.full((rows, CANVAS), model.mask_id, device=model.device)
     none = torch.zeros(rows, dtype=torch.long, device=model.device)
-    with torch.inference_mode():
-        context = model.prepare(requests, cache=None, seed=0)
-        context.logits(Query(canvas, torch.ones_like(canvas, dtype=torch.bool), none))
+    want = torch.ones_like(canvas, dtype=torch.bool)
+    block = None
+    if model.block is not None:
+        block = none
+        want[:, model.block - PROMPT % model.block :] = False
+    query = Query(canvas, want, none, block=block)
+    context = model.prepare(requests, cache=None, seed=0)
+
+    def run() -> None:
+        with torch.inference_mode():
+            context.logits(query)
+
+    return run
 
 
 def matrices(model: MaskedModel) -> Iterator[Tensor]:
@@ -87,16 +97,23 @@ def matrices(model: MaskedModel) -> Iterator[Tensor]:
             yield weight
 
 
-def products_of(model: MaskedModel, rows: int) -> None:
-    """The layers' matrix products of a forward, each on numbers of its size, and nothing else."""
+def products_of(model: MaskedModel, rows: int) -> Callable[[], None]:
+    """What runs the layers' matrix products of a forward, each on numbers of its size, and nothing
+    else.
+    """
+    weights = list(matrices(model))
     columns = rows * (PROMPT + CANVAS)
-    inputs: dict[int, Tensor] = {}
-    with torch.inference_mode():
-        for weight in matrices(model):
-            width = weight.shape[1]
-            if width not in inputs:
-                inputs[width] = torch.ones(columns, width, dtype=weight.dtype, device=weight.device)
-            torch.nn.functional.linear(inputs[width], weight)
+    inputs = {
+        width: torch.ones(columns, width, dtype=weights[0].dtype, device=weights[0].device)
+        for width in {weight.shape[1] for weight in weights}
+    }
+
+    def run() -> None:
+        with torch.inference_mode():
+            for weight in weights:
+                torch.nn.functional.linear(inputs[weight.shape[1]], weight)
+
+    return run
 
 
 def operations(model: MaskedModel, rows: int) -> int:
@@ -145,8 +162,8 @@ def plain_loop(model: MaskedModel, prompt: list[int]) -> list[int]:
 
 
 def seconds(run: Callable[[], Any], setup: Setup) -> float:
-    """The median of ROUNDS runs after a first one, fewer where they take long; each until the device
-    has finished.
+    """The median of ROUNDS runs after a first one, fewer where they take long; each until the
+    device has finished.
     """
     run()
     setup.synchronize()
