@@ -269,19 +269,27 @@ class TestDevices:
         assert [spec.env["CUDA_VISIBLE_DEVICES"] for spec in specs] == ["3", "5", "7"]
 
     @pytest.mark.parametrize(
-        ("gpu", "workers", "shared"),
-        [(True, 2, False), (True, 3, True), (False, 1, False), (False, 2, True)],
+        ("gpu", "workers", "shared", "on_device"),
+        [(True, 2, False, 1), (True, 3, True, 2), (False, 1, False, 1), (False, 2, True, 2)],
     )
     def test_a_worker_knows_whether_its_device_is_shared(
-        self, monkeypatch: pytest.MonkeyPatch, gpu: bool, workers: int, shared: bool
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        gpu: bool,
+        workers: int,
+        shared: bool,
+        on_device: int,
     ) -> None:
-        """Two GPUs serve two workers; the CPU is one device."""
+        """Two GPUs serve two workers; the CPU is one device. Batches leave the others on the same
+        one their part of its memory.
+        """
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         node = SimpleNamespace(
             workerinput={"workercount": workers}, config=self.config(monkeypatch, gpu)
         )
         scheduling.pytest_configure_node(node)
         assert node.workerinput["pbcore_shared"] is shared
+        assert node.workerinput["pbcore_on_device"] == on_device
 
     def test_another_dist_is_the_users_own_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """xdist schedules then."""
