@@ -14,7 +14,6 @@ from pbcore.decoding.prediction import PIECE
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.models.base import BatchDecoder, Request
-from pbcore.models.device import free_memory
 from pbcore.names import SamplerName
 
 if TYPE_CHECKING:
@@ -70,13 +69,16 @@ def default_batch(
     fixed = fixed_batch(model)
     if fixed is not None:
         return fixed
+    from pbcore.models import device
     from pbcore.models.footprint import footprint
 
     sizes = footprint(model)
     if sizes is None or not requests:
         return UNKNOWN
     return rows_within(
-        SHARE * free_memory(model.device) / workers, sizes, reads_of(model, name, requests, sizes)
+        SHARE * device.free_memory(model.device) / workers,
+        sizes,
+        reads_of(model, name, requests, sizes),
     )
 
 
