@@ -75,11 +75,8 @@ def default_batch(
     sizes = footprint(model)
     if sizes is None or not requests:
         return UNKNOWN
-    return rows_within(
-        SHARE * device.free_memory(model.device) / workers,
-        sizes,
-        reads_of(model, name, requests, sizes),
-    )
+    free = SHARE * device.free_memory(model.device) / workers
+    return rows_within(free, sizes, reads_of(model, name, requests, sizes))
 
 
 def fixed_batch(model: Any) -> int | None:

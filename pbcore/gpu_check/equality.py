@@ -337,7 +337,8 @@ def first_logits(model: Any, prompts: Iterable[Any]) -> Tensor:
     query = Query(canvas, canvas == model.mask_id, none)
     logits = model.prepare(requests, cache=None, seed=0).logits(query).to(CPU).double()
     kept = [token for token in range(model.vocab_size) if token != model.mask_id]
-    return logits[:, kept]
+    result: Tensor = logits[:, kept]
+    return result
 
 
 def _distance(logits: Tensor, exact: Tensor) -> float:
