@@ -76,15 +76,15 @@ class TestEquality:
         def wrong(model: Any, prompts: Any, sampler: str, length: int | None) -> list[Any]:
             if model is pair._exact:
                 model = pair.cpu
-                return [(), real(model, prompts[1:], sampler, length)[0]]
+                return [(), *real(model, prompts[1:], sampler, length)]
             answers = real(model, prompts, sampler, length)
-            return [("other", 1), ("other", 1)] if model is pair.here else answers
+            return [("other", 1)] * 3 if model is pair.here else answers
 
         monkeypatch.setattr(equality, "_answers", wrong)
         compared = equality.Compared()
-        samples = equality.load_task("waiting_line/shuffle", limit=2).samples
+        samples = equality.load_task("waiting_line/shuffle", limit=3).samples
         pair.compare("threshold-0.9", samples, None, compared)
-        assert (compared.answers, compared.equal, compared.near_ties) == (2, 0, 1)
+        assert (compared.answers, compared.equal, compared.near_ties) == (3, 0, 1)
         assert compared.differing == ["threshold-0.9"]
         check = compared.check("tiny")
         assert check.holds is False
