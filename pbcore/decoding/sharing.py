@@ -53,7 +53,7 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
     return (
         declared.reads == "numbers"
         and declared.review is None
-        and not {"mask", "probe"} & declared.needs
+        and not {"mask", "probe", "attention"} & declared.needs
     )
 
 

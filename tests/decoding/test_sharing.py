@@ -250,6 +250,17 @@ class TestOutside:
         assert (store.shared, store.computed) == (0, 0)
         assert not shareable(toy, policy(resolve(sampler)), resolve(sampler))
 
+    def test_a_modifier_that_reads_attention_runs_outside(self) -> None:
+        """`+adas` walks by attention, of which the store keeps nothing; its policy alone shares."""
+        model: Any = load_model(str(bundled("llada-tiny")))
+        plain, shared, store = both(
+            model, [[5, 6, 7]] * 2, ["confidence-k2+adas40"], max_new_tokens=8
+        )
+        assert [[one.token_ids for one in run] for run in shared] == [
+            [one.token_ids for one in run] for run in plain
+        ]
+        assert (store.shared, store.computed) == (0, 0)
+
     def test_which_policies_take_part(self) -> None:
         """All but those that compare distributions, raise logits, review tokens or are made for
         block models.
