@@ -9,7 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from benches.compare_samplers import Total, draw
-from benches.which_sampler import Measured, winners
 from pbcore.report.looks import COLOURS, MARKERS
 
 BENCHES = Path(__file__).resolve().parents[1] / "benches"
@@ -22,28 +21,6 @@ def test_a_benchmark_imports(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.syspath_prepend(str(BENCHES.parent))
     module = import_module(f"benches.{name}")
     assert any(attribute.startswith("test_") for attribute in vars(module))
-
-
-def test_winners() -> None:
-    """The fewest calls of those whose accuracy isn't told from one token at a time; ties stand
-    beside it.
-    """
-
-    def one(right: int, calls: float, rows: float) -> Measured:
-        return Measured([1.0] * right + [0.0] * (40 - right), [calls] * 40, [rows] * 40)
-
-    found = {
-        "confidence-k1": one(40, 8, 8),
-        "fast": one(30, 1, 1),
-        "even": one(38, 3, 12),
-        "same": one(40, 3, 4),
-    }
-    lines = winners({name: [one] for name, one in found.items()}, 0)
-    assert winners({"confidence-k1": [one(40, 8, 8)]}, 0)[0][:2] == ["both", "confidence-k1"]
-    assert [line[:2] + line[-1:] for line in lines] == [
-        ["calls", "even", "same"],
-        ["rows", "same", "–"],
-    ]
 
 
 def test_colours_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
