@@ -35,7 +35,7 @@ import numpy as np
 from tabulate import tabulate
 
 import pbcore
-from pbcore.analysis.noninferiority import NonInferiority, noninferiority
+from pbcore.analysis.noninferiority import lower_bound, p_worse
 from pbcore.analysis.paired import flips, holm
 from pbcore.decoding import resolve
 from pbcore.decoding.cli import described
@@ -117,15 +117,20 @@ Cells = Mapping[str, Measured]  # of one model and task, by sampler
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A candidate on the questions of the confirmation, against one token at a time: how many
-    answers are newly wrong and newly right, the test's result, and its p adjusted by Holm.
+    answers are newly wrong and newly right, and the test's p adjusted by Holm.
     """
 
     sampler: str
     measured: Measured
     newly_wrong: int
     newly_right: int
-    result: NonInferiority
     p: float
+
+    @property
+    def lower(self) -> float:
+        """The one-sided 95 % bound of the difference in accuracy, head − base."""
+        n = len(self.measured.scores)
+        return lower_bound([differences(self.newly_wrong, self.newly_right, n)], 1 - LEVEL)
 
     @property
     def confirmed(self) -> bool:
@@ -199,24 +204,25 @@ def trials(base: Measured, heads: Cells) -> list[Trial]:
         flips([a - b for a, b in zip(head.scores, base.scores, strict=True)])
         for head in heads.values()
     ]
-    results = [judged(wrong, right, len(base.scores)) for wrong, right in counts]
-    adjusted = holm([result.p for result in results])
+    adjusted = holm([worse(*pair, len(base.scores)) for pair in counts])
     return [
-        Trial(sampler, head, *pair, result, p)
-        for (sampler, head), pair, result, p in zip(
-            heads.items(), counts, results, adjusted, strict=True
-        )
+        Trial(sampler, head, *pair, p)
+        for (sampler, head), pair, p in zip(heads.items(), counts, adjusted, strict=True)
     ]
 
 
 @cache
-def judged(newly_wrong: int, newly_right: int, n: int) -> NonInferiority:
-    """The test of "3 points worse or more" of 0/1 scores, of which the counts are all that
-    matters.
+def worse(newly_wrong: int, newly_right: int, n: int) -> float:
+    """The one-sided p of "3 points worse or more" for 0/1 scores, of which these counts are all
+    that matters.
     """
+    return p_worse([differences(newly_wrong, newly_right, n)], MARGIN)
+
+
+def differences(newly_wrong: int, newly_right: int, n: int) -> list[float]:
+    """Paired differences of n 0/1 scores, in any order."""
     same = n - newly_wrong - newly_right
-    differences = [-1.0] * newly_wrong + [1.0] * newly_right + [0.0] * same
-    return noninferiority([differences], MARGIN, 1 - LEVEL)
+    return [-1.0] * newly_wrong + [1.0] * newly_right + [0.0] * same
 
 
 def winner(verdict: Verdict, price: str) -> Trial | None:
@@ -422,7 +428,7 @@ def won_by(verdict: Verdict, won: Trial | None) -> list[str | None]:
         won.sampler,
         *(times(won.measured.price(price), base.price(price)) for price in PRICES),
         f"{percent(won.measured)} ({percent(base)})",
-        bound(won.result.lower),
+        bound(won.lower),
     ]
 
 
@@ -436,7 +442,7 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
             *(f"{trial.measured.price(price):.2f}" for price in PRICES),
             percent(trial.measured),
             f"{trial.newly_wrong} / {trial.newly_right}",
-            bound(trial.result.lower),
+            bound(trial.lower),
             f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
             "confirmed" if trial.confirmed else "**not confirmed**",
             some(verdict.others[trial.sampler]),
@@ -533,13 +539,15 @@ SCENARIOS = (
 )
 
 
-def drawn(generator: np.random.Generator, n: int, scenario: Scenario) -> dict[str, Measured]:
+def drawn(
+    generator: np.random.Generator, n: int, samplers: Mapping[str, Simulated]
+) -> dict[str, Measured]:
     """A table of answers to n questions. One token at a time is right on 90 % of them; the others
     lose and gain on the questions that it has right and wrong, independently of each other.
     """
     right = generator.random(n) < 0.9
     cells = {BASE: Measured(right.astype(float).tolist(), [60.0] * n, [60.0] * n)}
-    for name, sampler in scenario.samplers.items():
+    for name, sampler in samplers.items():
         flipped = np.where(right, sampler.lost / 0.9, sampler.gained / 0.1)
         scores = right ^ (generator.random(n) < flipped)  # (n,)
         cost = [60.0 * sampler.price] * n
@@ -554,9 +562,10 @@ def simulated(scenario: Scenario, tables: int, screen: int, confirm: int, seed: 
     generator = np.random.default_rng(seed)
     hits = 0
     for _ in range(tables):
-        tried = candidates(drawn(generator, screen, scenario))
-        new = drawn(generator, confirm, scenario)
-        done = trials(new[BASE], {name: new[name] for name in tried})
+        tried = candidates(drawn(generator, screen, scenario.samplers))
+        new = drawn(generator, confirm, {name: scenario.samplers[name] for name in tried})
+        base = new.pop(BASE)
+        done = trials(base, new)
         if any(trial.confirmed and trial.sampler in scenario.watched for trial in done):
             hits += 1
     return hits / tables
@@ -576,7 +585,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--screen", type=int, default=100, help="questions of the screening")
-    parser.add_argument("--confirm", type=int, default=700, help="questions of the confirmation")
+    parser.add_argument("--confirm", type=int, default=600, help="questions of the confirmation")
     parser.add_argument("--screen-seed", type=int, default=0, help="seed of the screening")
     parser.add_argument("--confirm-seed", type=int, default=1, help="seed of the confirmation")
     parser.add_argument(

@@ -21,7 +21,6 @@ from benches.which_sampler import (
     bound,
     candidates,
     drawn,
-    judged,
     main,
     question,
     questions,
@@ -31,6 +30,7 @@ from benches.which_sampler import (
     trials_table,
     winner,
     winners_table,
+    worse,
 )
 
 SMALL = ["--model", "ideal", "--task", "waiting_line/shuffle", "--screen", "4", "--confirm", "6"]
@@ -90,7 +90,7 @@ class TestTrials:
         """
         base = cell(800, 32, n=800)
         good = cell(788, 4, n=800)
-        p = judged(12, 0, 800).p
+        p = worse(12, 0, 800)
         assert 0.0001 < p < 0.0125
         bad = {f"bad-{i}": cell(700, 3, n=800) for i in range(3)}
         [alone] = trials(base, {"good": good})
@@ -102,8 +102,8 @@ class TestTrials:
     def test_holm_can_refuse_what_alone_would_pass(self) -> None:
         """A p between 1.25 and 5 % is confirmed alone and not as the best of four."""
         base = cell(800, 32, n=800)
-        wrong = next(count for count in range(800) if judged(count, 0, 800).p > 0.0125)
-        assert judged(wrong, 0, 800).p < 0.05
+        wrong = next(count for count in range(800) if worse(count, 0, 800) > 0.0125)
+        assert worse(wrong, 0, 800) < 0.05
         close = {"close": cell(800 - wrong, 4, n=800)}
         bad = {f"bad-{i}": cell(700, 3, n=800) for i in range(3)}
         assert trials(base, close)[0].confirmed
@@ -115,7 +115,6 @@ class TestTrials:
         head = Measured([1.0, 0.0, 1.0, 1.0], [2.0] * 4, [2.0] * 4)
         [trial] = trials(base, {"head": head})
         assert (trial.newly_wrong, trial.newly_right) == (1, 2)
-        assert trial.result.change == pytest.approx(0.25)
 
 
 class TestWinner:
@@ -185,9 +184,9 @@ class TestQuestions:
     @pytest.mark.parametrize("name", which_sampler.TASKS)
     def test_the_documented_stages(self, name: str) -> None:
         """All questions of the documented run differ."""
-        first, second = questions(name, Stage("a", 0, 100), Stage("b", 1, 700))
+        first, second = questions(name, Stage("a", 0, 100), Stage("b", 1, 600))
         every = [question(sample) for sample in (*first.samples, *second.samples)]
-        assert len(set(every)) == 800
+        assert len(set(every)) == 700
 
     def test_one_seed_for_both_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Before anything runs."""
@@ -274,8 +273,8 @@ class TestRun:
 class TestSimulation:
     def test_tables_are_as_the_scenario_says(self) -> None:
         """The shares of lost and gained answers, and the price."""
-        scenario = Scenario("", {"head": Simulated(0.055, 0.025, 0.5)}, frozenset({"head"}))
-        cells = drawn(np.random.default_rng(0), 200_000, scenario)
+        heads = {"head": Simulated(0.055, 0.025, 0.5)}
+        cells = drawn(np.random.default_rng(0), 200_000, heads)
         changes = np.array(cells["head"].scores) - np.array(cells[BASE].scores)
         assert np.mean(changes == -1) == pytest.approx(0.055, abs=0.003)
         assert np.mean(changes == 1) == pytest.approx(0.025, abs=0.003)
