@@ -585,7 +585,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--screen", type=int, default=100, help="questions of the screening")
-    parser.add_argument("--confirm", type=int, default=600, help="questions of the confirmation")
+    parser.add_argument("--confirm", type=int, default=700, help="questions of the confirmation")
     parser.add_argument("--screen-seed", type=int, default=0, help="seed of the screening")
     parser.add_argument("--confirm-seed", type=int, default=1, help="seed of the confirmation")
     parser.add_argument(

@@ -184,9 +184,9 @@ class TestQuestions:
     @pytest.mark.parametrize("name", which_sampler.TASKS)
     def test_the_documented_stages(self, name: str) -> None:
         """All questions of the documented run differ."""
-        first, second = questions(name, Stage("a", 0, 100), Stage("b", 1, 600))
+        first, second = questions(name, Stage("a", 0, 100), Stage("b", 1, 700))
         every = [question(sample) for sample in (*first.samples, *second.samples)]
-        assert len(set(every)) == 700
+        assert len(set(every)) == 800
 
     def test_one_seed_for_both_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Before anything runs."""
