@@ -433,7 +433,7 @@ def won_by(verdict: Verdict, won: Trial | None) -> list[str | None]:
 
 
 def trials_table(verdicts: Sequence[Verdict]) -> str:
-    """A row for each candidate that was tried."""
+    """A row for each candidate that was tried, in order of calls."""
     lines = [
         [
             verdict.model,
@@ -448,7 +448,9 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
             some(verdict.others[trial.sampler]),
         ]
         for verdict in verdicts
-        for trial in verdict.trials
+        for trial in sorted(
+            verdict.trials, key=lambda trial: by_cost("calls", trial.sampler, trial.measured)
+        )
     ]
     heads = (
         *("model", "task", "candidate", *PRICES, "accuracy", "newly wrong / right"),
