@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.errors import InputError
-from pbcore.plugin.options import on_command_line
+from pbcore.plugin.options import on_command_line, usage_errors
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
@@ -33,10 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from pbcore.gates.run_verdict import check_gates
 
-    try:
+    with usage_errors():
         check_gates(settings(config))
-    except InputError as error:
-        raise pytest.UsageError(str(error)) from error
     if (requested := " and ".join(verdicts(config))) and plan(config).numbered:
         raise pytest.UsageError(
             f"{requested}: single samples can't be judged by a gate; drop one of the two"

@@ -191,12 +191,14 @@ def read(config: pytest.Config) -> Settings:
 @contextmanager
 def usage_errors(option: str = "") -> Iterator[None]:
     """Input that can't be used ends the run as a usage error, after the name of the option that
-    gave it.
+    gave it; so does a file or folder that the system refuses, such as one with too long a name.
     """
     try:
         yield
-    except InputError as error:
-        lines = f"{option and f'{option}: '}{error}".split("\n")
+    except (InputError, OSError) as error:
+        known = isinstance(error, OSError) and error.filename
+        what = f"{printable(str(error.filename))}: {error.strerror}" if known else str(error)
+        lines = f"{option and f'{option}: '}{what}".split("\n")
         text = "\n".join(printable(line, 1000) for line in lines)
         raise pytest.UsageError(text) from error
 

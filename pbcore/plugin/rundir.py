@@ -94,16 +94,17 @@ def _path(config: pytest.Config) -> Path:
     out = requested.out
     if out is None:
         return config.rootpath / "reports" / new_name()
-    if out.is_symlink() and not out.exists():
-        raise pytest.UsageError(
-            f"--out {out} is a link to {out.readlink()}, which is not there; make that directory or"
-            " give another name"
-        )
-    if out.exists() and not out.is_dir():
-        raise pytest.UsageError(f"--out {out} is a file; give the name of a directory")
-    if out.exists() and not is_empty(out):
-        how = "exists and is not empty; choose another name, or resume it"
-        raise pytest.UsageError(f"--out {out} {how}: --resume {out}")
+    with usage_errors("--out"):
+        if out.is_symlink() and not out.exists():
+            raise pytest.UsageError(
+                f"--out {out} is a link to {out.readlink()}, which is not there; make that"
+                " directory or give another name"
+            )
+        if out.exists() and not out.is_dir():
+            raise pytest.UsageError(f"--out {out} is a file; give the name of a directory")
+        if out.exists() and not is_empty(out):
+            how = "exists and is not empty; choose another name, or resume it"
+            raise pytest.UsageError(f"--out {out} {how}: --resume {out}")
     return out.absolute()
 
 

@@ -94,6 +94,17 @@ class TestUsageErrors:
         run(cells).assert_outcomes(passed=1)
         assert (project.path / "gone" / "run.json").is_file()
 
+    @pytest.mark.parametrize(
+        "option", ["--data-dir", "--tasks", "--out", "--resume", "--gate", "--models"]
+    )
+    def test_a_name_that_is_too_long(self, run: Run, option: str) -> None:
+        """No file can have it: one line, shortened, whatever the option."""
+        result = run("--model ideal --task copy --sampler random-k8 --limit 1", option, "a" * 5000)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = (one for one in result.stderr.lines if one.startswith("ERROR"))
+        assert len(line) < 1500
+        assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
     def test_gpu_without_a_gpu(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """--gpu where torch sees none is a usage error that says what it saw."""
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
