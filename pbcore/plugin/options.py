@@ -196,8 +196,9 @@ def usage_errors(option: str = "") -> Iterator[None]:
     try:
         yield
     except (InputError, OSError) as error:
-        known = isinstance(error, OSError) and error.filename
-        what = f"{printable(str(error.filename))}: {error.strerror}" if known else str(error)
+        what = str(error)
+        if isinstance(error, OSError) and error.filename:
+            what = f"{printable(str(error.filename))}: {error.strerror}"
         lines = f"{option and f'{option}: '}{what}".split("\n")
         text = "\n".join(printable(line, 1000) for line in lines)
         raise pytest.UsageError(text) from error
