@@ -25,6 +25,25 @@ from pbcore.models.errors import ModelError
 from pbcore.registry import hint
 
 
+def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
+    """The body of a request, as it is sent."""
+    kind = KINDS[spec.kind]
+    openai = kind.sdk == "openai"
+    body = {
+        **({"seed": ask.seed} if spec.seed and openai else {}),
+        **(
+            {"stream_options": {"include_usage": True}} if spec.stream and kind.stream_usage else {}
+        ),
+        "model": spec.model,
+        "messages": list(ask.messages),
+        spec.max_tokens_field if openai else "max_tokens": ask.max_tokens,
+        **({"temperature": ask.temperature} if spec.temperature else {}),
+        **({"stream": True} if spec.stream else {}),
+        **spec.extra_body,
+    }
+    return with_fields(body, ask.fields)
+
+
 class Answer:
     """An answer as it comes: its text so far, and in `known` what else of a Reply is known."""
 
@@ -90,9 +109,7 @@ class Client(ABC):
         """One answer. Raises ModelError without the key."""
         answer = Answer()
         try:
-            for piece in self._post(
-                self.path, with_fields(self._body(ask), ask.fields), self.spec.stream
-            ):
+            for piece in self._post(self.path, body_of(self.spec, ask), self.spec.stream):
                 self._take(answer, piece)
             return self._reply(answer)
         except ModelError:
@@ -137,25 +154,6 @@ class Client(ABC):
                 f"model {self.spec.name}: {self.spec.base_url} doesn't know {self.spec.model!r};"
                 f" {near}"
             ) from None
-
-    def _body(self, ask: Ask) -> dict[str, Any]:
-        spec = self.spec
-        kind = KINDS[self.spec.kind]
-        openai = kind.sdk == "openai"
-        return {
-            **({"seed": ask.seed} if spec.seed and openai else {}),
-            **(
-                {"stream_options": {"include_usage": True}}
-                if spec.stream and kind.stream_usage
-                else {}
-            ),
-            "model": spec.model,
-            "messages": list(ask.messages),
-            spec.max_tokens_field if openai else "max_tokens": ask.max_tokens,
-            **({"temperature": ask.temperature} if spec.temperature else {}),
-            **({"stream": True} if spec.stream else {}),
-            **spec.extra_body,
-        }
 
     def _post(self, path: str, body: Mapping[str, Any], stream: bool) -> Iterator[Any]:
         """The events of a streamed reply, or the one body of a whole reply."""

@@ -2,22 +2,26 @@
 `/metrics` page.
 """
 
+import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from pbcore.integrations.servers.keys import ReplyError, key_of, told
-from pbcore.integrations.servers.reply import field_of, word
+from pbcore.integrations.servers.reply import LeftOutWarning, field_of, word
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, parse
+from pbcore.printable import shown
 
 SECONDS = 10.0
 BYTES = 16 << 20
+MOST = 1e15  # of what a record holds of settings and counters
 UNNAMED = "server"  # the declared sampler that says nothing of how the server decodes
 # SGLang's algorithms: the policy that each is, and its parameters without --dllm-algorithm-config.
 _SGLANG = {
@@ -36,57 +40,74 @@ def version(spec: ServerSpec) -> str | None:
 
 def settings(spec: ServerSpec) -> dict[str, Any]:
     """How the server says that it decodes: the last name of a place → its value; empty where it
-    doesn't tell.
+    doesn't tell. Numbers that no record can hold are left out with a warning.
     """
     kind = KINDS[spec.kind]
     page = _body(spec, kind.settings_paths)
-    found = {}
+    found: dict[str, Any] = {}
     for place in kind.settings:
         parent, _, name = place.rpartition(".")
         holder = field_of(page, parent) if parent else page
-        if isinstance(holder, dict) and name in holder:
-            value = holder[name]
-            found[name] = (
-                value
-                if value is None or isinstance(value, (bool, int, float))
-                else told(str(value), spec)
-            )
+        if not isinstance(holder, dict) or name not in holder:
+            continue
+        value = holder[name]
+        if isinstance(value, (int, float)) and not abs(value) <= MOST:
+            _left_out(spec, f"the setting {name}", value)
+        elif value is None or isinstance(value, (bool, int, float)):
+            found[name] = value
+        else:
+            with suppress(RecursionError):  # lists without end, which say nothing
+                found[name] = told(str(value), spec)
     return found
 
 
 def counters(spec: ServerSpec) -> dict[str, float]:
-    """The counters that this kind of server has, summed over their labels; those that are not
-    finite left out.
+    """The counters that this kind of server has, summed over their labels; those that no record can
+    hold are left out with a warning.
     """
     wanted = KINDS[spec.kind].counters
     page = _page(spec, "/metrics") if wanted else None
     sums: dict[str, float] = {}
-    for match in filter(None, map(_LINE.match, page.text.splitlines() if page else ())):
+    for match in filter(None, map(_LINE.match, "" if page is None else page.splitlines())):
         name = match[1].removesuffix("_total")
         value = math.nan
         with suppress(ValueError):  # what is not a number
             value = float(match[2])
         sums[name] = sums.get(name, 0.0) + value
-    return {
-        name: sums[counter]
-        for name, counter in wanted
-        if math.isfinite(sums.get(counter, math.nan))
-    }
+    found = {}
+    for name, counter in wanted:
+        if counter not in sums:
+            continue
+        if 0 <= sums[counter] <= MOST:
+            found[name] = sums[counter]
+        else:
+            _left_out(spec, f"the counter {counter}", sums[counter])
+    return found
+
+
+def _left_out(spec: ServerSpec, what: str, value: float) -> None:
+    warnings.warn(
+        f"model {spec.name} at {spec.base_url}: {what} is {shown(value)}, which no record can hold;"
+        " left out",
+        LeftOutWarning,
+        stacklevel=3,
+    )
 
 
 def _body(spec: ServerSpec, paths: Iterable[str]) -> Any:
     """The JSON of the first of these pages that the server has; None if it has none, or another
     content.
     """
-    page = next(filter(None, (_page(spec, path) for path in paths)), None)
+    pages = (_page(spec, path) for path in paths)
+    page = next((page for page in pages if page is not None), None)
     try:
-        return None if page is None else page.json()
-    except ValueError:
+        return None if page is None else json.loads(page)
+    except (ValueError, RecursionError):  # another content, or nested without end
         return None
 
 
-def _page(spec: ServerSpec, path: str) -> Any:
-    """A page of the server's host; None if it has none."""
+def _page(spec: ServerSpec, path: str) -> str | None:
+    """A page of the server's host, as UTF-8 whatever charset it names; None if it has none."""
     import httpx2
 
     from pbcore.integrations.servers.http import http_client
@@ -98,7 +119,10 @@ def _page(spec: ServerSpec, path: str) -> Any:
             page = client.get(spec.base_url.removesuffix("/v1") + path)
     except (httpx2.HTTPError, ReplyError):
         return None
-    return page if page.status_code == 200 else None
+    if page.status_code != 200:
+        return None
+    text: str = page.content.decode("utf-8", "replace")
+    return text
 
 
 def check_sampler(spec: ServerSpec) -> None:

@@ -4,31 +4,42 @@ record.
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.clients import Client, client_of
+from pbcore.integrations.servers.clients import Client, body_of, client_of
+from pbcore.integrations.servers.crew import Crew
 from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, settings, version
 from pbcore.integrations.servers.keys import check_answer, told
 from pbcore.integrations.servers.money import Budget, most
 from pbcore.integrations.servers.record import REPORTED, Served, served
-from pbcore.integrations.servers.reply import AnswerStore, Ask, Reply, ask_of
+from pbcore.integrations.servers.reply import (
+    AnswerStore,
+    Ask,
+    LeftOutWarning,
+    Reply,
+    ask_of,
+    field_of,
+)
 from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.integrations.servers.steps import contradiction, decoding_order, most_forwards, room
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
+from pbcore.printable import counted
 from pbcore.results.record import SampleRecord
 from pbcore.tasks.base import Sample
+
+GRACE = 1.0  # seconds for requests under way, after Ctrl-C
 
 
 @dataclass
@@ -38,7 +49,8 @@ class Session:
 
     `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers
     that were on disk before. `settings` is how the server says that it decodes, `sent` the values
-    of the fields that said the sampler.
+    of the fields that said the sampler, `no_nfe` why its NFE isn't known although the server
+    reports forwards. `say` shows a line at once.
     """
 
     spec: ServerSpec
@@ -52,6 +64,23 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     sent: dict[str, list[Any]] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
+    no_nfe: str | None = None
+    say: Callable[[str], None] | None = None
+
+    def count(self, earlier: Mapping[str, float], later: Mapping[str, float]) -> None:
+        """Adds what the server's counters rose by over some requests. Where that isn't known of
+        all requests of the cell, it isn't known at all.
+        """
+        if earlier.keys() != later.keys():
+            when = "after" if len(later) < len(earlier) else "before"
+            self.no_nfe = f"the server's counters (/metrics) could not be read {when} its requests"
+        elif any(later[name] < value for name, value in earlier.items()):
+            self.no_nfe = "the server's counters (/metrics) fell during its requests: a restart"
+        else:
+            for name, value in earlier.items():
+                self.counters[name] = self.counters.get(name, 0.0) + later[name] - value
+        if self.no_nfe is not None:
+            self.counters = {}
 
     def rounds(self) -> list[float]:
         """The seconds of the requests; none if some answers were not asked for now."""
@@ -62,7 +91,7 @@ class Session:
         such counters, or some answers were not asked for now.
         """
         steps = self.counters.get("denoising_steps", 0.0)
-        if self.kept or not self.asked or steps <= 0:
+        if self.kept or not self.asked or self.no_nfe is not None or steps <= 0:
             return {}
         tokens = self.counters.get("committed_tokens")
         return {
@@ -73,7 +102,11 @@ class Session:
     def absent(self) -> dict[str, str]:
         count = f"{self.kept} of {self.kept + self.asked} answers were kept from an earlier run"
         together = {"tokens_per_step": "the server counts the forwards of all requests together"}
-        return ({"seconds": count} if self.kept else {}) | (together if self.rates() else {})
+        return (
+            ({"seconds": count} if self.kept else {})
+            | (together if self.rates() else {})
+            | ({} if self.no_nfe is None else {"nfe": self.no_nfe})
+        )
 
     def part(self, samples: Sequence[SampleRecord]) -> Served:
         """What the server reported."""
@@ -82,7 +115,7 @@ class Session:
             samples,
             provider=self.spec.provider,
             kind=self.spec.kind,
-            counters={name: max(0.0, float(value)) for name, value in self.counters.items()},
+            counters={} if self.no_nfe else dict(self.counters),
             **{name: getattr(self, name) for name in names},
         )
 
@@ -125,12 +158,24 @@ class ServerModel:
 
     @contextmanager
     def session(
-        self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
+        self,
+        store: AnswerStore,
+        budget: Budget | None = None,
+        concurrency: int | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> Iterator[Session]:
-        """Within it `generate` takes answers from `store` and adds new ones to it, with so many
-        requests at a time (None: as declared) unless the sampler says how many (`+x4`).
+        """Within it `generate` takes answers from `store` and adds new ones to it.
+
+        Args:
+            store: Where answers are kept.
+            budget: What they may cost (None: anything).
+            concurrency: So many requests at a time (None: as declared), unless the sampler says
+                how many (`+x4`).
+            say: Shows a line at once.
         """
-        self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
+        self._session = Session(
+            self.spec, store, concurrency or self.spec.concurrency, budget, say=say
+        )
         try:
             yield self._session
         finally:
@@ -162,22 +207,74 @@ class ServerModel:
         if new:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
-        for place, value in chain.from_iterable(ask.fields.items() for ask in asks):
-            if value not in session.sent.setdefault(place, []):
-                session.sent[place].append(value)
-        answers = [
-            self.generation(session.store.known[digest], digest in before, ask, prompt, sampler)
-            for ask, digest, prompt in zip(asks, digests, prompts, strict=True)
-        ]
+        for ask in asks:
+            body = body_of(self.spec, ask)
+            for place in ask.fields:
+                values = session.sent.setdefault(place, [])
+                if field_of(body, place) not in values:
+                    values.append(field_of(body, place))
+        answers = []
+        for ask, digest, prompt in zip(asks, digests, prompts, strict=True):
+            kept = digest in before
+            reply, faults = self.usable(session.store.known[digest], kept, ask, sampler)
+            for fault in faults:
+                warnings.warn(
+                    f"model {self.name} at {self.spec.base_url}, sample {ask.place}: {fault}",
+                    LeftOutWarning,
+                    stacklevel=2,
+                )
+                session.no_nfe = fault
+            answers.append(self.generation(reply, kept, ask, prompt, sampler))
         # A filtered answer, say, has no forwards: a mean needs those of all.
-        told = all(answer.nfe is not None for answer in answers)
-        return answers if told else [replace(answer, nfe=None, rows=None) for answer in answers]
+        if all(answer.nfe is not None for answer in answers):
+            session.no_nfe = None
+            return answers
+        return [replace(answer, nfe=None, rows=None) for answer in answers]
+
+    def usable(
+        self, reply: Reply, kept: bool, ask: Ask, sampler: SamplerName
+    ) -> tuple[Reply, list[str]]:
+        """A reply without what can't be meant of the answer, and a line on each such value: more
+        forwards than an answer to that request can take, tokens that contradict the text, and a
+        step map that can't be read, if an earlier run kept it. Raises ModelError for that of a new
+        reply.
+        """
+        faults = []
+        tokens = room(ask.max_tokens, sampler.block)
+        most = most_forwards(tokens)
+        if reply.nfe is not None and reply.nfe > most:
+            faults.append(
+                f"{self.spec.nfe_field or 'its number of forwards'} is {reply.nfe:,}, and an answer"
+                f" of {tokens:,} tokens takes at most {most:,}; left out"
+            )
+            reply = replace(reply, nfe=None)
+        if reply.step_map is None:
+            return reply, faults
+        try:
+            if reply.tokens is not None and len(reply.tokens) != len(reply.step_map):
+                raise ValueError(
+                    f"an answer of {len(reply.tokens)} tokens has steps of {len(reply.step_map)}"
+                )
+            decoding_order(reply.step_map, sampler.block, tokens)
+        except ValueError as error:
+            if not kept:
+                raise ModelError(
+                    f"model {self.name} at {self.spec.base_url}: {error}; its answers are kept, and"
+                    " --resume scores them without steps"
+                ) from None
+            return replace(reply, step_map=None, tokens=None), [*faults, f"{error}; left out"]
+        if reply.tokens:
+            wrong = contradiction(reply.text, self._joined(reply.tokens))
+            if wrong is not None:
+                faults.append(f"{wrong}; its tokens are left out, so it has no film")
+                reply = replace(reply, tokens=None)
+        return reply, faults
 
     def generation(
         self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName
     ) -> Generation:
         """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if
-        these are known: what they leave of the task's canvas is EOS, as if given. Raises ModelError
+        these are known: what they leave of the task's canvas is EOS, as if given. Raises ValueError
         for a step map that can't be read.
         """
         times = (
@@ -192,12 +289,8 @@ class ServerModel:
         if reply.step_map is None:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
-        try:
-            if reply.tokens is not None and len(reply.tokens) != length:
-                raise ValueError(f"an answer of {len(reply.tokens)} tokens has steps of {length}")
-            steps, forwards = decoding_order(reply.step_map, sampler.block)
-        except ValueError as error:
-            raise ModelError(f"model {self.name} at {self.spec.base_url}: {error}") from None
+        tokens = room(ask.max_tokens, sampler.block)
+        steps, forwards = decoding_order(reply.step_map, sampler.block, tokens)
         left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
         ids = map(self._number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
         return Generation(
@@ -213,15 +306,34 @@ class ServerModel:
         """The text of tokens by their numbers."""
         return "".join(self._texts[token] for token in ids)
 
+    def _joined(self, tokens: Sequence[str | int]) -> str:
+        """The text of tokens that an answer has, as texts or ids."""
+        parts = []
+        ids: list[int] = []
+        for token in tokens:
+            if not isinstance(token, str):
+                ids.append(token)
+                continue
+            if ids:
+                parts.append(self._of_ids.decode(ids))
+                ids = []
+            parts.append(token)
+        if ids:
+            parts.append(self._of_ids.decode(ids))
+        return "".join(parts)
+
+    @property
+    def _of_ids(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise ModelError(
+                f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's folder"
+            )
+        return self.tokenizer
+
     def _number(self, token: str | int) -> int:
         """The number of a token that an answer has, as text or id."""
         if not isinstance(token, str):
-            if self.tokenizer is None:
-                raise ModelError(
-                    f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's"
-                    " folder"
-                )
-            token = self.tokenizer.decode([token])
+            token = self._of_ids.decode([token])
         if token not in self._numbers:
             self._numbers[token] = len(self._texts)
             self._texts.append(token)
@@ -234,33 +346,44 @@ class ServerModel:
         earlier = counters(self.spec)
         start = time.perf_counter()
         stop = threading.Event()
-        pool = ThreadPoolExecutor(
-            min(session.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}"
-        )
-        futures = [
-            pool.submit(self._ask_and_keep, client, ask, digest, session, stop)
-            for ask, digest in new
-        ]
+
+        def work(one: tuple[Ask, str]) -> None:
+            self._ask_and_keep(client, *one, session, stop)
+
+        crew = Crew(f"pbcore-{self.name}", min(session.concurrency, len(new)), work, new)
         try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException as error:
-            # After Ctrl-C answers under way are still kept when they come, but nobody waits for
-            # them.
+            crew.finish()
+        except KeyboardInterrupt:
             stop.set()
-            pool.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
+            self._let_go(crew, session)
+            raise
+        except BaseException as error:
+            stop.set()
+            crew.wait()
             if not isinstance(error, ModelError):
                 raise
             done = sum(digest in session.store.known for _, digest in new)
             raise type(error)(
                 f"{error}; {done} of {len(new)} answers came and are kept for --resume"
             ) from None
-        pool.shutdown()
         session.seconds += time.perf_counter() - start
         session.asked += len(new)
-        for name, value in counters(self.spec).items():
-            session.counters[name] = (
-                session.counters.get(name, 0.0) + value - earlier.get(name, 0.0)
+        session.count(earlier, counters(self.spec))
+
+    def _let_go(self, crew: Crew[Any], session: Session) -> None:
+        """After Ctrl-C: waits a moment for the requests under way, and says what it does."""
+        say = session.say or (lambda line: None)
+        if not crew.busy:
+            return
+        say(
+            f"pbcore: {counted(crew.busy, 'request')} to {self.name} under way; waiting for at most"
+            f" {GRACE:g} s"
+        )
+        crew.wait(GRACE)
+        if crew.busy:
+            say(
+                f"pbcore: {counted(crew.busy, 'request')} to {self.name} had no answer yet, and may"
+                " still cost something; --resume asks again"
             )
 
     def _ask_and_keep(
@@ -283,42 +406,16 @@ class ServerModel:
                 reply = replace(
                     reply, model=told(reply.model, spec), finish=told(reply.finish, spec)
                 )
-                session.store.add(
-                    digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent}
-                )
+                facts = {"sample": ask.place, "seed": ask.seed, "cost": spent}
+                # Without a count of tokens a later run takes the most that it can have cost.
+                uncounted = {"at_most": reserved} if spent is None and reserved else {}
+                session.store.add(digest, reply, facts | uncounted)
             finally:
                 if budget is not None:
                     budget.settle(reserved, spent)
         except BaseException:
             stop.set()
             raise
-
-
-def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
-    """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks
-    of the largest step.
-
-    `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or
-    on and on over the answer; the last block may be cut. Raises ValueError for steps that are
-    neither.
-    """
-    if any(type(step) is not int or step < 1 for step in reported):
-        raise ValueError("its steps are no whole numbers from 1")
-    size = block or max(1, len(reported))
-    blocks = [reported[start : start + size] for start in range(0, len(reported), size)]
-    later = [steps for steps in blocks[1:] if len(steps) == size]
-    if later and all(min(after) > max(before) for before, after in pairwise(blocks)):
-        return tuple(step - 1 for step in reported), max(reported)
-    if any(min(steps) != 1 for steps in later):
-        raise ValueError(
-            f"its steps don't begin at 1 in each block of {size}; declare the server's block length"
-            " (+b)"
-        )
-    before = [0, *accumulate(map(max, blocks))]
-    return (
-        tuple(before[place // size] + step - 1 for place, step in enumerate(reported)),
-        before[-1],
-    )
 
 
 def load_server(

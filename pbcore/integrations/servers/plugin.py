@@ -4,8 +4,10 @@ was spent.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
     from pbcore.integrations.servers.model import ServerModel, Session
     from pbcore.integrations.servers.money import Budget
+    from pbcore.integrations.servers.reply import Kept
     from pbcore.models.base import Model
 
 LEDGER = ".spending"
+SHOWN = 3  # of the values of kept answers that can't be used
 
 
 def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
@@ -69,7 +73,8 @@ def pytest_pbcore_begin(config: pytest.Config) -> None:
     """Lets --max-cost count from what earlier runs of the same directory have spent."""
     limit = _budget(config)
     if limit is not None:
-        limit.begin(spent(run_dir(config).cells_dir)[1])
+        files = kept_answers(run_dir(config).cells_dir)
+        limit.begin(sum(sum(kept.costs) + sum(kept.at_most) for kept in files))
 
 
 def pytest_pbcore_asking(
@@ -84,10 +89,15 @@ def pytest_pbcore_asking(
 @contextmanager
 def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Session]:
     from pbcore.integrations.servers.money import CostLimitError
+    from pbcore.integrations.servers.reply import LeftOutWarning
 
     chosen = settings(item.config).part(ServerOptions).concurrency
     only = chosen[0] if len(chosen) == 1 else None
-    with model.session(_store(item.config, cell_id), _budget(item.config), only) as session:
+    store = _store(item.config, cell_id)
+    for fault in store.left_out:
+        warnings.warn(fault, LeftOutWarning, stacklevel=2)
+    show = partial(say, item.config)
+    with model.session(store, _budget(item.config), only, show) as session:
         try:
             yield session
         except CostLimitError as error:
@@ -95,20 +105,22 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
             raise
 
 
-def spent(cells: Path) -> tuple[int, float]:
-    """The answers of servers that are kept beside the cells of a run, and what they cost by the
-    declared prices.
-    """
-    from pbcore.integrations.servers.reply import lines
+def kept_answers(cells: Path) -> list[Kept]:
+    """What the files of answers beside the cells of a run hold, in the order of their names."""
+    from pbcore.integrations.servers.reply import read_answers
     from pbcore.results.rundir import ANSWERS
 
-    costs = [row.get("cost") or 0.0 for file in cells.glob(f"*{ANSWERS}") for row in lines(file)]
-    return len(costs), sum(costs)
+    return [read_answers(file) for file in sorted(cells.glob(f"*{ANSWERS}"))]
 
 
 def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
-    """A line for the summary; none without answers of servers."""
-    answers, usd = spent(run_dir(config).cells_dir)
+    """A line for the summary, and one on what can't be used of the answers; none without answers of
+    servers.
+    """
+    files = kept_answers(run_dir(config).cells_dir)
+    answers = sum(len(kept.replies) for kept in files)
+    usd = sum(sum(kept.costs) for kept in files)
+    faults = [fault for kept in files for fault in kept.left_out]
     money = f", {usd:.4f} USD by the declared prices" if usd else ""
     limit = None if drilled(config) else _budget(config)
     if limit is not None:
@@ -119,11 +131,14 @@ def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
             f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved,"
             f" {left:.4f} left"
         )
-    return (
-        [f"{counted(answers, 'answer')} of servers kept in {run_dir(config).cells_dir}{money}"]
-        if answers
-        else []
-    )
+    lines = []
+    if answers:
+        folder = run_dir(config).cells_dir
+        lines.append(f"{counted(answers, 'answer')} of servers kept in {folder}{money}")
+    if faults:
+        more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
+        lines.append(f"of the answers kept, left out: {'; '.join(faults[:SHOWN])}{more}")
+    return lines
 
 
 def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pbcore.integrations.servers.spec import ServerSpec, fields_of
 from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
+from pbcore.printable import shown
 from pbcore.tasks.base import Message, Sample
 
 
@@ -109,22 +110,24 @@ class Reply:
     tokens: tuple[str | int, ...] | None = None
 
 
+class LeftOutWarning(UserWarning):
+    """A value that a server reported, or that is kept from an earlier run, can't be used and is
+    left out.
+    """
+
+
 class AnswerStore:
     """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory
     only. The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A
-    line that a crash cut short is left where it is and counts as not answered.
+    line that a crash cut short is left where it is and counts as not answered; `left_out` says what
+    else of the file can't be used.
     """
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
         self._path, self._write, self._lock = path, write, threading.Lock()
-        self.known: dict[str, Reply] = {}
-        for row in [] if path is None else lines(path):
-            values = {f.name: row[f.name] for f in fields(Reply) if f.name in row}
-            if isinstance(values.get("text"), str) and isinstance(values.get("outcomes"), list):
-                lists = {
-                    name: tuple(value) for name, value in values.items() if isinstance(value, list)
-                }
-                self.known[row["key"]] = Reply(**{**values, **lists})
+        kept = Kept() if path is None else read_answers(path)
+        self.known: dict[str, Reply] = kept.replies
+        self.left_out: list[str] = kept.left_out
 
     def add(self, digest: str, reply: Reply, facts: Mapping[str, Any]) -> None:
         """Keeps an answer; `facts` (its cost, sample and seed) stand beside it in the file."""
@@ -143,17 +146,63 @@ class AnswerStore:
                 os.fsync(stream.fileno())
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file of answers, those that a crash cut short left out."""
-    rows = []
-    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a file of answers holds: the last reply to each request, by its digest; the cost of
+    every answer that has a known one, in USD, and the most that each of the others can have cost;
+    and a line on everything that can't be used, which is left out.
+    """
+
+    replies: dict[str, Reply] = field(default_factory=dict)
+    costs: list[float] = field(default_factory=list)
+    at_most: list[float] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def read_answers(path: Path) -> Kept:
+    """A file of answers; empty if it isn't there. What a crash cut short, or what was edited or
+    damaged, is left out: the whole line if it has no reply that can be scored, else the value
+    alone.
+    """
+    kept = Kept()
+    for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else (), 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
+        except (ValueError, RecursionError):
+            wrong = ["it is cut short or damaged and counts as not answered"]
+        else:
+            wrong = _keep(row, kept)
+        kept.left_out.extend(f"{path.name}, line {number}: {what}" for what in wrong)
+    return kept
+
+
+def _keep(row: Any, kept: Kept) -> list[str]:
+    """Adds a line's reply and cost, and says what of it can't be used."""
+    if not isinstance(row, dict) or not isinstance(row.get("key"), str):
+        return ["it names no request and counts as not answered"]
+    wrong = []
+    for name, amounts in (("cost", kept.costs), ("at_most", kept.at_most)):
+        try:
+            usd = amount(row.get(name))
         except ValueError:
+            wrong.append(name)
             continue
-        if isinstance(row, dict) and isinstance(row.get("key"), str):
-            rows.append(row)
-    return rows
+        if usd is not None:
+            amounts.append(usd)
+    values = {}
+    for name, read in _READ.items():
+        try:
+            values[name] = read(row.get(name))
+        except ValueError:
+            wrong.append(name)
+    faults = [f"{name} {shown(row.get(name))} can't be used and is left out" for name in wrong]
+    if values.keys() >= NEEDED:
+        kept.replies[row["key"]] = Reply(**values)
+    else:
+        faults.append("without it the line counts as not answered")
+    return faults
 
 
 OUTCOMES = ("empty", "length", "refusal", "content_filter")
@@ -169,9 +218,13 @@ def outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
     return tuple(kind for kind in OUTCOMES if kind in found)
 
 
+MOST_COUNT = 10**9  # tokens of one answer, its forwards
+MOST_AMOUNT = 1e9  # USD of one answer, its seconds
+
+
 def count(value: Any) -> int | None:
     """A count that a server reports, None for anything else."""
-    return value if type(value) is int and 0 <= value < 10**12 else None
+    return value if type(value) is int and 0 <= value < MOST_COUNT else None
 
 
 def steps_of(value: Any) -> tuple[int, ...] | None:
@@ -197,6 +250,46 @@ def tokens_of(value: Any) -> tuple[str | int, ...] | None:
     if not all(isinstance(one, str) or count(one) is not None for one in tokens):
         raise ValueError("its tokens are neither texts nor ids")
     return tuple(tokens)
+
+
+def amount(value: Any) -> float | None:
+    """Seconds or USD, None if there are none. Raises ValueError for anything else."""
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= MOST_AMOUNT:
+        raise ValueError("no amount")
+    return float(value)
+
+
+def _seconds(value: Any) -> float:
+    seconds = amount(value)
+    if seconds is None:
+        raise ValueError("no time")
+    return seconds
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
+
+
+def _outcomes(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or any(one not in OUTCOMES for one in value):
+        raise ValueError("no outcomes")
+    return tuple(value)
+
+
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A reader that refuses what `read` makes None of, other than None itself."""
+
+    def checked(value: Any) -> Any:
+        found = read(value)
+        if found is None and value is not None:
+            raise ValueError("not of that form")
+        return found
+
+    return checked
 
 
 def word(value: Any) -> str | None:
@@ -237,3 +330,21 @@ def text_of(content: Any) -> str:
         if isinstance(part, str) or kind in ("text", "output_text"):
             texts.append(part if isinstance(part, str) else text_of(field_of(part, "text")))
     return "".join(texts)
+
+
+NEEDED = {"text", "seconds", "asked", "outcomes"}  # of a kept reply
+# How each value of a kept reply is read; all raise ValueError for one that can't be used.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "text": _text,
+    "seconds": _seconds,
+    "asked": _text,
+    "first_token": amount,
+    "model": _or_none(word),
+    "finish": _or_none(word),
+    "outcomes": _outcomes,
+    "tokens_in": _or_none(count),
+    "tokens_out": _or_none(count),
+    "nfe": _or_none(count),
+    "step_map": steps_of,
+    "tokens": tokens_of,
+}

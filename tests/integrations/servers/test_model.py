@@ -18,7 +18,7 @@ import pytest
 from pbcore.decoding import decode
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
-from pbcore.integrations.servers.reply import AnswerStore, Ask, lines
+from pbcore.integrations.servers.reply import AnswerStore, Ask, read_answers
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.tasks import load_task
@@ -149,7 +149,7 @@ class TestKeeping:
         self.run(model_of(server), path)
         path.write_bytes(path.read_bytes()[:-25])
         assert self.run(model_of(server), path) == (1, 5)
-        assert len(lines(path)) == 6
+        assert len(read_answers(path).replies) == 6
         assert self.run(model_of(server), path) == (0, 6)
 
     def test_every_answer_is_on_disk_before_the_next(self, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ class TestKeeping:
         seen = []
 
         def script(number: int, body: dict[str, Any]) -> Act:
-            seen.append(len(lines(path)))
+            seen.append(len(read_answers(path).replies))
             return Act(text=body["messages"][-1]["content"])
 
         with serving(script) as server:
@@ -270,7 +270,7 @@ class TestMoney:
                 pytest.raises(CostLimitError, match=r"--max-cost 1: .* raise --max-cost"),
             ):
                 decode(model, PROMPTS * 10, "ar")
-        spent = sum(row["cost"] for row in lines(tmp_path / "a.jsonl"))
+        spent = sum(read_answers(tmp_path / "a.jsonl").costs)
         assert spent == pytest.approx(len(server.asked) * one)
         assert 0 < 0.5 + spent <= 1.0
         assert json.loads((tmp_path / "ledger").read_text()) == {

@@ -13,6 +13,8 @@ from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.plugin import rundir
 from tests.plugin.fakes import Config
 
+ROW = {"key": "k", "text": "a", "seconds": 1.0, "asked": "2026-01-01T00:00:00", "outcomes": []}
+
 
 class TestPlugin:
     def answers(self, **facts: Any) -> Session:
@@ -57,9 +59,13 @@ class TestPlugin:
         assert plugin.pytest_pbcore_summary(config) == []
         run.cells_dir.mkdir(parents=True)
         for number, costs in enumerate(([0.25, None], [0.5])):
-            rows = "".join(json.dumps({"key": "k", "cost": cost}) + "\n" for cost in costs)
+            rows = "".join(
+                json.dumps({**ROW, "key": f"k{place}", "cost": cost}) + "\n"
+                for place, cost in enumerate(costs)
+            )
             run.answers_file(f"cell{number}").write_text(rows)
-        assert plugin.spent(run.cells_dir) == (3, 0.75)
+        kept = plugin.kept_answers(run.cells_dir)
+        assert [(len(file.replies), sum(file.costs)) for file in kept] == [(2, 0.25), (1, 0.5)]
         assert plugin.pytest_pbcore_summary(config) == [
             f"3 answers of servers kept in {run.cells_dir}, 0.7500 USD by the declared prices"
         ]
@@ -69,7 +75,7 @@ class TestPlugin:
         config: Any = Config(tmp_path, out=tmp_path / "out")
         run = rundir.run_dir(config)
         run.cells_dir.mkdir(parents=True)
-        run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
+        run.answers_file("cell").write_text(json.dumps({**ROW, "cost": None}) + "\n")
         assert plugin.pytest_pbcore_summary(config) == [
             f"1 answer of servers kept in {run.cells_dir}"
         ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pbcore.integrations.servers.clients import client_of
-from pbcore.integrations.servers.reply import Ask, lines
+from pbcore.integrations.servers.reply import Ask, read_answers
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.real import (
@@ -123,7 +123,7 @@ class TestTransformers:
             [f"*model mine at {served.url}: *of 24 answers came and are kept for --resume*"]
         )
         (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
-        came = len(lines(file))
+        came = len(read_answers(file).replies)
         assert 4 <= came < 24
         served.start()
         before = served.answered
@@ -142,7 +142,10 @@ def killed_after(answers: int, folder: Path, server: RealServer) -> threading.Th
     """Kills the server as soon as so many answers are on disk."""
 
     def watch() -> None:
-        while sum(len(lines(file)) for file in folder.glob("cells/*.answers.jsonl")) < answers:
+        while (
+            sum(len(read_answers(file).replies) for file in folder.glob("cells/*.answers.jsonl"))
+            < answers
+        ):
             time.sleep(0.01)
         server.kill()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.reply import lines
+from pbcore.integrations.servers.reply import read_answers
 from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
 from tests.integrations.servers.served import FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run
@@ -205,7 +205,7 @@ class TestKeys:
             sent = servers[name].asked[0].headers.values()
             assert any(CANARY in value for value in sent), f"{name}: the key was not even sent"
             (kept,) = (project.path / "out" / "cells").glob(f"mine-{name}*.answers.jsonl")
-            assert len(lines(kept)) == (5 if failure is None else 1), name
+            assert len(read_answers(kept).replies) == (5 if failure is None else 1), name
 
     @pytest.mark.parametrize("failure", ["malformed", "500", "answer"])
     def test_a_key_with_quotes_appears_nowhere(

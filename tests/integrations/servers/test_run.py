@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.integrations.servers.reply import lines
+from pbcore.integrations.servers.reply import read_answers
 from tests.integrations.servers.fake import Act, FakeServer, serving
 from tests.integrations.servers.served import COPY, FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run
@@ -235,7 +235,7 @@ class TestEnds:
             process.communicate()
             asked = len(server.asked)
             (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
-            came = len(lines(file))
+            came = len(read_answers(file).replies)
             assert asked - (2 if end == "SIGKILL" else 0) <= came <= asked < 20
             run(f"{MINE} --task copy --limit 20 --resume out").assert_outcomes(passed=1)
             assert len(server.asked) - asked == 20 - came

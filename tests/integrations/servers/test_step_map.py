@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.integrations.servers.model import ServerModel, decoding_order
+from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.integrations.servers.steps import decoding_order
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
 
@@ -33,14 +34,14 @@ class TestOrder:
     def test_forwards_are_the_largest_steps(
         self, reported: list[int], block: int | None, steps: tuple[int, ...], forwards: int
     ) -> None:
-        assert decoding_order(reported, block) == (steps, forwards)
+        assert decoding_order(reported, block, 256) == (steps, forwards)
 
     @pytest.mark.parametrize(
         ("reported", "said"), [([0, 1], "from 1"), ([1, 1, 2, 2, 1, 1], "in each block of 2")]
     )
     def test_what_cannot_be_meant(self, reported: list[int], said: str) -> None:
         with pytest.raises(ValueError, match=said):
-            decoding_order(reported, 2)
+            decoding_order(reported, 2, 256)
 
     @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
     def test_every_step_of_whole_blocks_is_kept(self, drawn: list[list[int]]) -> None:
@@ -48,7 +49,7 @@ class TestOrder:
         reveals something.
         """
         blocks = [[sorted(set(one)).index(step) + 1 for step in one] for one in drawn]
-        steps, forwards = decoding_order([step for one in blocks for step in one], 4)
+        steps, forwards = decoding_order([step for one in blocks for step in one], 4, 256)
         assert sorted(set(steps)) == list(range(forwards))
         assert forwards == sum(map(max, blocks))
 
@@ -57,10 +58,10 @@ class TestTokens:
     def answer(self, reply: dict[str, Any], **keys: Any) -> Any:
         spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
         known = ServerModel(spec)
-        made = known.generation(
-            Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler)
-        )
-        return made, known
+        given = Reply("aba", 1.0, "now", **reply)
+        usable, faults = known.usable(given, False, ASK, parse(spec.sampler))
+        assert not faults
+        return known.generation(usable, False, ASK, "a", parse(spec.sampler)), known
 
     def test_texts(self) -> None:
         """Equal texts are one token."""
