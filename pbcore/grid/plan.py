@@ -134,7 +134,9 @@ class Plan:
         def of_sampler(name: SamplerName) -> str | None:
             if why := can.why_not(task, name) or of_all_samplers():
                 return why
-            if name.block and any(count % name.block for count in targets()):
+            # A server's canvas is its own: what is asked of it needn't be whole blocks.
+            ours = not can.entry.served
+            if ours and name.block and any(count % name.block for count in targets()):
                 return (
                     f"{category(task)} × +b{name.block}: blocks of {name.block} don't divide the"
                     " answers' length"

@@ -4,7 +4,7 @@ Anthropic's API.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -67,6 +67,16 @@ class Answer:
     def done(self) -> str:
         """What has come, for an error."""
         return f" after {len(self.text)} characters of the answer" if self.text else ""
+
+    def read(self, how: Callable[[Any], Any], value: Any) -> Any:
+        """A value that stands beside the text. One that can't be read doesn't lose the text: it is
+        None, and `unread` says why.
+        """
+        try:
+            return how(value)
+        except ValueError as error:
+            self.note(unread=str(error))
+            return None
 
     def note(self, **facts: Any) -> None:
         """Keeps what is known of these facts."""
@@ -197,8 +207,8 @@ class OpenAIClient(Client):
             tokens_in=count(field_of(piece, "usage.prompt_tokens")),
             tokens_out=count(field_of(piece, "usage.completion_tokens")),
             nfe=count(field_of(piece, spec.nfe_field)),
-            step_map=steps_of(field_of(piece, spec.step_map_field)),
-            tokens=tokens_of(field_of(piece, spec.tokens_field)),
+            step_map=answer.read(steps_of, field_of(piece, spec.step_map_field)),
+            tokens=answer.read(tokens_of, field_of(piece, spec.tokens_field)),
         )
 
     def _find_model(self, listed: list[str]) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -17,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pbcore.decoding import resolve
 from pbcore.errors import InputError
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
 from pbcore.links import docs
 from pbcore.models.entry import ModelEntry
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import printable, shown
 from pbcore.registry import hint
 from pbcore.tasks.files import read_text, read_yaml
@@ -44,6 +46,9 @@ RESERVED = {
     "seed": "seed",
     "n": "none, one answer is taken",
 }
+# What sampler_fields can't set, either: also what a streamed request has.
+SENT = {**RESERVED, "stream_options": "stream"}
+MOST_PRICE = 1_000_000  # USD per million tokens
 
 
 class ServerModels:
@@ -179,7 +184,16 @@ def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
     problem = next(_problems(spec, sampler), None)
     if problem is not None:
         raise InputError(f"{where}: {problem}")
-    return replace(spec, sampler=str(sampler), base_url=spec.base_url.rstrip("/"))
+    return replace(spec, sampler=_resolved(sampler), base_url=spec.base_url.rstrip("/"))
+
+
+def _resolved(sampler: SamplerName) -> str:
+    """A declared sampler in the spelling that --sampler gives it; a name that is the server's own
+    as it is.
+    """
+    with suppress(SamplerNameError):
+        return str(resolve(str(sampler)))
+    return str(sampler)
 
 
 @cache
@@ -245,24 +259,22 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
     for name, value, least, most in ranged:
         if not least <= value <= most:
             yield f"{name} {shown(value)}; give a number from {least} to {most}"
-    if spec.prices is not None and min(spec.prices.input, spec.prices.output) < 0:
-        yield "prices are USD per million tokens, not below 0"
+    for price in () if spec.prices is None else (spec.prices.input, spec.prices.output):
+        if not 0 <= price <= MOST_PRICE:
+            yield f"prices {shown(price)}; give USD per million tokens, from 0 to {MOST_PRICE:,}"
     if spec.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
         yield (
             f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or"
             " max_completion_tokens"
         )
-    places = [
-        (place, "sampler_fields")
-        for fields in spec.sampler_fields.values()
-        for place in fields.values()
-    ]
-    for name, key in (*((name, "extra_body") for name in spec.extra_body), *places):
-        head = name.partition(".")[0]
-        if head in RESERVED:
-            yield f"{key} sets {head!r}, which has a key of its own: {RESERVED[head]}"
-        if key == "sampler_fields" and (not all(name.split(".")) or name in spec.extra_body):
-            yield f"sampler_fields sets {name!r}; give a field's name that extra_body doesn't set"
+    for name in spec.extra_body:
+        if name in RESERVED:
+            yield f"extra_body sets {name!r}, which has a key of its own: {RESERVED[name]}"
+    yield from _collisions(spec)
+    for key in ("nfe_field", "step_map_field", "tokens_field"):
+        place = getattr(spec, key)
+        if place is not None and not all(place.split(".")):
+            yield f"{key} {shown(place)}; give a place in the answer such as usage.num_forwards"
     if spec.step_map_field is not None and (spec.stream or spec.nfe_field is not None):
         yield (
             "step_map_field is read from whole answers and counts forwards itself; declare stream:"
@@ -276,3 +288,44 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
         yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
     if not spec.model:
         yield "model is empty; give the id that the server knows it by"
+
+
+def _collisions(spec: ServerSpec) -> Iterator[str]:
+    """Places of `sampler_fields` that are set by something else, too."""
+    for policy, parts in spec.sampler_fields.items():
+        for part, place in parts.items():
+            head = place.partition(".")[0]
+            if not all(place.split(".")):
+                yield (
+                    f"sampler_fields sets {place!r}; give a field's name, or a place such as"
+                    " vllm_xargs.diffusion_max_steps"
+                )
+            if head in SENT:
+                yield f"sampler_fields sets {head!r}, which has a key of its own: {SENT[head]}"
+            taken = _taken(spec.extra_body, place)
+            if taken is not None:
+                yield (
+                    f"sampler_fields sets {place!r}, and extra_body has {shown(taken[1])} at"
+                    f" {taken[0]!r}; give a field's name that extra_body doesn't set"
+                )
+            for other, elsewhere in parts.items():
+                if other != part and f"{elsewhere}.".startswith(f"{place}."):
+                    within = "" if place == elsewhere else f", which holds {elsewhere!r}"
+                    yield (
+                        f"sampler_fields of {policy} sets {place!r} from {part!r}{within} from"
+                        f" {other!r}; give each a place of its own"
+                    )
+
+
+def _taken(body: Mapping[str, Any], place: str) -> tuple[str, Any] | None:
+    """Where a body holds a value in the way of this place, and the value; None if it holds none."""
+    value: Any = body
+    passed: list[str] = []
+    for part in place.split("."):
+        if not isinstance(value, Mapping):
+            break
+        if part not in value:
+            return None
+        passed.append(part)
+        value = value[part]
+    return ".".join(passed), value

@@ -5,6 +5,7 @@ never in an answer.
 import logging
 import os
 import re
+from base64 import b64encode
 from functools import lru_cache
 from html.entities import codepoint2name
 from importlib import import_module
@@ -58,8 +59,8 @@ def short_key(spec: ServerSpec) -> str | None:
 
 
 def masked(text: str, spec: ServerSpec) -> str:
-    """A text for an error or a log without the key, however it is written: as it is, or escaped for
-    JSON, Python, an address or HTML.
+    """A text for an error or a log without the key, however it is written: as it is, escaped for
+    JSON, Python, an address or HTML, in hexadecimal digits or in base64.
     """
     key = _value(spec)
     return _pattern(key).sub(MASKED, text) if key else text
@@ -112,9 +113,36 @@ def _value(spec: ServerSpec) -> str:
 @lru_cache(maxsize=32)
 def _pattern(key: str) -> re.Pattern[str]:
     """The key with each character as it is, after backslashes, or as a number of an address, of
-    JSON or of HTML.
+    JSON or of HTML; a key that is no short one in hexadecimal digits and in base64, too.
     """
-    return re.compile("".join(_written(run) for run in re.findall(r"\\+|.", key)))
+    forms = ["".join(_written(run) for run in re.findall(r"\\+|.", key))]
+    if len(key) >= SAFE:
+        forms += [_in_hex(key), *(_in_base64(key, offset) for offset in range(3))]
+    return re.compile("|".join(forms))
+
+
+def _in_hex(key: str) -> str:
+    """Two digits a character, with signs between them as dumps and lists of bytes have."""
+    between = r"[\s:,_-]{0,2}(?:0x|\\+x)?"
+    return "(?i:" + between.join(f"{ord(sign):02x}" for sign in key) + ")"
+
+
+def _in_base64(key: str, offset: int) -> str:
+    """The key with `offset` characters before it, modulo 3, which shift what stands for it. Signs
+    that stand for parts of its neighbours, too, may be any.
+    """
+    text = b64encode(b"\0" * offset + key.encode()).decode().rstrip("=")
+    own = text[(0, 2, 3)[offset] : (offset + len(key)) * 8 // 6]
+    any_sign = "[A-Za-z0-9+/_-]"
+    signs = []
+    for sign in own:
+        written = _written(sign)
+        other = {"+": "-", "/": "_"}.get(sign)
+        signs.append(written if other is None else f"(?:{written}|{other})")
+    before = f"{any_sign}?" if offset else ""
+    last = f"{any_sign}?" if (offset + len(key)) % 3 else ""
+    after = last + "(?:=|%3[dD]){0,2}"
+    return before + r"(?:\\[rn]|\s)?".join(signs) + after
 
 
 def _written(run: str) -> str:

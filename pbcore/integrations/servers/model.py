@@ -248,9 +248,11 @@ class ServerModel:
                 f" of {tokens:,} tokens takes at most {most:,}; left out"
             )
             reply = replace(reply, nfe=None)
-        if reply.step_map is None:
+        if reply.step_map is None and reply.unread is None:
             return reply, faults
         try:
+            if reply.unread is not None or reply.step_map is None:
+                raise ValueError(reply.unread)
             if reply.tokens is not None and len(reply.tokens) != len(reply.step_map):
                 raise ValueError(
                     f"an answer of {len(reply.tokens)} tokens has steps of {len(reply.step_map)}"

@@ -93,7 +93,7 @@ class Reply:
     apply. `seconds` runs from the request to the end of the answer, `first_token` to the first
     piece of text of a streamed one. Tokens are the server's counts. `asked` is the time of the
     request (ISO 8601, UTC). `step_map` has the step of each token as the server counts it, `tokens`
-    their texts or ids.
+    their texts or ids; `unread` says what is wrong with them where they can't be read.
     """
 
     text: str
@@ -108,6 +108,7 @@ class Reply:
     nfe: int | None = None
     step_map: tuple[int, ...] | None = None
     tokens: tuple[str | int, ...] | None = None
+    unread: str | None = None
 
 
 class LeftOutWarning(UserWarning):
@@ -219,6 +220,7 @@ def outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
 
 
 MOST_COUNT = 10**9  # tokens of one answer, its forwards
+MOST_STEP = 10**15  # that can be read; an answer has far fewer (`steps.most_forwards`)
 MOST_AMOUNT = 1e9  # USD of one answer, its seconds
 
 
@@ -233,8 +235,10 @@ def steps_of(value: Any) -> tuple[int, ...] | None:
     """
     if value is None:
         return None
-    if not isinstance(value, list) or any(count(step) is None for step in value):
-        raise ValueError("its step map is no list of counts")
+    if not isinstance(value, list):
+        raise ValueError("its step map is no list")
+    if any(type(step) is not int or not 0 <= step < MOST_STEP for step in value):
+        raise ValueError("its step map is no list of whole numbers from 1")
     return tuple(value)
 
 
@@ -347,4 +351,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "nfe": _or_none(count),
     "step_map": steps_of,
     "tokens": tokens_of,
+    "unread": _or_none(word),
 }

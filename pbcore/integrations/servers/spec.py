@@ -154,7 +154,7 @@ class ServerSpec:
 
     def refusal(self, sampler: SamplerName) -> str | None:
         """Why the model can't run a sampler; None if it can."""
-        own = parse(self.sampler)
+        own = parse(self.sampler).alone
         sampler = sampler.alone
         if self.sampler_fields:
             if (reason := why_not(self.sampler_fields, sampler)) is not None:
@@ -234,7 +234,7 @@ def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
     whole = dict(body)
     for place, value in fields.items():
         head, _, rest = place.partition(".")
-        whole[head] = with_fields(whole.get(head) or {}, {rest: value}) if rest else value
+        whole[head] = with_fields(whole.get(head, {}), {rest: value}) if rest else value
     return whole
 
 

@@ -58,17 +58,21 @@ class Asked:
 
 class FakeServer:
     """`script(number, body)` says what to do with the answer number `number`, from 0; `models` are
-    those it knows.
+    those it knows; `metrics` is its page of that name (None: it fails).
     """
 
     def __init__(
-        self, script: Script, models: tuple[str, ...] | None = ("the-model",), metrics: str = ""
+        self,
+        script: Script,
+        models: tuple[str, ...] | None = ("the-model",),
+        metrics: str | None = "",
     ) -> None:
         self.script = script
         self.models = models
         self.metrics = metrics
         self.version = json.dumps({"version": "9.9"})
         self.pages: dict[str, Any] = {}  # path and query → JSON
+        self.raw: dict[str, tuple[str, bytes]] = {}  # path and query → content type, bytes
         self.asked: list[Asked] = []
         self.other: list[str] = []
         self.at_once = self.most_at_once = 0
@@ -107,8 +111,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             server.other.append(self.path)
             key = self.headers.get("authorization", "") + self.headers.get("x-api-key", "")
-            if self.path in server.pages:
+            if self.path in server.raw:
+                kind, data = server.raw[self.path]
+                self._send(200, data, kind)
+            elif self.path in server.pages:
                 self._send(200, json.dumps(server.pages[self.path]))
+            elif self.path.endswith("/metrics") and server.metrics is None:
+                self._send(503, "{}")
             elif self.path.endswith("/metrics"):
                 self._send(200, server.metrics, "text/plain")
             elif self.path.endswith("/version"):
@@ -192,9 +201,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.connection.close()
 
         def _send(
-            self, status: int, text: str, kind: str = "application/json", headers: Any = ()
+            self,
+            status: int,
+            content: str | bytes,
+            kind: str = "application/json",
+            headers: Any = (),
         ) -> None:
-            data = text.encode()
+            data = content.encode() if isinstance(content, str) else content
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))

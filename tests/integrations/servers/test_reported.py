@@ -4,6 +4,7 @@ canvases.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,15 @@ class TestForwards:
             run(f"{FIVE} --out out").assert_outcomes(passed=1)
         assert stored(project).cell.nfe_mean is None
 
-    @pytest.mark.parametrize("steps", ["soon", [0, 1], [1.5], [2, 2, 2, 2, 2, 2, 2, 2]])
+    @pytest.mark.parametrize(
+        "steps", ["soon", [0, 1], [1.5], [2, 2, 2, 2, 2, 2, 2, 2], [1, 10**11], [1, -1], [1] * 2000]
+    )
     def test_a_step_map_that_cannot_be_read(
         self, project: pytest.Pytester, run: Run, steps: Any
     ) -> None:
-        """Fails the cell with a line; the answers are kept."""
+        """Fails the cell with a line; the answers are kept, and a resumed run scores them without
+        asking again and says why they have no steps.
+        """
         with serving(lambda number, body: Act(choice={"steps": steps})) as server:
             declare(
                 project,
@@ -118,8 +123,58 @@ class TestForwards:
                 step_map_field="choices.0.steps",
             )
             output = run(f"{MINE} --task copy --limit 1 --out out")
-        output.assert_outcomes(failed=1)
-        output.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: *step*"])
+            output.assert_outcomes(failed=1)
+            output.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: its step*--resume*"])
+            again = run(f"{MINE} --task copy --limit 1 --resume out")
+            again.assert_outcomes(passed=1, warnings=1)
+            again.stdout.fnmatch_lines(["*LeftOutWarning: model mine at *, sample 0: its step*"])
+            assert len(server.asked) == 1
+        cell = stored(project, "mine/copy/threshold-0.95+b4").cell
+        assert cell.nfe_mean is None
+        assert cell.absent["nfe"].startswith("its step")
+
+    @pytest.mark.parametrize("forwards", [4097, 10**11])
+    def test_more_forwards_than_an_answer_can_take(
+        self, project: pytest.Pytester, run: Run, forwards: int
+    ) -> None:
+        """Are not the answer's: no NFE, with the reason; nothing counts up to them."""
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            return replace(right(number, body), extra={"steps": forwards if number else 4096})
+
+        with serving(script) as server:
+            declare(project, server, nfe_field="steps", concurrency=1, max_tokens=64)
+            run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        cell = stored(project).cell
+        assert cell.nfe_mean is None
+        if forwards == 4097:
+            assert cell.absent["nfe"].startswith("steps is 4,097, and an answer of 256 tokens")
+
+    def test_tokens_that_contradict_the_text(self, project: pytest.Pytester, run: Run) -> None:
+        """Are said, and left out: no film of another answer. The steps stay."""
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            act = right(number, body)
+            tokens = [*act.text[:-1], "!"] if number else [*act.text]
+            return replace(act, choice={"steps": [1] * len(tokens), "tokens": tokens})
+
+        with serving(script) as server:
+            declare(
+                project,
+                server,
+                sampler="threshold-0.95",
+                stream="false",
+                concurrency=1,
+                step_map_field="choices.0.steps",
+                tokens_field="choices.0.tokens",
+            )
+            output = run(f"{MINE} --task copy --limit 2 --out out")
+        output.assert_outcomes(passed=1, warnings=1)
+        output.stdout.fnmatch_lines(["*sample 1: its tokens read *so it has no film*"])
+        samples = stored(project, "mine/copy/threshold-0.95").samples
+        assert [bool(sample.tokens) for sample in samples] == [True, False]
+        assert {sample.nfe for sample in samples} == {1}
+        assert all(sample.steps for sample in samples)
 
     def test_vllm_counters(self, project: pytest.Pytester, run: Run) -> None:
         """By difference over the cell's requests, with as many at once as declared; single answers
@@ -145,6 +200,124 @@ class TestForwards:
             "max_denoising_steps": 48,
             "max_num_seqs": 8,
         }
+
+
+class TestCounters:
+    """Of a whole server, by difference: where part of that isn't known, none of it is."""
+
+    def cell(self, project: pytest.Pytester, run: Run, pages: list[str | None], **more: Any) -> Any:
+        """A cell whose server's counters are one of these pages after another: the first until the
+        first answer, the second until the sixth …
+        """
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            with server.lock:
+                server.metrics = pages[1 + number // 5]
+            return right(number, body)
+
+        with serving(script, metrics=pages[0]) as server:
+            server.pages["/server_info?config_format=json"] = engines.vllm_config(32)
+            declare(project, server, kind="vllm", sampler="eb-0.1+b32", **more)
+            options = more.get("options", "")
+            run(f"{FIVE} --out out {options}").assert_outcomes(passed=1)
+        return stored(project, "mine/copy/eb-0.1+b32").cell
+
+    @pytest.mark.parametrize(
+        ("pages", "reason"),
+        [
+            ([None, engines.vllm_metrics(333_340, 0)], "could not be read before its requests"),
+            ([engines.vllm_metrics(333_340, 0), None], "could not be read after its requests"),
+            (["", engines.vllm_metrics(333_340, 0)], "could not be read before its requests"),
+            ([engines.vllm_metrics(9, 9), engines.vllm_metrics(8, 10)], "fell during its requests"),
+        ],
+    )
+    def test_a_page_that_fails(
+        self, project: pytest.Pytester, run: Run, pages: list[str | None], reason: str
+    ) -> None:
+        """Leaves no NFE, and no whole history of the server as one; the record says why."""
+        cell = self.cell(project, run, pages)
+        assert (cell.nfe_mean, cell.tokens_per_forward, cell.served.counters) == (None, None, {})
+        assert reason in cell.absent["nfe"]
+        assert cell.scores["accuracy"].mean == 1
+
+    @pytest.mark.parametrize("ill", [0, 1, 2])
+    def test_of_several_seeds(self, project: pytest.Pytester, run: Run, ill: int) -> None:
+        """The forwards of one seed are not divided by the answers of both."""
+        pages: list[str | None] = [engines.vllm_metrics(10 * at, 0) for at in range(3)]
+        pages[ill] = None
+        settings = project.path / "tox.ini"
+        settings.write_text(f"{settings.read_text()}\naddopts = --seed 0-1")
+        cell = self.cell(project, run, pages)
+        assert (cell.nfe_mean, cell.served.asked) == (None, 10)
+        assert "could not be read" in cell.absent["nfe"]
+
+    def test_a_counter_that_no_record_can_hold(self, project: pytest.Pytester, run: Run) -> None:
+        """Is left out with a warning; the cell can be read and resumed."""
+        page = engines.vllm_metrics(7, 7).replace(" 7.0", " 1e300")
+        cell = self.cell(project, run, [page, page])
+        assert cell.nfe_mean is None
+        run(f"{FIVE} --resume out").assert_outcomes(passed=1)
+
+
+class TestPages:
+    """What a server tells of itself may be anything; the answers are what was paid for."""
+
+    DEEP = b"[" * 100_000 + b"]" * 100_000
+
+    @pytest.mark.parametrize(
+        ("kind", "data"),
+        [
+            ("application/json", DEEP),
+            ("application/json", b'{"vllm_config": ' + DEEP + b"}"),
+            ("application/json", b"\xff\xfe"),
+            ("application/json; charset=rot13", b"{}"),
+            ("application/json; charset=\xe9", b"{}"),
+            ("text/plain; charset=hex", b"6a"),
+            ("text/plain; charset=idna", b"\x80.a"),
+            ("text/plain; charset=utf-16", b"vllm:diffusion_num 3"),
+            ("text/plain; charset=undefined", b"a 1"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        "path", ["/version", "/metrics", "/server_info?config_format=json", "/v1/models"]
+    )
+    def test_odd_ones(
+        self,
+        project: pytest.Pytester,
+        run: Run,
+        server: FakeServer,
+        path: str,
+        kind: str,
+        data: bytes,
+    ) -> None:
+        """None costs the answers, and none is a traceback; a list of models that can't be read is
+        an error in one line.
+        """
+        server.raw[path] = kind, data
+        declare(project, server, kind="vllm", sampler="eb-0.1+b256")
+        output = run(f"{MINE} --task copy --limit 1 --out out")
+        assert "INTERNALERROR" not in output.stdout.str() + output.stderr.str()
+        if path == "/v1/models":
+            assert output.ret == 4
+            assert len(output.stderr.str().strip().splitlines()) == 1
+        else:
+            output.assert_outcomes(passed=1)
+
+    @pytest.mark.parametrize(
+        "value", ["NaN", "Infinity", "-Infinity", "1e400", "1e300", DEEP.decode()]
+    )
+    def test_settings_that_no_record_can_hold(
+        self, project: pytest.Pytester, run: Run, server: FakeServer, value: str
+    ) -> None:
+        """Are left out; the others stay, and the run can be resumed."""
+        text = json.dumps(engines.vllm_config(32)).replace("48", value)
+        server.raw["/server_info?config_format=json"] = "application/json", text.encode()
+        declare(project, server, kind="vllm", sampler="eb-0.1+b32")
+        output = run(f"{FIVE} --out out")
+        output.assert_outcomes(passed=1, warnings=0 if len(value) > 9 else 2)
+        run(f"{FIVE} --resume out").assert_outcomes(passed=1)
+        kept = stored(project, "mine/copy/eb-0.1+b32").cell.served.settings
+        assert kept == ({} if len(value) > 9 else {"canvas_length": 32, "max_num_seqs": 8})
 
 
 class TestMercury:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.errors import InputError
+from pbcore.integrations.servers.clients import body_of
 from pbcore.integrations.servers.declared import KEYS, MODELS, key_status, read_specs
+from pbcore.integrations.servers.reply import ask_of
 from pbcore.models import model_names, resolve_model
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import add_models_file, register_model
@@ -105,7 +107,18 @@ class TestReading:
                 "a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}",
                 "unknown key prices.in",
             ),
-            ("a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}", "not below 0"),
+            (
+                "a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}",
+                "prices -1.0; give USD per million tokens, from 0 to 1,000,000",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1.0e+300}}",
+                "prices 1e+300; give USD per million tokens, from 0 to 1,000,000",
+            ),
+            (
+                "a: {base_url: http://h/v1, model: x, nfe_field: ''}",
+                "nfe_field ''; give a place in the answer such as usage.num_forwards",
+            ),
             (
                 "a: {base_url: http://h/v1, model: x, prices: {input: .nan, output: 1}}",
                 "Out of range float",
@@ -221,3 +234,84 @@ class TestEntries:
         monkeypatch.setenv("SOME_KEY", "")
         assert key_status("SOME_KEY") == "server, SOME_KEY not set"
         assert key_status(None) == "server, no key needed"
+
+
+FIELDS = "a: {{base_url: http://h/v1, model: x, sampler: threshold-0.9+b8, {0}}}"
+
+
+class TestCollisions:
+    """What two keys, or two parts of a name, would set at once is an error at load."""
+
+    @pytest.mark.parametrize(
+        ("keys", "said"),
+        [
+            (
+                "sampler_fields: {threshold: {number: t, b: t}}",
+                "sampler_fields of threshold sets 't' from 'number' from 'b'; give each a place",
+            ),
+            (
+                "sampler_fields: {threshold: {number: x.t, b: x}}",
+                "sets 'x' from 'b', which holds 'x.t' from 'number'; give each a place of its own",
+            ),
+            (
+                "sampler_fields: {threshold: {number: x.t, b: b}}, extra_body: {x: words}",
+                "sampler_fields sets 'x.t', and extra_body has 'words' at 'x'",
+            ),
+            (
+                "sampler_fields: {threshold: {number: x.t, b: b}}, extra_body: {x: []}",
+                "sampler_fields sets 'x.t', and extra_body has [] at 'x'",
+            ),
+            (
+                "sampler_fields: {threshold: {number: x.t, b: b}}, extra_body: {x: {t: 0.5}}",
+                "sampler_fields sets 'x.t', and extra_body has 0.5 at 'x.t'",
+            ),
+            (
+                "sampler_fields: {threshold: {number: x.t, b: b}}, extra_body: {x: {t: {u: 1}}}",
+                "sampler_fields sets 'x.t', and extra_body has {'u': 1} at 'x.t'",
+            ),
+            (
+                "sampler_fields: {threshold: {number: t, b: b}}, extra_body: {b: 4}",
+                "sampler_fields sets 'b', and extra_body has 4 at 'b'",
+            ),
+            (
+                "sampler_fields: {threshold: {number: stream_options.t, b: b}}",
+                "sampler_fields sets 'stream_options', which has a key of its own: stream",
+            ),
+        ],
+    )
+    def test_refused(self, keys: str, said: str) -> None:
+        with pytest.raises(InputError) as caught:
+            read_specs(FIELDS.format(keys), "f.yaml")
+        assert said in str(caught.value)
+
+    def test_beside_each_other(self) -> None:
+        """Two places in one mapping, and a place beside a value of extra_body, are none; and each
+        policy has places of its own.
+        """
+        keys = (
+            "sampler_fields: {threshold: {number: x.t, b: x.b}, factor: {number: x.t, b: x.b}},"
+            " extra_body: {x: {seed: 1}}"
+        )
+        spec = read_specs(FIELDS.format(keys), "f.yaml")["a"]
+        ask = ask_of(spec, "Hi.", parse("threshold-0.9+b8"), None, 0)
+        assert body_of(spec, ask)["x"] == {"seed": 1, "t": 0.9, "b": 8}
+
+
+class TestDeclaredSamplers:
+    @pytest.mark.parametrize(
+        ("declared", "named"),
+        [
+            ("threshold-0.90+b32", "threshold-0.9+b32"),
+            ("threshold", "threshold-0.9"),
+            ("server", "server"),
+            ("ar+x4", "ar+x4"),
+        ],
+    )
+    def test_one_spelling(self, declared: str, named: str) -> None:
+        """That of --sampler; both name what runs."""
+        text = f"a: {{base_url: http://h/v1, model: x, sampler: {declared}}}"
+        spec = read_specs(text, "f.yaml")["a"]
+        assert spec.sampler == named
+        assert spec.refusal(parse(named)) is None
+        assert spec.refusal(parse(named).alone) is None
+        assert spec.refusal(parse("confidence-k7")) is not None

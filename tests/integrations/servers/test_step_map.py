@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.integrations.servers.steps import decoding_order
+from pbcore.integrations.servers.steps import contradiction, decoding_order, most_forwards, room
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
 
@@ -43,6 +43,31 @@ class TestOrder:
         with pytest.raises(ValueError, match=said):
             decoding_order(reported, 2, 256)
 
+    @pytest.mark.parametrize("reported", [[10**8], [1, 10**8], [1, 2, 4097]])
+    def test_more_steps_than_the_request_can_take(self, reported: list[int]) -> None:
+        """16 for each token are the most, so that nobody loops over a number that a server
+        names.
+        """
+        with pytest.raises(ValueError, match="an answer of 256 tokens takes at most 4,096"):
+            decoding_order(reported, None, room(32, None))
+        assert decoding_order([1, 2, 4096], None, 256)[1] == 4096
+
+    def test_more_forwards_in_all_blocks_together(self) -> None:
+        """Although each block has few enough."""
+        with pytest.raises(ValueError, match=r"has 8,194 forwards, .* at most 4,096"):
+            decoding_order([1, 4096, 1, 4096, 1, 2], 2, 256)
+
+    def test_longer_than_the_request(self) -> None:
+        """A map of more tokens than its whole blocks."""
+        with pytest.raises(ValueError, match="has 257 tokens, and the request takes at most 256"):
+            decoding_order([1] * 257, 4, room(30, 4))
+        assert room(1000, 32) == 1024
+        assert [most_forwards(tokens) for tokens in (256, 10_000, 1_000_000)] == [
+            4096,
+            100_000,
+            1_000_000,
+        ]
+
     @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
     def test_every_step_of_whole_blocks_is_kept(self, drawn: list[list[int]]) -> None:
         """Steps without gaps in each block come back in order, block by block, and each forward
@@ -69,6 +94,35 @@ class TestTokens:
         assert (made.nfe, made.steps, made.answer_tokens) == (3, (0, 1, 2), 3)
         assert known.text(made.token_ids) == "aba"
         assert len(set(made.token_ids)) == 2
+
+    @pytest.mark.parametrize(
+        ("text", "tokens"),
+        [
+            ("a b", ["a", " b"]),
+            ("a b", [" a", " b", "<|im_end|>", "<eos>"]),
+            ("", ["<eos>"]),
+            ("a b", ["\u2581a", "\u2581b", "</s>"]),
+            ("a\nb", ["a", "\u010a", "b"]),
+            ("h\u00e9!", ["h", "\ufffd", "\ufffd", "!"]),
+            ("\u4f60\u597d", ["\u4f60", "\u597d"]),
+        ],
+    )
+    def test_tokens_of_the_text(self, text: str, tokens: list[str]) -> None:
+        """White space, EOS, raw pieces and parts of characters aside."""
+        assert contradiction(text, "".join(tokens)) is None
+
+    @pytest.mark.parametrize(
+        ("text", "tokens"),
+        [
+            ("a b", ["a", " c"]),
+            ("a b", ["a"]),
+            ("", ["a"]),
+            ("ab", ["\u2581b", "\u2581a"]),
+            ("\u4f60\u597d", ["\u597d", "\u4f60"]),
+        ],
+    )
+    def test_tokens_of_another_text(self, text: str, tokens: list[str]) -> None:
+        assert "its tokens read" in str(contradiction(text, "".join(tokens)))
 
     @pytest.mark.parametrize(
         ("reply", "keys", "said"),
