@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.errors import PbcoreError
+from pbcore.grid.capabilities import served
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
+from pbcore.names import parse
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.state import drilled, plan, say, settings
 from pbcore.printable import counted
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pbcore.integrations.servers.model import ServerModel, Session
     from pbcore.integrations.servers.money import Budget
     from pbcore.integrations.servers.reply import Kept
+    from pbcore.integrations.servers.spec import ServerSpec
     from pbcore.models.base import Model
 
 LEDGER = ".spending"
@@ -37,6 +40,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     """
     from pbcore.integrations.servers.declared import MODELS
 
+    _check_at_once(config, cells)
     unfinished = _unfinished(config, cells)
     declared = MODELS.specs()
     specs = [
@@ -62,11 +66,34 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         )
         warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
         say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
+        for spec in specs:
+            _check_tokenizer(spec)
         for spec in () if config.getoption("collectonly", False) else specs:
             client_of(spec).check()
             check_sampler(spec)
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_at_once(config: pytest.Config, cells: Iterable[CellName]) -> None:
+    """Raises pytest.UsageError where --concurrency and a sampler's `+x4` say two numbers."""
+    chosen = settings(config).part(ServerOptions).concurrency
+    for cell in cells if chosen else ():
+        at_once = parse(cell.sampler).at_once
+        if at_once and at_once not in chosen and served(cell.model):
+            text = ",".join(map(str, chosen))
+            raise pytest.UsageError(
+                f"--concurrency {text}: {cell.cell_id} has {at_once} at a time (+x{at_once});"
+                " leave one of the two out"
+            )
+
+
+def _check_tokenizer(spec: ServerSpec) -> None:
+    """Raises ModelError for a declared tokenizer that can't be read."""
+    if spec.tokenizer is not None:
+        from pbcore.integrations.servers.model import ServerModel
+
+        _ = ServerModel(spec).tokenizer
 
 
 def pytest_pbcore_begin(config: pytest.Config) -> None:

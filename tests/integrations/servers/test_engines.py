@@ -230,6 +230,81 @@ class TestSaid:
         )
 
 
+class TestMeasuredAsDeclared:
+    @pytest.mark.parametrize("sampler", ["eb-0.1+b256", "threshold-0.90+b7", "confidence-k2+b5"])
+    def test_blocks_of_the_servers_own(
+        self, project: pytest.Pytester, run: Run, server: FakeServer, sampler: str
+    ) -> None:
+        """A server's canvas is its own: its blocks needn't divide a task's length. With --sampler
+        the same cells run, under the same names.
+        """
+        declare(project, server, sampler=sampler)
+        words = f"{MINE} --task copy --task latin_square --limit 1"
+        run(f"{words} --out out").assert_outcomes(passed=2)
+        run(f"{words} --sampler {sampler} --resume out").assert_outcomes(passed=2)
+        assert len(server.asked) == 2
+
+    def test_so_many_at_once(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """`+x4` of the declared sampler: the cell has it in its name and its conditions."""
+        declare(project, server, sampler="ar+x4")
+        run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        cell = stored(project, "mine/copy/ar+x4").cell
+        assert (cell.conditions.at_once, cell.served.concurrency) == (4, 4)
+        run(f"{FIVE} --sampler ar --out other").assert_outcomes(passed=1)
+        assert stored(project, run="other").cell.served.concurrency == 8
+
+    def test_another_number_at_once(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """Beside that of the sampler's name is refused, not passed over."""
+        declare(project, server, sampler="ar+x4")
+        output = run(f"{FIVE} --concurrency 2")
+        assert output.ret == 4
+        assert "--concurrency 2: mine/copy/ar+x4 has 4 at a time" in output.stderr.str()
+        assert not server.asked
+        run(f"{FIVE} --concurrency 4").assert_outcomes(passed=1)
+
+    def test_sent_is_what_the_request_has(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """At places within a mapping that extra_body begins."""
+        fields = "{threshold: {number: x.t, b: x.b}}"
+        declare(
+            project,
+            server,
+            sampler="threshold-0.9+b8",
+            sampler_fields=fields,
+            extra_body="{x: {c: 1}}",
+        )
+        run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        assert server.asked[0].body["x"] == {"c": 1, "t": 0.9, "b": 8}
+        assert stored(project, "mine/copy/threshold-0.9+b8").cell.served.sent == {
+            "x.t": [0.9],
+            "x.b": [8],
+        }
+
+
+class TestTokenizers:
+    @pytest.mark.parametrize("folder", ["/nonexistent", "benches"])
+    def test_none_there(
+        self, project: pytest.Pytester, run: Run, server: FakeServer, folder: str
+    ) -> None:
+        """Is said before the first request, in one line."""
+        declare(
+            project,
+            server,
+            sampler="threshold-0.9",
+            stream="false",
+            step_map_field="choices.0.steps",
+            tokenizer=folder,
+        )
+        output = run(f"{FIVE} --out out")
+        assert output.ret == 4
+        (line,) = output.stderr.str().strip().splitlines()
+        assert f"tokenizer {folder} is no folder with tokenizer.json" in line
+        assert not server.asked
+
+
 class TestDeclared:
     @pytest.mark.parametrize(
         ("keys", "said"),

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.servers.engines import counters, settings, version
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models import load_model, resolve_model
 from pbcore.tasks import load_task
 from pbcore.theory.distributions import answer_distribution
@@ -205,7 +207,7 @@ class TestForwards:
 class TestCounters:
     """Of a whole server, by difference: where part of that isn't known, none of it is."""
 
-    def cell(self, project: pytest.Pytester, run: Run, pages: list[str | None], **more: Any) -> Any:
+    def cell(self, project: pytest.Pytester, run: Run, pages: list[str | None]) -> Any:
         """A cell whose server's counters are one of these pages after another: the first until the
         first answer, the second until the sixth …
         """
@@ -217,9 +219,8 @@ class TestCounters:
 
         with serving(script, metrics=pages[0]) as server:
             server.pages["/server_info?config_format=json"] = engines.vllm_config(32)
-            declare(project, server, kind="vllm", sampler="eb-0.1+b32", **more)
-            options = more.get("options", "")
-            run(f"{FIVE} --out out {options}").assert_outcomes(passed=1)
+            declare(project, server, kind="vllm", sampler="eb-0.1+b32")
+            run(f"{FIVE} --out out").assert_outcomes(passed=1)
         return stored(project, "mine/copy/eb-0.1+b32").cell
 
     @pytest.mark.parametrize(
@@ -245,8 +246,8 @@ class TestCounters:
         """The forwards of one seed are not divided by the answers of both."""
         pages: list[str | None] = [engines.vllm_metrics(10 * at, 0) for at in range(3)]
         pages[ill] = None
-        settings = project.path / "tox.ini"
-        settings.write_text(f"{settings.read_text()}\naddopts = --seed 0-1")
+        with (project.path / "tox.ini").open("a") as stream:
+            stream.write("\naddopts = --seed 0-1\n")
         cell = self.cell(project, run, pages)
         assert (cell.nfe_mean, cell.served.asked) == (None, 10)
         assert "could not be read" in cell.absent["nfe"]
@@ -278,23 +279,18 @@ class TestPages:
             ("text/plain; charset=undefined", b"a 1"),
         ],
     )
-    @pytest.mark.parametrize(
-        "path", ["/version", "/metrics", "/server_info?config_format=json", "/v1/models"]
-    )
-    def test_odd_ones(
-        self,
-        project: pytest.Pytester,
-        run: Run,
-        server: FakeServer,
-        path: str,
-        kind: str,
-        data: bytes,
-    ) -> None:
-        """None costs the answers, and none is a traceback; a list of models that can't be read is
-        an error in one line.
-        """
-        server.raw[path] = kind, data
-        declare(project, server, kind="vllm", sampler="eb-0.1+b256")
+    def test_odd_ones(self, server: FakeServer, kind: str, data: bytes) -> None:
+        """Say nothing, and raise nothing."""
+        for path in ("/version", "/metrics", "/server_info?config_format=json"):
+            server.raw[path] = kind, data
+        spec = ServerSpec("mine", "the-model", f"{server.url}/v1", kind="vllm")
+        assert (version(spec), settings(spec), counters(spec)) == (None, {}, {})
+
+    @pytest.mark.parametrize("path", ["/metrics", "/server_info?config_format=json", "/v1/models"])
+    def test_a_run(self, project: pytest.Pytester, run: Run, server: FakeServer, path: str) -> None:
+        """Keeps its answers; a list of models that can't be read is an error in one line."""
+        server.raw[path] = "application/json; charset=hex", self.DEEP
+        declare(project, server, kind="vllm", sampler="eb-0.1+b32")
         output = run(f"{MINE} --task copy --limit 1 --out out")
         assert "INTERNALERROR" not in output.stdout.str() + output.stderr.str()
         if path == "/v1/models":
