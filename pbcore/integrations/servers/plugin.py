@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pbcore.integrations.servers.spec import ServerSpec
     from pbcore.models.base import Model
 
+_ASKS = pytest.StashKey[bool]()  # whether workers ask servers
 LEDGER = ".spending"
 SHOWN = 3  # of the values of kept answers that can't be used
 
@@ -50,6 +51,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     ]
     if not specs:
         return
+    config.stash[_ASKS] = config.pluginmanager.hasplugin("dsession")
     from pbcore.integrations.servers.clients import client_of
     from pbcore.integrations.servers.engines import check_sampler
     from pbcore.integrations.servers.keys import short_key
@@ -123,13 +125,34 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
     store = _store(item.config, cell_id)
     for fault in store.left_out:
         warnings.warn(fault, LeftOutWarning, stacklevel=2)
-    show = partial(say, item.config)
+    show = partial(_show, item.config)
     with model.session(store, _budget(item.config), only, show) as session:
         try:
             yield session
         except CostLimitError as error:
             item.session.shouldstop = str(error)
             raise
+
+
+def _show(config: pytest.Config, line: str) -> None:
+    """Writes a line at once, although a test's output is captured."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        say(config, line)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """On the controller of workers, after Ctrl-C: says what it waits for, before it does."""
+    config = session.config
+    if exitstatus == pytest.ExitCode.INTERRUPTED and config.stash.get(_ASKS, False):
+        from xdist.workermanage import NodeManager
+
+        say(
+            config,
+            f"pbcore: waiting for at most {NodeManager.EXIT_TIMEOUT} s for workers with requests"
+            " under way; answers that came are kept",
+        )
 
 
 def kept_answers(cells: Path) -> list[Kept]:

@@ -73,6 +73,7 @@ class FakeServer:
         self.version = json.dumps({"version": "9.9"})
         self.pages: dict[str, Any] = {}  # path and query → JSON
         self.raw: dict[str, tuple[str, bytes]] = {}  # path and query → content type, bytes
+        self.slow: set[str] = set()  # paths that are not answered
         self.asked: list[Asked] = []
         self.other: list[str] = []
         self.at_once = self.most_at_once = 0
@@ -111,7 +112,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             server.other.append(self.path)
             key = self.headers.get("authorization", "") + self.headers.get("x-api-key", "")
-            if self.path in server.raw:
+            if self.path in server.slow:
+                time.sleep(100)
+            elif self.path in server.raw:
                 kind, data = server.raw[self.path]
                 self._send(200, data, kind)
             elif self.path in server.pages:
