@@ -135,11 +135,11 @@ class Outcome:
                     session, nothing_to_judge(verdicts(self._config), self._config.inipath), None
                 )
             return
-        from pbcore.report.markdown import write_report
-        from pbcore.report.page.write import read, write_page
-
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
+            from pbcore.report.markdown import write_report
+            from pbcore.report.page.write import read, write_page
+
             try:
                 assembled = run.assemble(self.notes.append)
                 found = read(run.path)
@@ -189,14 +189,15 @@ class Outcome:
                 " tables"
             )
             return
-        from pbcore.report.page.data import answers_alone
-        from pbcore.report.summary import summary
-
-        width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         stored = run.read_cells(self.notes.append)
-        records = [entry.cell for entry in stored]
-        write(summary(records, width, run.read_run(), map(answers_alone, stored)))
+        if stored:
+            from pbcore.report.page.data import answers_alone
+            from pbcore.report.summary import summary
+
+            width = terminalreporter.config.get_terminal_writer().fullwidth
+            records = [entry.cell for entry in stored]
+            write(summary(records, width, run.read_run(), map(answers_alone, stored)))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
