@@ -193,6 +193,8 @@ class OpenAIClient(Client):
         answer.begun = True
         for choice in choices[:1]:
             part = field_of(choice, "delta") or field_of(choice, "message")
+            if not isinstance(part, dict) and not (part is None and spec.stream):
+                raise ValueError("a choice without a message")
             text = text_of(field_of(part, "content"))
             refusal = text_of(field_of(part, "refusal"))
             if spec.stream and (text or refusal):
@@ -255,9 +257,7 @@ class AnthropicClient(Client):
             content = field_of(piece, "content")
             if not isinstance(content, list):
                 raise ValueError("a message without content")
-            answer.text = "".join(
-                text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text"
-            )
+            answer.text = text_of(content)
         elif kind == "message_start":
             message = field_of(piece, "message")
         elif kind == "message_delta":
@@ -268,9 +268,9 @@ class AnthropicClient(Client):
         elif kind is None:
             raise ValueError("an event without a type")
         else:
-            if kind == "content_block_delta" and field_of(piece, "delta.type") == "text_delta":
-                answer.known.setdefault("first_token", answer.seconds)
-                answer.text += text_of(field_of(piece, "delta.text"))
+            place = {"content_block_start": "content_block", "content_block_delta": "delta"}
+            if kind in place:
+                self._add(answer, field_of(piece, place[kind]))
             return
         answer.begun = True
         for name in (*self._INPUT, "output_tokens"):
@@ -284,6 +284,16 @@ class AnthropicClient(Client):
             ),
             tokens_out=usage.get("output_tokens"),
         )
+
+    def _add(self, answer: Answer, part: Any) -> None:
+        """Adds a part of a streamed answer, if it is text and no thinking, say."""
+        kind = field_of(part, "type")
+        if not isinstance(kind, str):
+            raise ValueError("a part of an answer of no type")
+        text = text_of(field_of(part, "text")) if kind in ("text", "text_delta") else ""
+        if text:
+            answer.known.setdefault("first_token", answer.seconds)
+            answer.text += text
 
     def _find_model(self, listed: list[str]) -> None:
         self.client.get(f"/v1/models/{self.spec.model}", cast_to=object)
