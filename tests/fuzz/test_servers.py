@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -52,8 +53,8 @@ ODD = [10**9, 10**11, 2**63, 10**300, 1e300, float("nan"), float("inf"), -1, "so
 
 
 class Given(NamedTuple):
-    """A reply to a request: what a server of `kind` sends. `text` is what a client must read of
-    it, where a second reading of the same values knows.
+    """A reply to a request: what a server of `kind` sends. `expected` is what a client must read
+    of it (None: it must refuse), if a second reading of the same values can tell (`known`).
     """
 
     kind: str
@@ -62,6 +63,7 @@ class Given(NamedTuple):
     headers: dict[str, str]
     body: bytes
     expected: str | None
+    known: bool
 
 
 @contextmanager
@@ -88,6 +90,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.pages: Callable[[str], tuple[int, dict[str, str], bytes]] = lambda path: (404, {}, b"")
+        self.asking = cache(lambda kind, stream: client_of(SPECS[kind, stream]))
 
     def client(self, *_: Any, **__: Any) -> httpx2.Client:
         return httpx2.Client(transport=httpx2.MockTransport(self._answer))
@@ -184,20 +187,40 @@ def reading(kind: str, stream: bool, value: Any) -> str | None:
     """
     try:
         if kind == "anthropic" and not stream:
-            return "".join(
-                part["text"] or "" for part in value["content"] if part["type"] == "text"
-            )
+            return words(value["content"] if isinstance(value["content"], list) else 0)
         if kind == "anthropic":
-            deltas = [one["delta"] for one in value if one["type"] == "content_block_delta"]
-            return "".join(one["text"] or "" for one in deltas if one["type"] == "text_delta")
-        texts = []
+            parts = [
+                one["content_block" if one["type"] == "content_block_start" else "delta"]
+                for one in value
+                if one["type"] in ("content_block_start", "content_block_delta")
+            ]
+            texts = [part for part in parts if part["type"] in ("text", "text_delta")]
+            return "".join(words(part.get("text")) for part in texts)
+        answers = []
         for one in value if stream else [value]:
             for choice in one["choices"][:1]:
-                part = choice.get("delta") or choice.get("message") or {}
-                texts.append(part.get("content") or "")
-        return "".join(texts)
+                part = choice.get("delta") or choice.get("message")
+                if part is None and stream:
+                    continue
+                answers.append(words(part.get("content")))
+        return "".join(answers)
     except (AttributeError, KeyError, TypeError):
         return None
+
+
+def words(content: Any) -> str:
+    """A content that is a text, none, or a list of texts and parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError("no text")
+    texts = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part["type"] in ("text", "output_text"):
+            texts.append(words(part.get("text")))
+    return "".join(texts)
 
 
 def sse(events: list[Any], kind: str) -> bytes:
@@ -217,13 +240,12 @@ def reply(random: Random) -> Given:
     kind = random.choice(["openai", "anthropic"])
     stream = random.random() < 0.5
     value = pieces(kind) if stream else whole(kind)
-    expected = None
     how = random.random()
     if how < 0.6:
         value = odd(random, damaged_value(random, value, 3))
-        expected = reading(kind, stream, value)
         if stream and not isinstance(value, list):
             value = [value]
+    expected = reading(kind, stream, value)
     body = sse(value, kind) if stream else json.dumps(value).encode()
     if 0.6 <= how < 0.75:
         body = damaged_text(random, body.decode(), 5).encode("utf-8", "surrogatepass")
@@ -242,8 +264,9 @@ def reply(random: Random) -> Given:
         headers["content-type"] = random.choice(["", "text/html", "application/octet-stream"])
     if random.random() < 0.05:
         status = random.choice([201, 204, 302, 400, 401, 404, 422, 429, 500, 529, 599])
-    plain = status == 200 and headers["content-type"] in ("text/event-stream", "application/json")
-    return Given(kind, stream, status, headers, body, expected if plain else None)
+    kinds = ("text/event-stream", "application/json")
+    known = how < 0.6 and status == 200 and headers["content-type"] in kinds
+    return Given(kind, stream, status, headers, body, expected, known)
 
 
 def odd(random: Random, value: Any) -> Any:
@@ -273,8 +296,8 @@ def check_reply(wire: Wire, folder: Path, given: Given) -> None:
     key = given.kind, given.stream
     wire.pages = lambda path: (given.status, given.headers, given.body)
     with bounded():
-        answer = client_of(SPECS[key]).ask(ASK)
-        if given.expected is not None and answer.text != given.expected and not refused(given):
+        answer = wire.asking(*key).ask(ASK)
+        if given.known and answer.text != given.expected and not refused(given):
             raise Silent(f"{answer.text!r}, not {given.expected!r}")
         file = folder / "answers.jsonl"
         AnswerStore(file).add("k", answer, {"cost": None})

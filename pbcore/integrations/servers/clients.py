@@ -193,7 +193,8 @@ class OpenAIClient(Client):
         answer.begun = True
         for choice in choices[:1]:
             part = field_of(choice, "delta") or field_of(choice, "message")
-            if not isinstance(part, dict) and not (part is None and spec.stream):
+            ends = isinstance(choice, dict) and part is None and spec.stream
+            if not isinstance(part, dict) and not ends:
                 raise ValueError("a choice without a message")
             text = text_of(field_of(part, "content"))
             refusal = text_of(field_of(part, "refusal"))
