@@ -55,12 +55,9 @@ def load_masked(
     try:
         arch = with_block(architecture(raw, where, entry.layers), entry, options)
     except ModelError:
-        if (
-            folder is None
-            or adapter is not None
-            or not (options.trust_remote_code and "auto_map" in raw)
-        ):
+        if folder is None or not (options.trust_remote_code and "auto_map" in raw):
             raise
+        _check_own_code(folder, options)
         network = RemoteNetwork(own_code(folder, raw, kind).to(place))
         tokenizer = read_tokenizer(
             folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True
@@ -190,6 +187,24 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
             f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
         )
     return replace(arch, block=block, problems=(*arch.problems, *([problem] if problem else [])))
+
+
+def _check_own_code(folder: Path, options: LoadOptions) -> None:
+    """Raises ModelError for options that a checkpoint's own code would silently ignore."""
+    ignored = {
+        "adapter": "merge it into the weights first, with peft's merge_and_unload, and load those",
+        "quantization": "leave it out",
+        "device_map": "leave it out and give device",
+        "attn_implementation": "leave it out; config.json may name one",
+        "block": "leave it out; its code has its own mask",
+    }
+    for name, remedy in ignored.items():
+        value = getattr(options, name)
+        if value is not None:
+            raise ModelError(
+                f"{folder}: {name} {value!r} can't be applied to a checkpoint's own code"
+                f" (trust_remote_code); {remedy}"
+            )
 
 
 def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:

@@ -181,6 +181,72 @@ class TestKinds:
                 assert sampled.low - 0.01 <= value <= sampled.high + 0.01
 
 
+# Modifiers that no formula and no enumeration knows, one a line.
+MODIFIERS = [
+    ("shuffle", "random-k4", "+no_early_eos"),
+    ("shuffle", "random-k4", "+eos_last"),
+    ("remove_random", "random-k4", "+no_early_eos"),
+    ("remove_random", "random-k4", "+eos_last"),
+    ("remove_random", "confidence-k2", "+no_early_eos"),
+    ("remove_random", "confidence-k2", "+eos_last"),
+    ("shuffle", "confidence-k2", "+eos_stop"),
+    ("shuffle", "confidence-k4", "+rcr"),
+    ("shuffle", "confidence-k4", "+rcr-max"),
+    ("shuffle", "confidence-k4", "+remdm1"),
+    ("shuffle", "confidence-k4", "+remdm1-early"),
+    ("shuffle", "confidence-k4", "+counts"),
+    ("shuffle", "confidence-k4", "+gap2"),
+    ("shuffle", "random-k4", "+rounding+t1.0"),
+]
+
+
+class TestModifiers:
+    @pytest.mark.parametrize(("op", "base", "modifier"), MODIFIERS)
+    def test_is_sampled_with_the_modifier(
+        self, model: Ideal, op: str, base: str, modifier: str
+    ) -> None:
+        """No formula and no enumeration holds, so the ceiling is decoded, and agrees with `ideal`
+        under the whole sampler (fixed seed).
+        """
+        samples = load_task(f"waiting_line/{op}", n=3, limit=1).samples
+        value = ceiling(samples, base + modifier)
+        assert value.kind == "sampled"
+        right = decoded_share(model, f"waiting_line/{op}", 3, base + modifier, 300)
+        assert binomtest(right, 300, min(max(value.mean, 0.002), 0.998)).pvalue > 1e-3
+
+    @pytest.mark.parametrize("modifier", ["+eos_last", "+no_early_eos"])
+    @pytest.mark.parametrize("op", ["shuffle", "remove_random"])
+    @pytest.mark.parametrize("base", ["random-k4", "random-k2"])
+    def test_rules_for_eos_have_a_ceiling_of_their_own(
+        self, op: str, base: str, modifier: str
+    ) -> None:
+        """EOS held back leaves more of the answer to one step: the interval lies below the exact
+        ceiling without the rule.
+        """
+        samples = load_task(f"waiting_line/{op}", n=3, limit=1).samples
+        assert ceiling(samples, base + modifier).high < ceiling(samples, base).mean - 0.01
+
+    @pytest.mark.parametrize("modifier", ["+ahead4", "+x4", "+ahead4+x2"])
+    @pytest.mark.parametrize("task", ["waiting_line/shuffle", "list_ops/shuffle"])
+    def test_what_changes_no_answer_changes_no_ceiling(self, task: str, modifier: str) -> None:
+        """Looking ahead and the rows at a time are speed alone."""
+        samples = load_task(task, n=4, limit=1).samples
+        assert ceiling(samples, f"confidence-k2{modifier}") == ceiling(samples, "confidence-k2")
+
+    @pytest.mark.parametrize("end", ["+eos_stop", "+no_early_eos", "+eos_last"])
+    def test_rules_for_eos_take_no_formula(self, end: str) -> None:
+        """Also where no answer has an EOS, whose formula would hold."""
+        value = ceiling(load_task("list_ops/shuffle", n=4, limit=1).samples, f"random-k2{end}")
+        assert value.kind == "sampled"
+        assert value.low <= 0.375 <= value.high
+
+    def test_other_orders_are_refused(self) -> None:
+        """`ideal` has no attention, so ADAS has no ceiling."""
+        samples = load_task("waiting_line/shuffle", n=3, limit=1).samples
+        with pytest.raises(NoCeiling, match="attention"):
+            ceiling(samples, "confidence-k2+adas40")
+
+
 class TestCells:
     def test_the_mean_is_over_samples(self) -> None:
         """Lengths 3, 4, 5, 6, 3: a third counts twice."""

@@ -150,6 +150,25 @@ class TestLossless:
         assert set(found) == set(answers)
         assert max(abs(chance - 1 / len(answers)) for chance in found.values()) < 1e-12
 
+    @pytest.mark.parametrize("rows", [1, 2, 4, 8])
+    @pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 9])
+    @pytest.mark.parametrize("temperature", ["", "+t1.0"])
+    def test_forwards(self, rows: int, length: int, temperature: str) -> None:
+        """Where every draft is accepted, of m tokens the first forward and one for each further B
+        of m − 1; a token of probability .9995 is checked like any other, though `spec` writes it
+        unchecked.
+        """
+
+        def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+            return [-99.0, -99.0, math.log(0.9995), *[math.log(0.0005 / 9)] * 9]
+
+        sampler = f"spec-{rows}-lossless{temperature}"
+        (run,) = decode(Toy(rule), [[5]], sampler, max_new_tokens=length)
+        assert run.nfe == 1 + math.ceil((length - 1) / rows)
+        assert run.rows == length
+        (unchecked,) = decode(Toy(rule), [[5]], f"spec-{rows}", max_new_tokens=length)
+        assert unchecked.nfe == 1
+
     def test_accepting_by_beta_has_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The check that the enumeration can tell: `beta` prefers answers."""
         distribution = answer_distribution(

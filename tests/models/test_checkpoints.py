@@ -16,6 +16,20 @@ from pbcore.models.checkpoints import empty_model, random_weights
 from pbcore.models.errors import ModelError
 from pbcore.models.network import count_parameters
 from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards
+from tests.models.test_adapter import write as write_adapter
+
+
+def with_own_code(folder: Path, first: str) -> Path:
+    """A checkpoint of a kind that only the code in it knows; `first` is what that code does."""
+    llama_checkpoint(folder)
+    auto = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    edit_config(folder, auto_map=auto, model_type="own")
+    (folder / "own.py").write_text(
+        f"from transformers import LlamaConfig, LlamaForCausalLM\n{first}\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    return folder
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
@@ -192,18 +206,8 @@ class TestWrongCheckpoints:
         monkeypatch.setattr(
             "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
         )
-        folder = llama_checkpoint(tmp_path)
         ran = tmp_path / "ran"
-        edit_config(
-            folder,
-            auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
-            model_type="own",
-        )
-        (folder / "own.py").write_text(
-            f"from transformers import LlamaConfig, LlamaForCausalLM\nopen({str(ran)!r},"
-            " 'w').close()\nclass OwnConfig(LlamaConfig):\n    model_type = 'own'\nclass"
-            " OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
-        )
+        folder = with_own_code(tmp_path, f"open({str(ran)!r}, 'w').close()")
         with pytest.raises(ModelError, match="trust_remote_code"):
             load_model(str(folder))
         assert not ran.exists()
@@ -214,6 +218,50 @@ class TestWrongCheckpoints:
         edit_config(folder, eos_token_id=[2, 3])  # of several, the first
         several: Any = load_model(str(folder), trust_remote_code=True)
         assert several.eos_id == 2
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                {"adapter": "lora"},
+                r"adapter '.*lora' can't be applied .* merge it into the weights",
+            ),
+            ({"quantization": "quanto-int8"}, "quantization 'quanto-int8' can't be applied"),
+            ({"device_map": "auto"}, "device_map 'auto' can't be applied"),
+            ({"attn_implementation": "eager"}, "attn_implementation 'eager' can't be applied"),
+            ({"block": 4}, "block 4 can't be applied"),
+        ],
+    )
+    def test_what_own_code_would_ignore_is_refused(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        options: dict[str, Any],
+        message: str,
+    ) -> None:
+        """Options that only our own loading applies are refused, not dropped and recorded."""
+        monkeypatch.setattr(
+            "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+        )
+        monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: name)
+        folder = with_own_code(tmp_path / "own", "pass")
+        if "adapter" in options:
+            options = {"adapter": str(write_adapter(tmp_path / "lora"))}
+        with pytest.raises(ModelError, match=message):
+            load_model(str(folder), trust_remote_code=True, **options)
+
+    def test_an_adapter_and_quantized_weights(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Refused in our own loading, too, by the option and by what config.json says."""
+        monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: name)
+        folder = llama_checkpoint(tmp_path / "model")
+        adapter = str(write_adapter(tmp_path / "lora"))
+        with pytest.raises(ModelError, match="can't be merged into quantized weights"):
+            load_model(str(folder), adapter=adapter, quantization="quanto-int8")
+        edit_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+        with pytest.raises(ModelError, match="can't be merged into quantized weights"):
+            load_model(str(folder), adapter=adapter)
 
 
 class TestShapes:

@@ -44,6 +44,44 @@ class TestTable:
             save(tmp_path / FILE, {}, 5)
 
 
+class TestUnreadable:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            None,
+            "no JSON",
+            "[1, 2]",
+            '{"vocab_size": 5}',
+            '{"counts": {"1": 2}}',
+            '{"vocab_size": null, "counts": {"1": 2}}',
+            '{"vocab_size": 5, "counts": [1, 2]}',
+            '{"vocab_size": 5, "counts": {"one": 2}}',
+        ],
+    )
+    def test_a_named_table_that_can_not_be_used(
+        self, content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """PBCORE_FREQUENCIES at a missing or damaged file is an error that names it; the table
+        beside the checkpoint doesn't stand in for it.
+        """
+        folder = llama_checkpoint(tmp_path / "model")
+        tokenizer, size = tokenizer_of(str(folder))
+        save(folder / FILE, count(tokenizer, ["abcd"]), size)
+        named = tmp_path / "mine.json"
+        if content is not None:
+            named.write_text(content)
+        monkeypatch.setenv(VARIABLE, str(named))
+        with pytest.raises(ModelError, match=r"mine\.json is not a frequency table .*make one"):
+            load_model(str(folder))
+
+    def test_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A folder in place of the file is refused in the same words."""
+        folder = llama_checkpoint(tmp_path / "model")
+        monkeypatch.setenv(VARIABLE, str(tmp_path))
+        with pytest.raises(ModelError, match="is not a frequency table"):
+            load_model(str(folder))
+
+
 class TestModel:
     def test_beside_the_checkpoint_or_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -120,12 +120,25 @@ class TestBuildCell:
         assert record.absent == {"grammar": "no Java"}
         assert set(record.scores) == {"inclusion"}
 
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    def test_a_score_absent_from_one_sample(self, place: int) -> None:
+        """With a reason it is the mean over the samples that have it, whichever lacks it."""
+        scored = [Scored({"inclusion": 1.0, "grammar": 0.5})] * 3
+        scored[place] = Scored({"inclusion": 0.0}, {"absent": {"grammar": "no answer"}})
+        record, samples = build_cell(FACTS, [answer()] * 3, scored, rounds=[1.0])
+        assert (record.scores["grammar"].mean, record.scores["grammar"].n) == (0.5, 2)
+        assert record.scores["inclusion"].n == 3
+        assert record.absent == {"grammar": "no answer"}
+        assert "grammar" not in samples[place].scores
+
     def test_a_score_may_not_vanish(self) -> None:
         """A score that one sample lacks without a reason is an error, as are lists of unlike length
         and an NFE of 0 among others.
         """
-        with pytest.raises(ValueError, match="missing for 1 of 2"):
-            build_cell(FACTS, [answer()] * 2, [Scored({"accuracy": 1.0}), Scored({})], rounds=[1.0])
+        one = Scored({"accuracy": 1.0})
+        for scored in ([one, Scored({})], [Scored({}), one]):
+            with pytest.raises(ValueError, match="'accuracy' is missing for 1 of 2"):
+                build_cell(FACTS, [answer()] * 2, scored, rounds=[1.0])
         with pytest.raises(ValueError, match="2 answers, 1 scores"):
             build_cell(FACTS, [answer()] * 2, [Scored({"accuracy": 1.0})], rounds=[1.0])
         with pytest.raises(ValueError, match="sample 0 has no NFE, others have"):

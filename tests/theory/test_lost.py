@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.ceilings.table import listed_rows
+from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, answers_entropy, partition_bound, step_bound
 from pbcore.theory.answers import answer_table
-from pbcore.theory.canvas import MASKED
+from pbcore.theory.canvas import MASKED, ProductDistribution
 from pbcore.theory.lost import bits_lost, mutual_information, rows_lost
 
 TASKS = [
@@ -146,3 +147,14 @@ def test_equals_enumeration(name: str, n: int, seed: int, share: float) -> None:
         both = [(*x, *y) for x, y in zip(one, two, strict=True)]
         expected = entropy(one) + entropy(two) - entropy(both) if i != j else 0.0
         assert got[i, j] == pytest.approx(expected, abs=1e-12)
+
+
+def test_none_of_a_walk() -> None:
+    """A walk's answers are neither listed nor orders: refused by name, not taken for independent,
+    alone and as a part of several answers.
+    """
+    walk = answer_distribution(load_task("walk/graph", n=8, limit=1).samples[0])
+    several = ProductDistribution((walk, walk), "\n", 2 * walk.length + 4)
+    for distribution in (walk, several):
+        with pytest.raises(InputError, match="known for listed answers and shuffles, not Chain"):
+            mutual_information(distribution, np.full(distribution.length, MASKED))
