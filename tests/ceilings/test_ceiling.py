@@ -229,9 +229,10 @@ class TestModifiers:
     @pytest.mark.parametrize("modifier", ["+ahead4", "+x4", "+ahead4+x2"])
     @pytest.mark.parametrize("task", ["waiting_line/shuffle", "list_ops/shuffle"])
     def test_what_changes_no_answer_changes_no_ceiling(self, task: str, modifier: str) -> None:
-        """Looking ahead and the rows at a time are speed alone."""
+        """Looking ahead and the rows at a time are speed alone, exactly and where it is sampled."""
         samples = load_task(task, n=4, limit=1).samples
-        assert ceiling(samples, f"confidence-k2{modifier}") == ceiling(samples, "confidence-k2")
+        for sampler in ("confidence-k2", "confidence-k2+eos_last"):
+            assert ceiling(samples, sampler + modifier) == ceiling(samples, sampler)
 
     @pytest.mark.parametrize("end", ["+eos_stop", "+no_early_eos", "+eos_last"])
     def test_rules_for_eos_take_no_formula(self, end: str) -> None:

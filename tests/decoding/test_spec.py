@@ -169,6 +169,30 @@ class TestLossless:
         (unchecked,) = decode(Toy(rule), [[5]], f"spec-{rows}", max_new_tokens=length)
         assert unchecked.nfe == 1
 
+    @pytest.mark.parametrize(
+        ("rows", "steps", "forwarded"),
+        [(2, (0, 0, 1, 1, 2, 2), 7), (3, (0, 0, 1, 1, 1, 2), 8), (4, (0, 0, 1, 1, 1, 1), 9)],
+    )
+    def test_forwards_after_a_redrawn_token(
+        self, rows: int, steps: tuple[int, ...], forwarded: int
+    ) -> None:
+        """The second draft is rejected and drawn anew, so no what-if row is the next canvas: the
+        next step forwards it as its first row, and checks a draft with each of its rows.
+        """
+
+        def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+            token = 3 if position == 1 and canvas[0] else 2
+            sure = 0.9 - 0.1 * position
+            chances = [(1 - sure) / 9] * 12
+            chances[token] = sure
+            return [math.log(chance) for chance in chances]
+
+        (run,) = decode(Toy(rule), [[5]], f"spec-{rows}-lossless", max_new_tokens=6)
+        assert run.token_ids == (2, 3, 2, 2, 2, 2)
+        assert run.steps == steps
+        assert run.nfe == 2 + max(steps)
+        assert run.rows == forwarded
+
     def test_accepting_by_beta_has_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The check that the enumeration can tell: `beta` prefers answers."""
         distribution = answer_distribution(
