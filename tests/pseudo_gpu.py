@@ -327,7 +327,10 @@ class PseudoGpu(TorchDispatchMode):
             inner_kwargs["device"] = CPU
         if inner_kwargs.get("pin_memory"):
             inner_kwargs["pin_memory"] = False
-        result = func(*_inner(args), **inner_kwargs)
+        if name == "aten::histc" and not args[0].dtype.is_floating_point:  # CUDA counts integers
+            result = func(args[0].inner.double(), *args[1:], **inner_kwargs).to(args[0].dtype)
+        else:
+            result = func(*_inner(args), **inner_kwargs)
         if target is not None and target.type == "cpu":
             return result
         return self._outer(result, known)
