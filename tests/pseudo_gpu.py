@@ -26,6 +26,7 @@ For commands, pytest's workers and other processes, `environment(folder)` gives 
 which every Python process has the device from its start; PSEUDO_GPU_CAPACITY is its bytes.
 """
 
+import atexit
 import os
 import sys
 from collections import Counter
@@ -40,6 +41,7 @@ from weakref import WeakValueDictionary
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 DEVICE = torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -245,7 +247,7 @@ class PseudoTensor(torch.Tensor):
                         ready.append(after)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise RuntimeError("a tensor of the pseudo-GPU can't be pickled; move it to the CPU first")
+        return self.detach().cpu().__reduce_ex__(protocol)  # torch.load puts it where it is told
 
     @classmethod
     def __torch_dispatch__(
@@ -533,6 +535,31 @@ class _Generator:
         return cls.real("cpu") if torch.device(device).type == "cuda" else cls.real(device)
 
 
+def _backward(real: Any) -> Any:
+    """torch.autograd.backward, for one number of the device or any of the CPU."""
+
+    def backward(tensors: Any, *args: Any, **settings: Any) -> None:
+        if isinstance(tensors, PseudoTensor):
+            tensors.backward(*args)
+        else:
+            real(tensors, *args, **settings)
+
+    return backward
+
+
+def _load(real: Any) -> Any:
+    """torch.load, which copies what is meant for the device there."""
+
+    def load(*args: Any, map_location: Any = None, **settings: Any) -> Any:
+        if map_location is None or torch.device(map_location).type != "cuda":
+            return real(*args, map_location=map_location, **settings)
+        return tree_map_only(
+            torch.Tensor, lambda tensor: tensor.to(DEVICE), real(*args, map_location=CPU, **settings)
+        )
+
+    return load
+
+
 @contextmanager
 def pseudo_device(capacity: int = CAPACITY) -> Iterator[PseudoGpu]:
     """Puts a pseudo-GPU in the place of CUDA while the block runs, in this thread."""
@@ -587,7 +614,9 @@ def pseudo_device(capacity: int = CAPACITY) -> Iterator[PseudoGpu]:
     }
     for name, function in functions.items():
         patch.setattr(torch.cuda, name, function)
+    patch.setattr(torch.autograd, "backward", _backward(torch.autograd.backward))
     patch.setattr(torch, "Generator", _Generator)
+    patch.setattr(torch, "load", _load(torch.load))
     patch.setattr(torch.Tensor, "pin_memory", lambda tensor, device=None: gpu.pin(tensor))
     patch.setattr(torch.Tensor, "is_pinned", lambda tensor, device=None: gpu.is_pinned(tensor))
     DEVICES.append(gpu)
@@ -620,8 +649,5 @@ def install() -> PseudoGpu:
     if not DEVICES:
         device = pseudo_device(int(os.environ.get("PSEUDO_GPU_CAPACITY", CAPACITY)))
         device.__enter__()
-        KEPT.append(device)
+        atexit.register(device.__exit__, None, None, None)
     return DEVICES[-1]
-
-
-KEPT: list[Any] = []  # else the generator ends with its last reference, and the device with it

@@ -69,7 +69,10 @@ def look_ahead(job: Job, rows: Rows, context: Source) -> None:
         for row, forwards in _run(job, rows, context, missing, want):
             rows.foreseen[row], found[row] = forwards, forwards.logits[forwards.at[0][want[row]]]
     logits = [one for one in found.values() if one is not None]
-    rows.kept = Forwards(rows.canvas, nfe, numbered(want), torch.cat(logits)) if logits else None
+    rows.kept = None
+    if logits:
+        entries = torch.cat(logits)
+        rows.kept = Forwards(rows.canvas, nfe, numbered(want), entries, whole=True)
 
 
 def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pbcore.decoding.forward import Job
+from pbcore.decoding.outlook import written
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.rows import Rows
@@ -13,6 +14,7 @@ from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import BlockContext, Request
 from pbcore.models.counter_rng import uniform
+from pbcore.models.transfer import places
 from pbcore.names import SamplerName
 
 
@@ -49,24 +51,21 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     """Ends every block without masks: stops rows, stores what follows need, moves rows to their
     next block.
     """
-    while True:
-        first = rows.block_of_first_mask(job.model.mask_id, job.size)
-        entered = (first > rows.block) & ~rows.hold
-        if not bool(entered.any()):
-            return
-        before = rows.canvas.clone()
-        stopped = _stop_at_block(job, rows, entered)
-        done = ~(rows.canvas == job.model.mask_id).any(-1)
-        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[
-            job.traits.course.store
-        ]
-        block = torch.where(done, rows.block + 1, first)
-        ran = _store(job, rows, context, block, entered & needed)
-        rows.count(ran.long())
-        rows.store = rows.store + ran
-        rows.enter(torch.where(entered, block, rows.block))
-        stop_early(job, rows, before)
-        rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
+    first = rows.block_of_first_mask(job.model.mask_id, job.size)
+    entered = (first > rows.block) & ~rows.hold
+    before = rows.canvas.clone()
+    stopped = _stop_at_block(job, rows, entered)
+    done = ~(rows.canvas == job.model.mask_id).any(-1)
+    needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[
+        job.traits.course.store
+    ]
+    block = torch.where(done, rows.block + 1, first)
+    ran = _store(job, rows, context, block, entered & needed)
+    rows.count(ran.long())
+    rows.store = rows.store + ran
+    rows.forget(rows.enter(torch.where(entered, block, rows.block)))
+    stop_early(job, rows, before)
+    rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
@@ -121,28 +120,32 @@ def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Te
     column = block * job.size - rows.lead  # (R,) canvas index of the block's first token
     inside = (column >= 0) & (column < rows.length)
     place = column.clamp(0, rows.canvas.shape[1] - 1)
-    free = ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == job.model.mask_id)
-    logits = stored[free[ran]]  # (R'', V)
-    logits[:, job.model.mask_id] = -torch.inf
-    temperature = job.name.temperature
-    earlier = rows.earlier(job.name.ahead)  # (R,)
-    draws = (
-        uniform(job.seed, rows.key, earlier, place[:, None]).squeeze(1)[free]
-        if temperature
-        else None
-    )
-    token, confidence = predict(logits, temperature, draws)
-    rows.canvas[free, place[free]] = token
-    rows.revealed[free, place[free]] = (rows.steps[free] - 1).clamp(min=0)  # by the last step
-    rows.confidences[free, place[free]] = confidence.to(rows.confidences.dtype)
+    now = rows.canvas.gather(1, place[:, None]).squeeze(1)
+    free = (ran & inside & (now == job.model.mask_id))[:, None]  # (R, 1)
+    stored[:, job.model.mask_id] = -torch.inf
+    at = places(ran, len(stored))  # (R',)
+    draws = None
+    if job.name.temperature:
+        earlier = rows.earlier(job.name.ahead)  # (R,)
+        draws = uniform(job.seed, rows.key, earlier, place[:, None]).squeeze(1)[at]
+    token, confidence = predict(stored, job.name.temperature, draws)  # (R',) each
+    by = (rows.steps - 1).clamp(min=0)[:, None]  # the last step
+    column = place[:, None]
+    tokens = torch.zeros_like(rows.block).index_copy(0, at, token)[:, None]
+    kind = rows.confidences.dtype
+    chances = torch.zeros_like(rows.block, dtype=kind).index_copy(0, at, confidence.to(kind))
+    rows.canvas = written(rows.canvas, column, free, tokens)
+    rows.revealed = written(rows.revealed, column, free, by)
+    rows.confidences = written(rows.confidences, column, free, chances[:, None])
     return ran
 
 
-def block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Request]) -> int:
+def block_length(name: SamplerName, mask_id: int, requests: Sequence[Request]) -> int:
     """Slots in a block: the sampler's block length, else all target positions."""
+    counts = [request.canvas.count(mask_id) for request in requests]
     if name.block is None:
-        return max(1, int(n_targets.max()))
-    for request, count in zip(requests, n_targets.tolist(), strict=True):
+        return max(1, max(counts))
+    for request, count in zip(requests, counts, strict=True):
         if count % name.block:
             raise InputError(
                 f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
@@ -16,6 +16,9 @@ from pbcore.errors import InputError, PbcoreError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName, SamplerNameError
+
+if TYPE_CHECKING:
+    from pbcore.decoding.forward import Job
 
 
 class DecodingError(PbcoreError, RuntimeError):
@@ -118,7 +121,7 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
     return None
 
 
-def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
+def check_logits(model: Denoiser, logits: Any, rows: int | None, canvas: Tensor, what: str) -> None:
     """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's
     device.
     """
@@ -131,18 +134,24 @@ def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: 
         )
 
 
-def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
-    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf,
-    or of −inf alone.
+def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None = None) -> None:
+    """Rings if a confidence, (R, C) or of the given rows (N,), is NaN, as the softmax is for logits
+    with NaN or +inf, or of −inf alone.
     """
     bad = confidence.isnan()
-    if bool(bad.any()):
-        at = row[bad.nonzero()[0, 0]]
-        raise DecodingError(
-            f"{model.name} gave logits that are NaN, +inf or all -inf for row"
-            f" {int(rows.origin[at])} (key {int(rows.key[at])}) at step {int(rows.steps[at])}; try"
+    name = job.model.name
+    origin, key, steps = rows.origin, rows.key, rows.steps
+
+    def error() -> DecodingError:
+        first = bad.nonzero()[0, 0]
+        at = first if row is None else row[first]
+        return DecodingError(
+            f"{name} gave logits that are NaN, +inf or all -inf for row"
+            f" {int(origin[at])} (key {int(key[at])}) at step {int(steps[at])}; try"
             " --dtype float32, and check the checkpoint"
         )
+
+    job.alarms.ring(bad, error)
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
@@ -188,45 +197,49 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
     return cap
 
 
-def check_written(
-    name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser
-) -> None:
-    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask
-    or outside the vocabulary, or if the policy declares `chooses` and takes tokens back or writes
-    others than predicted.
+def check_written(job: Job, move: Move, step: Step, written: Tensor) -> None:
+    """Rings if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
+    vocabulary, or if the policy declares `chooses` and writes others than predicted. Raises
+    DecodingError if it does and takes tokens back.
     """
-    if move.token is not None:
-        bad = written & (
-            (move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size)
-        )
-        if bool(bad.any()):
-            raise DecodingError(
-                f"policy {name}: Move.token has {int(move.token[bad][0])} where it is to be"
+    name = job.name.policy
+    model = job.model
+    chooses = job.traits.chooses
+    token = move.token
+    if token is not None:
+        bad = written & ((token == model.mask_id) | (token < 0) | (token >= model.vocab_size))
+        job.alarms.ring(
+            bad,
+            lambda: DecodingError(
+                f"policy {name}: Move.token has {int(token[bad][0])} where it is to be"
                 f" written; expected a token id from 0 to {model.vocab_size - 1} other than the"
                 f" mask {model.mask_id} (use Move.remask to mask a slot)"
-            )
+            ),
+        )
     if chooses is None:
         return
-    what = (
-        "remasks tokens"
-        if move.remask is not None
-        else "revises tokens"
-        if move.revise is not None
-        else ""
-    )
-    if move.token is not None and bool((written & (move.token != step.token)).any()):
-        what = "writes tokens other than the predicted"
-    if what:
-        raise DecodingError(
+
+    def error(what: str) -> DecodingError:
+        return DecodingError(
             f"policy {name} declares chooses = {chooses!r} and {what}; leave the declaration out:"
             " the optimal frontier doesn't bind it"
         )
 
+    if token is not None:
+        other = written & (token != step.token)
+        job.alarms.ring(other, lambda: error("writes tokens other than the predicted"))
+    if move.remask is not None or move.revise is not None:
+        job.alarms.check()
+        raise error("remasks tokens" if move.remask is not None else "revises tokens")
 
-def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> None:
-    """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable
-    tensors.
+
+def check_probe(job: Job, probe: Probe, step: Step) -> Probe:
+    """The probe with rows and tokens that exist, for those that don't would end the process on a
+    GPU; rings if it had others. Raises DecodingError for a Probe of a policy that doesn't declare
+    it, or with unusable tensors.
     """
+    name = job.name.policy
+    needs = job.traits.needs
     if "probe" not in needs:
         raise DecodingError(
             f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})"
@@ -248,40 +261,69 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
                 f" write (W, {slots}) bool and token (W, {slots}) long on {device} for W what-if"
                 " rows, at least one"
             )
-    if bool(((probe.row < 0) | (probe.row >= rows)).any()):
-        raise DecodingError(
-            f"policy {name}: Probe.row has {probe.row.tolist()}; the step has rows 0 to {rows - 1}"
-        )
-    if bool((probe.write & ~step.inside[probe.row]).any()):
-        raise DecodingError(f"policy {name}: Probe.write marks slots outside of step.inside")
+    given = probe.row
+    job.alarms.ring(
+        (given < 0) | (given >= rows),
+        lambda: DecodingError(
+            f"policy {name}: Probe.row has {given.tolist()}; the step has rows 0 to {rows - 1}"
+        ),
+    )
+    row = given.clamp(0, rows - 1)
+    job.alarms.ring(
+        probe.write & ~step.inside[row],
+        lambda: DecodingError(f"policy {name}: Probe.write marks slots outside of step.inside"),
+    )
+    token = probe.token
+    last = job.model.vocab_size - 1
+    wrong = probe.write & ((token < 0) | (token > last))
+    job.alarms.ring(
+        wrong,
+        lambda: DecodingError(
+            f"policy {name}: Probe.token has {int(token[wrong][0])} where it is to be written;"
+            f" expected a token id from 0 to {last}"
+        ),
+    )
+    return replace(probe, row=row, token=token.clamp(0, last))
 
 
-def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
-    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one
-    with tokens that don't stand in its `canvas` (R, L) after the move.
+def check_taken(job: Job, take: Tensor, step: Step, canvas: Tensor) -> tuple[Answers, Tensor]:
+    """The step's answers, and `take` (R,) as rows of theirs or −1. Rings if a row takes a what-if
+    row of another one, or one with tokens that don't stand in its `canvas` (R, L) after the move.
+    Raises DecodingError if there are none.
     """
+    name = job.name.policy
     if step.answers is None:
         raise DecodingError(
             f"policy {name}: Move.take names what-if rows, but none were asked about in this step"
         )
     answers = step.answers
-    some = (take >= 0).nonzero().squeeze(-1)
-    if answers.causal and len(some):
-        raise DecodingError(
-            f"policy {name}: Move.take names a causal what-if row, which can't be a step's forward"
+    some = take >= 0  # (R,)
+    if answers.causal:
+        job.alarms.ring(
+            some,
+            lambda: DecodingError(
+                f"policy {name}: Move.take names a causal what-if row, which can't be a step's"
+                " forward"
+            ),
         )
-    if bool((take >= len(answers.row)).any()) or bool((answers.row[take[some]] != some).any()):
-        raise DecodingError(
+    at = take.clamp(0, len(answers.row) - 1)
+    own = torch.arange(len(take), device=take.device)
+    job.alarms.ring(
+        some & ((take > at) | (answers.row[at] != own)),
+        lambda: DecodingError(
             f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if"
             " rows, by its place in step.answers, or -1"
-        )
-    had = answers.canvas[take[some]]  # (R', L)
-    if bool(((had != step.mask_id) & (had != canvas[some])).any()):
-        raise DecodingError(
+        ),
+    )
+    had = answers.canvas[at]  # (R, L)
+    job.alarms.ring(
+        some[:, None] & (had != step.mask_id) & (had != canvas),
+        lambda: DecodingError(
             f"policy {name}: Move.take names a what-if row with tokens that the move doesn't write;"
             " take the row whose tokens it reveals, or -1"
-        )
-    return answers
+        ),
+    )
+    return answers, at.where(some, -1)
 
 
 def _fits(value: Any, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> bool:

@@ -25,7 +25,8 @@ from pbcore.decoding.checks import (
     check_taken,
     check_written,
 )
-from pbcore.decoding.forward import Job, Source, forward, hold_back, marked, what_if
+from pbcore.decoding.forward import Job, Source, forward, hold_back, look, reach_of, what_if
+from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.sharing import ForwardStore, shareable
@@ -33,6 +34,7 @@ from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, inference, torch
 from pbcore.models.base import Denoiser, Generation, Request, complete
+from pbcore.models.transfer import keep, on_device
 from pbcore.names import SamplerName
 
 
@@ -67,7 +69,7 @@ def denoise(
         ]
     rows = start(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
-    size = model.block or block_length(name, rows.n_targets, requests)
+    size = model.block or block_length(name, model.mask_id, requests)
     job = Job(model, policy, declared, name, size, seed, log)
     context: Any
     if store is not None and shareable(model, policy, name):
@@ -76,13 +78,19 @@ def denoise(
         context = model.prepare(requests, cache=name.cache, seed=seed)
     if model.block:
         begin(job, rows, context)
-    rows = _advance(job, rows, context)
-    while len(rows.origin):
-        if name.cache and not model.block:
-            rows = _cached_block(job, rows, context)
-        else:
-            _step(job, rows, context)
+    try:
         rows = _advance(job, rows, context)
+        while len(rows.origin):
+            if name.cache and not model.block:
+                rows = _cached_block(job, rows, context)
+            else:
+                _step(job, rows, context)
+            rows = _advance(job, rows, context)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        job.alarms.check()  # what went wrong earlier in the step comes first
+        raise
     return list(
         log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop)
     )
@@ -99,6 +107,8 @@ def _step(
     asks about.
     """
     job.log.record(rows)
+    if rows.outlook is None:
+        look(job, rows)
     if job.name.ahead:
         look_ahead(job, rows, context)
     step = forward(job, rows, context, window, refresh)
@@ -111,8 +121,9 @@ def _step(
         step.answers = what_if(job, rows, context, step, answer)
         answer = job.policy.select(step)
     move = as_move(job.name.policy, answer, step)
-    before = rows.canvas.clone() if job.model.block else rows.canvas
+    before = rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, rows)
+    rows.outlook = None
     if job.model.block:
         stop_early(job, rows, before)
     if job.name.eos_stop:
@@ -123,16 +134,21 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
     """The move within the loop's limits: an unmasker reveals something each step, other policies
     end at their cap.
     """
-    caps = _caps(job, move, step.slots)
+    caps = _caps(job, move, step, rows)
     if caps is None:
-        idle = ~move.reveal.any(-1)
-        if step.quota is None and bool(idle.any()):
-            row = int(idle.nonzero()[0])
-            raise DecodingError(
-                f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step"
-                f" {int(step.nfe[row])}; return step.at_least_best(...), or declare cap(slots), the"
-                " most steps a block may take, if it may wait"
-            )
+        if step.quota is None:
+            idle = ~move.reveal.any(-1)
+            origin = rows.origin
+
+            def error() -> DecodingError:
+                row = int(idle.nonzero()[0])
+                return DecodingError(
+                    f"{job.name.policy} revealed nothing for row {int(origin[row])} at step"
+                    f" {int(step.nfe[row])}; return step.at_least_best(...), or declare cap(slots),"
+                    " the most steps a block may take, if it may wait"
+                )
+
+            job.alarms.ring(idle, error)
         return move
     last = (rows.index + 1 >= caps)[:, None]
     return replace(
@@ -145,15 +161,16 @@ def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Mo
     )
 
 
-def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
-    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker,
-    which needs none.
+def _caps(job: Job, move: Move, step: Step, rows: Rows) -> Tensor | None:
+    """The most steps (R,) that a policy may take in a block of its number of slots; None for an
+    unmasker, which needs none.
     """
     if job.traits.cap is not None:
+        assert rows.outlook is not None
         caps = [
-            check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()
+            check_cap(job.name.policy, job.traits.cap(count), count) for count in rows.outlook.count
         ]
-        return torch.tensor(caps, device=slots.device)
+        return on_device(caps, step.slots.device)
     if move.remask is None and move.hold is None and move.revise is None:
         return None
     warnings.warn(
@@ -161,7 +178,7 @@ def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
         " cap(slots); the loop ends a block after 4 steps per slot",
         stacklevel=2,
     )
-    return 4 * slots
+    return 4 * step.slots
 
 
 def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
@@ -169,23 +186,23 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     where = step.column  # (R, C)
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
-    written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
-    check_written(job.name.policy, job.traits.chooses, move, step, written, job.model)
-    going = [slots for slots in (move.remask, move.revise) if slots is not None]
+    slots = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
+    check_written(job, move, step, slots)
+    going = [part for part in (move.remask, move.revise) if part is not None]
     if going:
         stands = rows.canvas.gather(1, where) != job.model.mask_id  # (R, C)
         job.log.keep_former(rows, where, torch.stack(going).any(0) & stands)
-    row, slot = written.nonzero(as_tuple=True)
-    at = where[row, slot]
-    rows.canvas[row, at] = token[row, slot]
-    rows.revealed[row, at] = rows.steps[row]
-    rows.confidences[row, at] = confidence[row, slot].to(rows.confidences.dtype)
+    rows.canvas = written(rows.canvas, where, slots, token)
+    rows.revealed = written(rows.revealed, where, slots, rows.steps[:, None].expand_as(where))
+    kind = rows.confidences.dtype
+    rows.confidences = written(rows.confidences, where, slots, confidence.to(kind))
     if move.remask is not None:
-        rows.canvas.masked_fill_(marked(rows.canvas, where, move.remask), job.model.mask_id)
+        blank = marked(rows.canvas, where, move.remask)
+        rows.canvas = rows.canvas.masked_fill(blank, job.model.mask_id)
     rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
     if move.take is not None:
-        answers = check_taken(job.name.policy, move.take, step, rows.canvas)
-        rows.kept = answers.taken(move.take, rows.canvas, job.model.mask_id)
+        answers, take = check_taken(job, move.take, step, rows.canvas)
+        rows.kept = answers.taken(take, rows.canvas, job.model.mask_id)
     rows.steps = rows.steps + 1
     rows.index = rows.index + 1
 
@@ -194,8 +211,9 @@ def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
     """One block with a cache. Rows that finish it early wait for the others, without further
     forwards.
     """
-    block = int(rows.block[0])
-    window = rows.window(job.size)
+    assert rows.outlook is not None
+    block = rows.outlook.block[0]
+    window = rows.window(block, job.size)
     inner = copy.copy(context)
     part = rows
     finished = []
@@ -203,27 +221,39 @@ def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
     while len(part.origin):
         _step(job, part, inner, window, refresh)
         refresh = False
-        going = part.hold | (part.block_of_first_mask(job.model.mask_id, job.size) == block)
-        if not bool(going.all()):
-            finished.append(part.select((~going).nonzero().squeeze(-1)))
-            part = part.select(going.nonzero().squeeze(-1))
-            if len(part.origin):
-                inner.keep(going.nonzero().squeeze(-1))
+        outlook = look(job, part, stay=True)
+        going = [number for number, first in enumerate(outlook.first) if first == block]
+        part = _split(part, going, finished, inner)
     return join(finished)
+
+
+def _split(rows: Rows, going: Sequence[int], finished: list[Rows], context: Source) -> Rows:
+    """The rows that go on, and their context with them; the others are `finished`."""
+    count = len(rows.origin)
+    if len(going) == count:
+        return rows
+    assert rows.outlook is not None
+    staying = set(going)
+    over = [number for number in range(count) if number not in staying]
+    finished.append(rows.select(on_device(over, rows.canvas.device)))
+    index = on_device(going, rows.canvas.device)
+    outlook = rows.outlook
+    rows = rows.select(index)
+    if going:
+        rows.outlook = outlook.of(going, index)
+        keep(context, index, going)
+    return rows
 
 
 def _advance(job: Job, rows: Rows, context: Any) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
-    if job.model.block:
+    outlook = look(job, rows)
+    while job.model.block and outlook.ends:
         settle(job, rows, context)
-    first = rows.block_of_first_mask(job.model.mask_id, job.size)
-    # A policy that reaches back may mask earlier blocks again, so the block never falls.
-    rows.enter(torch.where(rows.hold, rows.block, first.maximum(rows.block)))
-    done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
-    if bool(done.any()):
-        job.log.finished.append(rows.select(done.nonzero().squeeze(-1)))
-        going = (~done).nonzero().squeeze(-1)
-        rows = rows.select(going)
-        if len(going):
-            context.keep(going)
+        outlook = look(job, rows)
+    going = [number for number, done in enumerate(outlook.done) if not done]
+    rows = _split(rows, going, job.log.finished, context)
+    if going and rows.outlook is not None:
+        width = reach_of(job, max(rows.outlook.block), rows.targets.shape[1])
+        rows.outlook = rows.outlook.narrowed(width)
     return rows

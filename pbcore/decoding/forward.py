@@ -5,10 +5,11 @@ R rows, W what-if rows, L canvas positions, C slots of the active block, M candi
 slots, V tokens.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
+from pbcore.decoding.outlook import Alarms, Outlook, Slots, marked, written
 from pbcore.decoding.prediction import numbered, pieces_of, predict, probability, scattered
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
@@ -18,6 +19,7 @@ from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import AttentionContext, Context, Denoiser, Query
 from pbcore.models.counter_rng import RandomSource, uniform
+from pbcore.models.transfer import chosen, on_device, places
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext
@@ -35,10 +37,67 @@ class Job:
     seed: int
     log: Log
     draw: RandomSource = uniform
+    alarms: Alarms = field(default_factory=Alarms)
+    _moved: list[Tensor] = field(default_factory=list)
+
+    @property
+    def frequencies(self) -> Tensor | None:
+        """The model's background probabilities (V,), copied to its device once a batch."""
+        table = self.model.frequencies
+        if table is not None and not self._moved:
+            self._moved.append(table.to(self.model.device))
+        return self._moved[0] if self._moved else None
 
     def stops(self, token: Tensor) -> Tensor:
         """Where `token` is one that ends an answer."""
-        return torch.isin(token, torch.tensor(sorted(self.model.stop_ids), device=token.device))
+        ends = torch.zeros_like(token, dtype=torch.bool)
+        for stop in self.model.stop_ids:
+            ends |= token == stop
+        return ends
+
+
+def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
+    """What comes next, in one copy from the device; rows whose block is full enter the next one,
+    unless they `stay`. Raises what went wrong since the last look.
+    """
+    first = rows.block_of_first_mask(job.model.mask_id, job.size)
+    first = torch.where(rows.hold, rows.block, first)  # (R,)
+    entered = torch.zeros_like(rows.hold)
+    if not stay and not job.model.block:
+        # A policy that reaches back may mask earlier blocks again, so the block never falls.
+        entered = rows.enter(first.maximum(rows.block))
+    slots = slots_of(job, rows, rows.targets.shape[1])
+    shown = slots.inside & (rows.canvas.gather(1, slots.column) != job.model.mask_id)
+    done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
+    reused = rows.hold if rows.kept is None else rows.kept.knows(_wanted(rows, slots))
+    going = job.log.going()
+    columns = [
+        done,
+        entered,
+        first,
+        rows.block,
+        _count(job, rows),
+        slots.masked.sum(-1),
+        shown.sum(-1),
+        reused if rows.kept is not None else torch.zeros_like(rows.hold),
+        torch.zeros_like(first) if going is None else going.expand_as(first),
+    ]
+    ended, fresh, *numbers, gone = job.alarms.read(columns)
+    job.log.settle(max(gone, default=0))
+    if any(fresh):
+        rows.forget(entered)
+    rows.outlook = Outlook(slots, ended, *numbers)
+    return rows.outlook
+
+
+def _wanted(rows: Rows, slots: Slots) -> Tensor:
+    """The canvas positions (R, L) of the candidates."""
+    return marked(rows.canvas, slots.column, slots.masked)
+
+
+def _count(job: Job, rows: Rows) -> Tensor:
+    """The number of slots (R,) in each row's active block."""
+    return (rows.unit // job.size == rows.block[:, None]).sum(-1)
 
 
 def forward(
@@ -47,13 +106,21 @@ def forward(
     """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by
     what-if or ahead.
     """
-    step = step_of(job, rows)
+    assert rows.outlook is not None
+    step = step_of(job, rows, rows.outlook)
     revealed = step.visible
     query = Query(
-        rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh
+        rows.canvas,
+        marked(rows.canvas, step.column, step.masked),
+        step.nfe,
+        window,
+        refresh,
+        wanted=tuple(rows.outlook.masked),
     )
     if job.model.block:
-        query = replace(query, block=rows.block, part=job.traits.part)
+        query = replace(
+            query, block=rows.block, part=job.traits.part, blocks=tuple(rows.outlook.block)
+        )
     reused = torch.zeros_like(rows.hold)  # (R,): the what-if row taken predicted all that is wanted
     if rows.kept is not None:
         reused = rows.kept.knows(query.want)
@@ -67,19 +134,20 @@ def forward(
         logits, again = _logits(job, rows, context, query, step, revealed, reused)
         step.mask = _without_mask(job, logits, step.masked)
         step._see(step._predicted(logits))
-    check_numbers(job.model, step.confidence[step.masked], step.masked.nonzero()[:, 0], rows)
+    check_numbers(job, rows, step.confidence)
     if again is not None:
         step.review = _review(job, step, revealed, again)
-        check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
+        check_numbers(job, rows, step.review.confidence)
     rows.kept = None
     rows.count((~reused).long())
     return step
 
 
-def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
     """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of
     all blocks up to it: index among the target positions, index in the canvas, whether the row has
     it, and whether it is a candidate: masked, and in the first part of the block that has masks.
+    With reach `prefix` C is `widest` (default: as many as the rows have, for which the host waits).
     """
     size = job.size
     part = job.traits.part
@@ -89,7 +157,9 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)
     )  # (R,)
     stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
-    width = min(int(rows.block.max() + 1) * size, block.shape[1]) if reaches_back else size
+    width = size
+    if reaches_back:
+        width = widest or reach_of(job, int(rows.block.max()), block.shape[1])
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
@@ -98,14 +168,19 @@ def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if part:
         of = rows.unit.gather(1, place) % size // part  # (R, C)
         masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
-    return place, column, inside, masked
+    return Slots(place, column, inside, masked)
 
 
-def step_of(job: Job, rows: Rows) -> Step:
+def reach_of(job: Job, block: int, targets: int) -> int:
+    """How many slots a policy gets of rows that have come to `block` at most."""
+    return min((block + 1) * job.size, targets) if job.traits.reach == "prefix" else job.size
+
+
+def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
     """The rows' next Step, before it has seen what their next forward says of the candidates."""
-    place, where, inside, masked = slots_of(job, rows)
+    place, where, inside, masked = outlook.slots if outlook else slots_of(job, rows)
     token = rows.canvas.gather(1, where)  # (R, C)
-    count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
+    count = _count(job, rows)
     single = not job.model.block and job.name.block is None
     return Step(
         inside=inside,
@@ -128,22 +203,25 @@ def step_of(job: Job, rows: Rows) -> Step:
         seed=job.seed,
         mask_id=job.model.mask_id,
         temperature=job.name.temperature,
-        frequencies=job.model.frequencies,
+        frequencies=job.frequencies,
         reach=job.traits.reach,
         reads=job.traits.reads,
         quota=quota(job.name, count, rows.index, masked.sum(-1)),
         _states=rows.states,
         _draw=job.draw,
+        _wanted=tuple(outlook.masked) if outlook else None,
+        _shown=sum(outlook.shown) if outlook else None,
     )
 
 
 def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
     """The review of the slots `revealed` (R, C) from their logits (N, V)."""
     mask = _without_mask(job, logits, revealed)
+    at = places(revealed, step._shown)  # (N,)
     token, confidence = predict(
-        logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None
+        logits, step.temperature, step.uniform(-1).flatten()[at] if step.temperature else None
     )
-    support = scattered(revealed, probability(logits, step.token[revealed]))
+    support = scattered(revealed, probability(logits, step.token.flatten()[at]))
     return Review(scattered(revealed, token), scattered(revealed, confidence), support, mask)
 
 
@@ -174,20 +252,22 @@ def hold_back(job: Job, step: Step) -> None:
 
 def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> Answers:
     """One forward of all what-if rows."""
-    check_probe(job.name.policy, job.traits.needs, probe, step)
-    row, slot = probe.write.nonzero(as_tuple=True)
-    canvas, where = rows.canvas[probe.row], step.column[probe.row]  # (W, L), a copy; (W, C)
-    canvas[row, where[row, slot]] = probe.token[row, slot]
+    probe = check_probe(job, probe, step)
+    before = rows.canvas[probe.row]  # (W, L)
+    where = step.column[probe.row]  # (W, C)
+    canvas = written(before, where, probe.write, probe.token)
     causal = marked(canvas, where, probe.write) if probe.causal else None
-    forwards = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
+    slots = step.inside[probe.row], where
+    forwards = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal, slots)
+    masked = step.inside[probe.row] & (forwards.at.gather(1, where) >= 0)
     return Answers(
         row=probe.row,
-        masked=step.inside[probe.row] & (forwards.at.gather(1, where) >= 0),
+        masked=masked,
         _forwards=forwards,
         _where=where,
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
-        _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
+        _check=lambda chances, row: check_numbers(job, rows, chances, row),
         causal=probe.causal,
     )
 
@@ -200,10 +280,12 @@ def forwarded(
     canvas: Tensor,
     nfe: Tensor,
     causal: Tensor | None = None,
+    slots: tuple[Tensor, Tensor] | None = None,
 ) -> Forwards:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after
     `nfe` (W,) forwards: of the masks of the active block, or where that is full, of the next one,
-    or of a block model's positions `causal` (W, L), each given the tokens before it alone.
+    or of a block model's positions `causal` (W, L), each given the tokens before it alone. `slots`
+    are the step's, whether a row has them and their positions (W, C).
     """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
@@ -211,30 +293,36 @@ def forwarded(
     if not job.model.block:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
     want = next_masks(job, asked) if causal is None else causal  # (W, L)
-    live = want.any(-1).nonzero().squeeze(-1)
+    counts = want.sum(-1)  # (W,)
+    within = counts if slots is None else (want.gather(1, slots[1]) & slots[0]).sum(-1)
+    told = torch.stack([row, counts, asked.block, within]).tolist()
+    owners, wanted, blocks, inner = told
+    live = [number for number, count in enumerate(wanted) if count]
     logits = torch.empty(0, job.model.vocab_size, device=canvas.device)  # (N, V)
-    if len(live):
-        block = asked.block[live] if job.model.block else None
-        query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
-        logits = of_rows(context, row[live], len(rows.origin)).logits(query)
-        check_logits(job.model, logits, int(want.sum()), canvas, "masked")
+    if live:
+        index = on_device(live, canvas.device)
+        query = Query(
+            canvas[index],
+            want[index],
+            nfe[index],
+            causal=causal is not None,
+            wanted=tuple(wanted[number] for number in live),
+        )
+        if job.model.block:
+            query = replace(
+                query, block=asked.block[index], blocks=tuple(blocks[number] for number in live)
+            )
+        numbers = [owners[number] for number in live]
+        logits = of_rows(context, row[index], len(rows.origin), numbers).logits(query)
+        check_logits(job.model, logits, sum(wanted), canvas, "masked")
         logits[:, job.model.mask_id] = -torch.inf
-    rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
-    return Forwards(canvas, nfe, numbered(want), logits)
-
-
-def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
-    """The canvas positions (R, L) of the given slots (R, C)."""
-    mark = torch.zeros_like(canvas, dtype=torch.bool)
-    row, slot = slots.nonzero(as_tuple=True)
-    mark[row, where[row, slot]] = True
-    return mark
+    rows.count(torch.zeros_like(rows.nfe).index_add_(0, row, (counts > 0).long()))
+    return Forwards(canvas, nfe, numbered(want), logits, None if slots is None else sum(inner))
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
     """The masks (R, L) in the active block of each row."""
-    _, where, _, masked = slots_of(job, rows)  # (R, C) each
-    return marked(rows.canvas, where, masked)
+    return _wanted(rows, slots_of(job, rows, rows.targets.shape[1]))
 
 
 def _logits(
@@ -250,21 +338,23 @@ def _logits(
     and attention.
     """
     again = None
-    review = marked(query.canvas, step.column, revealed) if job.traits.review else None
+    if job.traits.review is not None:
+        review = marked(query.canvas, step.column, revealed)
+        query = replace(query, review=review, shown=tuple(rows.outlook.shown))
     if "attention" in job.traits.needs:
-        query = replace(query, review=review, attending=job.traits.attends, slots=step.column)
+        query = replace(query, attending=job.traits.attends, slots=step.column)
         logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
         logits, again = context.logits_and_review(
-            replace(query, review=review, hidden=job.traits.review == "hidden")
+            replace(query, hidden=job.traits.review == "hidden")
         )
-    elif bool(reused.any()):
+    elif rows.kept is not None:
         return _partly_kept(job, rows, context, query, reused), None
     else:
         logits = context.logits(query)
-    check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
+    check_logits(job.model, logits, query.count, query.canvas, "masked")
     if again is not None:
-        check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
+        check_logits(job.model, again, step._shown, query.canvas, "revealed")
     return logits, again
 
 
@@ -272,18 +362,40 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the
     others.
     """
-    assert rows.kept is not None
-    known = rows.kept.rows_of(rows.kept.at[query.want & reused[:, None]])
-    if bool(reused.all()):
+    kept = rows.kept
+    outlook = rows.outlook
+    assert kept is not None
+    assert outlook is not None
+    again = reused.tolist() if job.name.ahead else outlook.reused  # what is ahead came after that
+    fresh_rows = [number for number, one in enumerate(again) if not one]
+    fresh_count = sum(outlook.masked[number] for number in fresh_rows)
+    total = sum(outlook.masked)
+    if len(fresh_rows) == len(again):
+        logits = context.logits(query)
+        check_logits(job.model, logits, total, query.canvas, "masked")
+        return logits
+    at = places(query.want & reused[:, None], total - fresh_count)
+    every = kept.whole and len(at) == len(kept.logits)
+    known = kept.logits if every else kept.logits[kept.at.flatten()[at]]
+    rows.kept = kept = None
+    if not fresh_rows:
         return known
-    index = (~reused).nonzero().squeeze(-1)
+    index = on_device(fresh_rows, query.canvas.device)
     block = None if query.block is None else query.block[index]
+    blocks = None if query.blocks is None else tuple(query.blocks[number] for number in fresh_rows)
     query_of = replace(
-        query, canvas=query.canvas[index], want=query.want[index], nfe=query.nfe[index], block=block
+        query,
+        canvas=query.canvas[index],
+        want=query.want[index],
+        nfe=query.nfe[index],
+        block=block,
+        blocks=blocks,
+        wanted=tuple(outlook.masked[number] for number in fresh_rows),
     )
-    fresh = of_rows(context, index, len(reused)).logits(query_of)
-    check_logits(job.model, fresh, int(query_of.want.sum()), query.canvas, "masked")
-    logits = known.new_empty(len(known) + len(fresh), known.shape[-1])
-    row = query.want.nonzero()[:, 0]  # (M,)
-    logits[reused[row]], logits[~reused[row]] = known, fresh
+    fresh = of_rows(context, index, len(again), fresh_rows).logits(query_of)
+    check_logits(job.model, fresh, fresh_count, query.canvas, "masked")
+    logits = known.new_empty(total, known.shape[-1])
+    from_kept = chosen(reused[:, None].expand_as(query.want), places(query.want, total))  # (M,)
+    logits[places(from_kept, len(known))] = known
+    logits[places(~from_kept, fresh_count)] = fresh
     return logits

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.decoding.prediction import paired
+from pbcore.decoding.prediction import numbered, paired
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
+from pbcore.models.transfer import on_device, places
 
 KEPT = 32  # likeliest tokens of a position that are told apart
 SURE = 0.999  # a position of this confidence keeps its token
@@ -41,31 +42,41 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     """
     open_ = slots & step.masked & (step.confidence < SURE)
     open_ &= (open_.sum(-1) > 1)[:, None]
-    if not bool(open_.any()):
+    at = places(open_, None)  # (M',)
+    if not len(at):
         return step.token, step.confidence
-    ids, heated, own = _likeliest(step, open_)
-    rows = open_.any(-1)
-    seeds = (step.uniform(SEED)[:, 0][rows] * (1 << 53)).long().tolist()
-    ends = np.cumsum(open_.sum(-1)[rows].tolist())
-    parts = (np.split(values.cpu().numpy(), ends[:-1]) for values in (ids, heated.double()))
+    ids, heated, own = _likeliest(step, at)
+    row = at // open_.shape[1]
+    seeds = step.uniform(SEED)[:, 0][row]  # (M',)
+    # The host chooses, from one copy; whole numbers below 2^53 stay exact in it.
+    told = torch.cat([row[:, None].double(), seeds[:, None], ids.double(), heated.double()], -1)
+    packed = told.cpu().numpy()
     choose = {"counts": by_counts, "rounding": by_rounding}[how]
-    places = [
-        choose(tokens, chances, np.random.default_rng(seed) if step.temperature else None)
-        for tokens, chances, seed in zip(*parts, seeds, strict=True)
-    ]
-    place = torch.from_numpy(np.concatenate(places)).to(step.token.device)[:, None]  # (M', 1)
-    known = place[:, 0] >= 0
-    among = place.clamp(min=0)
-    token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
-    confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
-    if how == "rounding" and not bool(
-        known.all()
-    ):  # the others are drawn from all but the K likeliest tokens
-        logits = step.logits[open_[step.masked]][~known]  # (M″, V)
-        chances = torch.log_softmax(logits.double(), -1)
-        others = (chances / step.temperature).scatter(1, ids[~known], -torch.inf)
-        token[~known] = drawn = categorical(others, step.uniform(REST)[open_][~known])
-        confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
+    ends = np.flatnonzero(np.diff(packed[:, 0])) + 1  # of each row's slots
+    chosen_places = []
+    for part in np.split(packed, ends):
+        tokens, chances = np.split(part[:, 2:], 2, axis=1)
+        rng = np.random.default_rng(int(part[0, 1] * (1 << 53))) if step.temperature else None
+        chosen_places.append(choose(tokens.astype(np.int64), chances, rng))
+    place = np.concatenate(chosen_places)  # (M',)
+    among = on_device(torch.from_numpy(place).clamp(min=0), at.device)[:, None]  # (M', 1)
+    token = ids.gather(1, among)[:, 0]
+    confidence = own.gather(1, among)[:, 0]
+    others = np.flatnonzero(place < 0)  # get another token than the K likeliest
+    if len(others):
+        index = on_device(others.tolist(), at.device)
+        kept = at[index]
+        if how == "rounding":
+            logits = step.logits[numbered(step.masked).flatten()[kept]]  # (M″, V)
+            log_probs = torch.log_softmax(logits.double(), -1)
+            rest = (log_probs / step.temperature).scatter(1, ids[index], -torch.inf)
+            drawn = categorical(rest, step.uniform(REST).flatten()[kept])
+            token[index] = drawn
+            likely = log_probs.gather(1, drawn[:, None])[:, 0].exp()
+            confidence[index] = likely.to(confidence.dtype)
+        else:
+            token[index] = step.token.flatten()[kept]
+            confidence[index] = step.confidence.flatten()[kept]
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(
         open_, confidence
     )
@@ -81,23 +92,24 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
     unsure = reveal & (best < SURE)
     result = reveal.clone()
     last = torch.full_like(step.index, -gap)
-    for slot in unsure.any(0).nonzero()[:, 0].tolist():
+    for slot, some in enumerate(unsure.any(0).tolist()):
+        if not some:
+            continue
         near = unsure[:, slot] & (step.column[:, slot] - last < gap)
         result[:, slot] &= ~near
         last = torch.where(unsure[:, slot] & ~near, step.column[:, slot], last)
     return result
 
 
-def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The K likeliest tokens (M', K) of marked slots (R, C) and their probabilities, at the
-    temperature and at 1.
+def _likeliest(step: Step, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The K likeliest tokens (M', K) of the candidates in the slots `at` (M',), places among all
+    slots, and their probabilities, at the temperature and at 1.
     """
     ids = []
     values = []
     sums = []
-    among = slots[step.masked]  # (M,)
-    for piece, marks in paired(step.logits, among):
-        part = piece[marks]
+    entry = numbered(step.masked).flatten()[at]  # (M',)
+    for part, _ in paired(step.logits[entry], entry):
         best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
         ids.append(best.indices)
         values.append(best.values)
@@ -105,10 +117,8 @@ def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             sums.append((part / step.temperature).logsumexp(-1, keepdim=True))
     logits, token = torch.cat(values), torch.cat(ids)  # (M', K) each
     # The predicted token's logit minus its log-probability is the logarithm of the softmax's sum.
-    drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(
-        logits.dtype
-    )  # (M', 1)
-    own = logits - (drawn - step.confidence[slots][:, None].log())
+    drawn = step.logits[entry, step.token.flatten()[at]][:, None].to(logits.dtype)  # (M', 1)
+    own = logits - (drawn - step.confidence.flatten()[at][:, None].log())
     heated = logits / step.temperature - torch.cat(sums) if sums else own
     return token, heated.exp(), own.exp()
 

@@ -9,11 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
+from pbcore.decoding.outlook import Outlook
 from pbcore.decoding.step import State
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.tokenizer import past_eos
+from pbcore.models.transfer import on_device, places
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -48,6 +50,7 @@ class Rows:
     states: dict[str, State]  # the policy's
     kept: Forwards | None  # of what-if rows that the last move took
     foreseen: list[Forwards | None]  # of each row that looks ahead
+    outlook: Outlook | None = None  # what the host knows of the next step
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
@@ -58,6 +61,19 @@ class Rows:
         kept = None if self.kept is None else self.kept.select(rows)
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
+
+    def on_host(self) -> Rows:
+        """The rows on the CPU, by two copies, without what only steps need."""
+        numbers = [name for name in _TENSORS if name != "confidences"]
+        parts = [getattr(self, name).reshape(len(self.origin), -1).long() for name in numbers]
+        sizes = [part.shape[1] for part in parts]
+        packed = torch.cat(parts, dim=1).cpu().split(sizes, dim=1)
+        tensors = {
+            name: part.reshape(getattr(self, name).shape)
+            for name, part in zip(numbers, packed, strict=True)
+        }
+        tensors["confidences"] = self.confidences.cpu()
+        return Rows(**tensors, states={}, kept=None, foreseen=[])
 
     def earlier(self, ahead: int) -> Tensor:
         """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it
@@ -70,15 +86,19 @@ class Rows:
         self.nfe = self.nfe + (canvases > 0)
         self.forwarded = self.forwarded + canvases
 
-    def enter(self, block: Tensor) -> None:
-        """Moves the rows to their `block` (R,); in another than before they start anew, with states
-        at their `fill`.
+    def enter(self, block: Tensor) -> Tensor:
+        """Moves the rows to their `block` (R,), where those that come from another start anew;
+        returns these (R,).
         """
         entered = block != self.block
-        self.block, self.index = block, self.index.masked_fill(entered, 0)
-        ending = [state for state in self.states.values() if state.over == "block"]
-        if ending and bool(entered.any()):
-            for state in ending:
+        self.block = block
+        self.index = self.index.masked_fill(entered, 0)
+        return entered
+
+    def forget(self, entered: Tensor) -> None:
+        """Puts the states of rows that entered a block (R,) back to their `fill`."""
+        for state in self.states.values():
+            if state.over == "block":
                 state.value[entered] = state.fill
 
     def fill_after_eos(self, model: Denoiser) -> None:
@@ -101,19 +121,18 @@ class Rows:
         first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
         return torch.where(masks.any(-1), first, self.unit.shape[1])
 
-    def window(self, size: int) -> tuple[int, int]:
-        """The place of all rows' active block in the canvas (start, stop), up to the next one's
+    def window(self, block: int, size: int) -> tuple[int, int]:
+        """The place of all rows' active `block` in the canvas (start, stop), up to the next one's
         first target.
         """
-        block = int(self.block[0])
-        start = int(self.targets[0, block * size]) if block else 0
+        targets = self.targets[0].tolist()
         after = (block + 1) * size
-        return start, int(self.targets[0, after]) if after < self.targets.shape[
-            1
-        ] else self.canvas.shape[1]
+        start = targets[block * size] if block else 0
+        return start, targets[after] if after < len(targets) else self.canvas.shape[1]
 
 
-_TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept", "foreseen"))
+_OTHERS = ("states", "kept", "foreseen", "outlook")
+_TENSORS = tuple(f.name for f in fields(Rows) if f.name not in _OTHERS)
 
 
 @dataclass(slots=True)
@@ -124,9 +143,9 @@ class Log:
 
     trajectories: list[list[tuple[int, ...]]] | None
     finished: list[Rows] = field(default_factory=list)
-    gone: list[tuple[Tensor, ...]] = field(
-        default_factory=list
-    )  # of each step that took tokens away
+    # Of each step that took tokens away: row, position, token, its step, this step, confidence.
+    gone: list[tuple[Tensor, ...]] = field(default_factory=list)
+    _going: tuple[Tensor, tuple[Tensor, ...]] | None = None  # of the present one, in all slots
 
     def record(self, rows: Rows) -> None:
         """Stores the canvases before a step if trajectories are recorded."""
@@ -138,16 +157,33 @@ class Log:
         """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand
         in `where` (R, C).
         """
-        row, slot = going.nonzero(as_tuple=True)  # (N,)
-        at = where[row, slot]
-        known = (rows.revealed[row, at], rows.steps[row], rows.confidences[row, at])
-        self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
+        columns = (
+            rows.origin[:, None].expand_as(where),
+            where,
+            rows.canvas.gather(1, where),
+            rows.revealed.gather(1, where),
+            rows.steps[:, None].expand_as(where),
+            rows.confidences.gather(1, where),
+        )
+        self._going = going, columns
+
+    def going(self) -> Tensor | None:
+        """How many tokens all rows lost in the present step; None if none could."""
+        return None if self._going is None else self._going[0].sum()
+
+    def settle(self, count: int) -> None:
+        """Keeps the `count` tokens that the present step took away."""
+        if self._going is not None and count:
+            going, columns = self._going
+            at = places(going, count)
+            self.gone.append(tuple(column.flatten()[at] for column in columns))
+        self._going = None
 
     def generations(self, model: Denoiser, ends_at_stop: bool) -> Iterator[Generation]:
         """Each row's result without padding, once all have finished; with `ends_at_stop` up to its
         first stop token.
         """
-        rows = join(self.finished)
+        rows = join(self.finished).on_host()
         former = defaultdict[int, list[Former]](list)
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
@@ -188,18 +224,18 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
     padded = [
         [*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests
     ]
-    canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
+    canvas = on_device(padded, model.device)  # (R, L)
     mask = canvas == model.mask_id
     n_targets = mask.sum(-1)  # (R,)
-    widest = max(1, int(n_targets.max()))
+    widest = max(1, max(request.canvas.count(model.mask_id) for request in requests))
     targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
     zeros = torch.zeros_like(n_targets)
-    own = torch.tensor([len(request.canvas) for request in requests], device=model.device)  # (R,)
+    own = on_device([len(request.canvas) for request in requests], model.device)  # (R,)
     lead = zeros
     unit = torch.arange(widest, device=model.device).expand_as(targets)
     if model.block:
-        lead = torch.tensor(
-            [len(request.prompt_ids) % model.block for request in requests], device=model.device
+        lead = on_device(
+            [len(request.prompt_ids) % model.block for request in requests], model.device
         )
         unit = targets + lead[:, None]
     unit = unit.masked_fill(
@@ -207,7 +243,7 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
     )
     return Rows(
         origin=torch.arange(len(requests), device=model.device),
-        key=torch.tensor([request.key for request in requests], device=model.device),
+        key=on_device([request.key for request in requests], model.device),
         canvas=canvas,
         revealed=torch.full_like(canvas, -1),
         confidences=torch.zeros(canvas.shape, device=model.device),
@@ -218,7 +254,7 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         lead=lead,
         length=own,
         answer=own,
-        requested=torch.tensor(requested, device=model.device),
+        requested=on_device(requested, model.device),
         given=n_targets < own,
         **dict.fromkeys(("block", "index", "nfe", "forwarded", "steps", "prefill", "store"), zeros),
         kept=None,

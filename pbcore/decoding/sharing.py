@@ -27,6 +27,7 @@ from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Context, Denoiser, Query, Request, complete
+from pbcore.models.transfer import keep
 from pbcore.names import SamplerName
 
 GIB = 1 << 30
@@ -57,12 +58,14 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
     )
 
 
-def of_rows(context: Any, index: Tensor, rows: int) -> Any:
-    """A context of so many `rows` with its rows `index` (W,), any number of times each."""
-    if len(index) == rows and bool((index == torch.arange(rows, device=index.device)).all()):
+def of_rows(context: Any, index: Tensor, rows: int, numbers: Sequence[int]) -> Any:
+    """A context of so many `rows` with its rows `index` (W,), any number of times each; `numbers`
+    are the same on the host.
+    """
+    if list(numbers) == list(range(rows)):
         return context
     part = copy.copy(context)
-    part.keep(index)
+    keep(part, index, numbers)
     return part
 
 
@@ -150,6 +153,7 @@ class SharedContext:
     context: Context
     rows: list[_Known]
     at_once: int
+    knows_rows = True
 
     def predict(self, query: Query) -> Prediction:
         """What the model says of the positions in `query.want`. Raises DecodingError for unusable
@@ -181,8 +185,9 @@ class SharedContext:
         rows = torch.tensor(part, device=query.canvas.device)
         query = replace(query, canvas=query.canvas[rows], want=masked[rows], nfe=query.nfe[rows])
         counts = query.want.sum(-1)
-        logits = of_rows(self.context, rows, len(self.rows)).logits(query)  # (M, V)
-        check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
+        query = replace(query, wanted=tuple(counts.tolist()))
+        logits = of_rows(self.context, rows, len(self.rows), part).logits(query)  # (M, V)
+        check_logits(self.model, logits, query.count, query.canvas, "masked")
         logits[:, self.model.mask_id] = -torch.inf
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
@@ -195,7 +200,7 @@ class SharedContext:
         self.store.seconds += perf_counter() - start
         return [one.copy() for one in np.split(values, counts.cumsum(0)[:-1].tolist(), axis=1)]
 
-    def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these: `rows` (R',) are indices."""
-        self.context.keep(rows)
-        self.rows = [self.rows[row] for row in rows.tolist()]
+    def keep(self, rows: Tensor, numbers: Sequence[int]) -> None:
+        """Drops all rows but these: `rows` (R',) are indices, `numbers` the same on the host."""
+        keep(self.context, rows, numbers)
+        self.rows = [self.rows[number] for number in numbers]

@@ -17,6 +17,7 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.links import docs
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import RandomSource, uniform
+from pbcore.models.transfer import chosen, on_device, places
 from pbcore.names import SamplerName
 
 
@@ -116,6 +117,9 @@ class Step:
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
     _states: dict[str, State] = field(default_factory=dict)
     _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
+    _wanted: tuple[int, ...] | None = None  # each row's candidates, as far as the host knows them
+    _shown: int | None = None  # the number of revealed slots, for policies that review them
+    _at: Tensor | None = None  # (M,) the candidates' places among all slots
     _draw: RandomSource = uniform
 
     @property
@@ -146,13 +150,36 @@ class Step:
     def _hide(self, slots: Tensor) -> None:
         """Takes these slots (R, C) from the candidates."""
         if self._logits is not None:
-            self._logits = self._logits[~slots[self.masked]]
+            self._logits = self._logits[~self.of_candidates(slots)]
         self.masked = self.masked & ~slots
+        self._wanted = self._at = None
 
     def _number(self, name: str) -> Tensor:
         if self._logits is None:
             return self._numbers[name].where(self.masked, 0.0)
         return self.scatter(rowwise(NUMBERS[name], self._logits))
+
+    def of_candidates(self, values: Tensor) -> Tensor:
+        """The candidates' part (M, …) of values (R, C, …), in row-major order, as `values[masked]`;
+        on a GPU that makes the host wait, and this doesn't.
+        """
+        return chosen(values, self._places())
+
+    def to_candidates(self, values: Tensor, part: Tensor) -> None:
+        """Writes the candidates' part (M, …) of values (R, C, …), in place."""
+        values.view(-1, *values.shape[2:])[self._places()] = part
+
+    def candidates(self) -> tuple[int, ...]:
+        """Each row's number of candidates, on the host."""
+        if self._wanted is None:
+            self._wanted = tuple(self.masked.sum(-1).tolist())
+        return self._wanted
+
+    def _places(self) -> Tensor:
+        if self._at is None:
+            count = None if self._wanted is None else sum(self._wanted)
+            self._at = places(self.masked, count)
+        return self._at
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """Puts values (M,) of the candidates into their slots: (R, C), `fill` elsewhere."""
@@ -176,7 +203,7 @@ class Step:
         return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
 
     def _predicted(self, logits: Tensor) -> Prediction:
-        draws = self.uniform(-1)[self.masked] if self.temperature else None
+        draws = self.of_candidates(self.uniform(-1)) if self.temperature else None
         return Prediction(*predict(logits, self.temperature, draws), logits)
 
     def _see(self, seen: Prediction) -> None:
@@ -320,7 +347,7 @@ def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tens
     (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all that is left.
     """
     if name.counts is not None:
-        counts = torch.tensor(name.counts, device=total.device)  # (S,)
+        counts = on_device(name.counts, total.device)  # (S,)
         now = counts[index.clamp(max=len(name.counts) - 1)]
         last = index >= len(name.counts) - 1
     elif name.schedule == "linear":

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pbcore.decoding.prediction import numbered, predict, probability, scattered
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.decoding.prediction import predict, probability, scattered
+from pbcore.lazy_torch import Tensor
+from pbcore.models.transfer import places
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +42,18 @@ class Forwards:
     nfe: Tensor  # (W,) earlier forwards
     at: Tensor  # (W, L) row of `logits` of each position, -1 where nothing is known
     logits: Tensor  # (N, V)
+    within: int | None = None  # how many of `logits` are of the step's slots
+    whole: bool = False  # all of `logits` are known, in the order of their positions
 
     def select(self, rows: Tensor) -> Forwards:
         """Only the given rows; `rows` (W',) are indices."""
-        return replace(self, canvas=self.canvas[rows], nfe=self.nfe[rows], at=self.at[rows])
+        return Forwards(self.canvas[rows], self.nfe[rows], self.at[rows], self.logits)
 
     def knows(self, want: Tensor) -> Tensor:
         """The rows (W,) of which all positions in `want` (W, L) or (L,), at least one, are
         known.
         """
         return want.any(-1) & ~(want & (self.at < 0)).any(-1)
-
-    def rows_of(self, places: Tensor) -> Tensor:
-        """The rows `places` (M,) of the logits: (M, V), without a copy where these are all."""
-        every = len(places) == len(self.logits) and bool(
-            (places == torch.arange(len(places)).to(places)).all()
-        )
-        return self.logits if every else self.logits[places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +77,37 @@ class Answers:
         """The canvases (W, L) that were asked about."""
         return self._forwards.canvas
 
-    def logits(self, slots: Tensor) -> Tensor:
-        """Logits (M, V) of the marked slots, in row-major order; -inf for the mask token."""
-        return self._forwards.logits[self._forwards.at.gather(1, self._where)[slots]]
+    def logits(self, slots: Tensor, count: int | None = None) -> Tensor:
+        """Logits (M, V) of the marked slots, in row-major order; -inf for the mask token. Their
+        `count`, where the policy knows it, spares a wait for the GPU.
+        """
+        return self._logits(self._places(slots) if count is None else places(slots, count))
+
+    def _logits(self, at: Tensor) -> Tensor:
+        return self._forwards.logits[self._forwards.at.gather(1, self._where).flatten()[at]]
+
+    def _places(self, slots: Tensor) -> Tensor:
+        """Where the marked slots (M,) are among all. Of `masked` the host knows their number."""
+        return places(slots, self._forwards.within if slots is self.masked else None)
 
     def probability(self, slots: Tensor, token: Tensor) -> Tensor:
         """The probability (W, C) of `token` (W, C) at the marked slots (softmax at temperature 1);
         0 elsewhere.
         """
-        return self._checked(slots, probability(self.logits(slots), token[slots]))
+        at = self._places(slots)
+        return self._checked(slots, at, probability(self._logits(at), token.flatten()[at]))
 
     def predict(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere. At a
         temperature each slot draws with the random number that drew its `step.token`.
         """
-        draws = None if self._draws is None else self._draws[slots]
-        token, confidence = predict(self.logits(slots), self._temperature, draws)
-        return scattered(slots, token), self._checked(slots, confidence)
+        at = self._places(slots)
+        draws = None if self._draws is None else self._draws.flatten()[at]
+        token, confidence = predict(self._logits(at), self._temperature, draws)
+        return scattered(slots, token), self._checked(slots, at, confidence)
 
-    def _checked(self, slots: Tensor, chances: Tensor) -> Tensor:
-        self._check(chances, self.row[slots.nonzero()[:, 0]])
+    def _checked(self, slots: Tensor, at: Tensor, chances: Tensor) -> Tensor:
+        self._check(chances, self.row[at // slots.shape[1]])
         return scattered(slots, chances)
 
     def taken(self, take: Tensor, canvas: Tensor, mask_id: int) -> Forwards:
@@ -109,5 +116,4 @@ class Answers:
         """
         part = self._forwards.select(take.clamp(min=0))
         known = (canvas == mask_id) & (take >= 0)[:, None] & (part.at >= 0)
-        logits = self._forwards.rows_of(part.at[known])
-        return replace(part, at=numbered(known), logits=logits)
+        return replace(part, at=part.at.masked_fill(~known, -1))

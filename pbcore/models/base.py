@@ -90,6 +90,19 @@ class Query:
     attending: Attending | None = None
     slots: Tensor | None = None
     causal: bool = False
+    wanted: tuple[int, ...] | None = None  # of each row, on the host: positions in `want`,
+    shown: tuple[int, ...] | None = None  # positions in `review`,
+    blocks: tuple[int, ...] | None = None  # and `block`; without them the host waits to know
+
+    @property
+    def count(self) -> int | None:
+        """M, where the host knows it."""
+        return None if self.wanted is None else sum(self.wanted)
+
+    @property
+    def reviewed(self) -> int | None:
+        """N, where the host knows it."""
+        return None if self.shown is None else sum(self.shown)
 
 
 @dataclass(frozen=True, slots=True)

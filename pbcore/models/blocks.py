@@ -7,12 +7,14 @@ the prompt's start, so all rows share the grid of blocks; what lies past a row's
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request
 from pbcore.models.network import Columns, Predictor
+from pbcore.models.transfer import on_device, places
 
 
 class BlockCache:
@@ -74,17 +76,22 @@ class PositionReader:
     _logits: Callable[..., Tensor]
 
     def logits(self, query: Query) -> Tensor:
-        return self._logits(query, query.want)
+        return self._logits(query, query.want, query.count)
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         if query.review is None:
             raise ValueError("logits_and_review needs a query with review")
-        positions = query.want | query.review
-        both, wanted = (
-            self._logits(query, positions),
-            query.want[positions],
-        )  # row-major, both kinds mixed
-        return both[wanted], both[~wanted]
+        return self._both(query, query.review)
+
+    def _both(self, query: Query, review: Tensor, *more: Any) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions and (N, V) of those in `review` (R, L)."""
+        positions = query.want | review
+        total = None
+        if query.count is not None and query.reviewed is not None:
+            total = query.count + query.reviewed
+        both = self._logits(query, positions, total, *more)  # row-major, both kinds mixed
+        wanted = query.want.flatten()[places(positions, total)]  # (M + N,)
+        return both[places(wanted, query.count)], both[places(~wanted, query.reviewed)]
 
 
 class BlockCausalContext(PositionReader):
@@ -101,6 +108,8 @@ class BlockCausalContext(PositionReader):
     of further columns the masks of a causal forward.
     """
 
+    knows_rows = True
+
     def __init__(self, model: Predictor, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
         self._model = model
@@ -110,11 +119,13 @@ class BlockCausalContext(PositionReader):
         self._length = max(len(request.prompt_ids) + len(request.canvas) for request in requests)
         given = [[*request.prompt_ids, *request.canvas] for request in requests]
         filled = [[*ids, *[model.eos_id] * (self._length + 1 - len(ids))] for ids in given]
-        self._ids = torch.tensor(filled, dtype=torch.long, device=device)  # (R, T + 1)
-        self._prompt = torch.tensor(
-            [len(request.prompt_ids) for request in requests], device=device
-        )  # (R,)
-        self._end = torch.tensor([len(ids) for ids in given], device=device)  # (R,)
+        self._sizes = [
+            (len(request.prompt_ids), len(ids))
+            for request, ids in zip(requests, given, strict=True)
+        ]  # prompt and end of each row, on the host
+        self._ids = on_device(filled, device)  # (R, T + 1)
+        self._prompt = on_device([prompt for prompt, _ in self._sizes], device)  # (R,)
+        self._end = on_device([end for _, end in self._sizes], device)  # (R,)
         self._stored = torch.zeros_like(self._end)  # columns in the cache
         self._kept = torch.full_like(
             self._end, -1
@@ -124,13 +135,17 @@ class BlockCausalContext(PositionReader):
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
         ran = rows & (until > self._stored)
-        if not bool(ran.any()):
+        runs, starts, stops = torch.stack([ran, self._stored, until]).tolist()
+        numbers = [number for number, runs_now in enumerate(runs) if runs_now]
+        if not numbers:
             return ran, None
-        some = ran.nonzero().squeeze(-1)  # (R',)
+        some = on_device(numbers, canvas.device)  # (R',)
         self._write(canvas)
         start = self._stored[some]
         stop = until[some]
-        hidden = self._forward(some, start, int((stop - start).max()), stop)  # (R', Q, H)
+        width = max(stops[number] - starts[number] for number in numbers)
+        reach = max(stops[number] for number in numbers)
+        hidden = self._forward(some, start, width, stop, reach)  # (R', Q, H)
         self._stored[some] = stop
         if not self._model.shift:
             return ran, None
@@ -139,14 +154,18 @@ class BlockCausalContext(PositionReader):
         ]  # (R', H)
         return ran, self._model.read(last)
 
-    def keep(self, rows: Tensor) -> None:
+    def keep(self, rows: Tensor, numbers: Sequence[int] | None = None) -> None:
+        """`numbers` are the `rows` on the host."""
+        self._sizes = [
+            self._sizes[number] for number in (rows.tolist() if numbers is None else numbers)
+        ]
         for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
         self._cache = self._cache.of(rows)
 
-    def _logits(self, query: Query, positions: Tensor) -> Tensor:
-        """Logits of canvas positions (R, L), all in their row's active block, in row-major
-        order.
+    def _logits(self, query: Query, positions: Tensor, count: int | None) -> Tensor:
+        """Logits of canvas positions (R, L), all in their row's active block, in row-major order,
+        whose `count` the host may know.
         """
         assert query.block is not None
         self._write(query.canvas)
@@ -156,8 +175,12 @@ class BlockCausalContext(PositionReader):
         elif self._parts and query.part is not None:
             hidden = self._in_parts(start, query.block, query.part)
         else:
-            hidden = self._forward(None, start, self._block, start + self._block)  # (R, B, H)
-        row, place = positions.nonzero(as_tuple=True)
+            reach = None if query.blocks is None else self._reach(query.blocks)
+            stop = start + self._block
+            hidden = self._forward(None, start, self._block, stop, reach)  # (R, B, H)
+        at = places(positions, count)  # (M,)
+        row = at // positions.shape[1]
+        place = at % positions.shape[1]
         column = (
             place + self._prompt[row] - start[row] - int(self._model.shift)
         )  # (M,) within the block
@@ -172,14 +195,18 @@ class BlockCausalContext(PositionReader):
         first = masked.int().argmax(-1) // part * part  # (R,) the part's start within the block
         whole = (self._kept != block) | masked.gather(1, first[:, None]).squeeze(1)  # (R,)
         hidden: Tensor | None = None
-        for some, offset, width in (
-            (whole.nonzero().squeeze(-1), torch.zeros_like(first), self._block),
-            ((~whole).nonzero().squeeze(-1), first, min(part, self._block)),
+        ends = (start + self._block).minimum(self._end)
+        wholly, reaches = torch.stack([whole, ends]).tolist()
+        for kind, offset, width in (
+            (True, torch.zeros_like(first), self._block),
+            (False, first, min(part, self._block)),
         ):
-            if len(some):
-                got = self._forward(
-                    some, (start + offset)[some], width, (start + self._block)[some]
-                )  # (R', Q, H)
+            numbers = [number for number, one in enumerate(wholly) if bool(one) is kind]
+            if numbers:
+                some = on_device(numbers, start.device)  # (R',)
+                stop = (start + self._block)[some]
+                reach = max(reaches[number] for number in numbers)
+                got = self._forward(some, (start + offset)[some], width, stop, reach)  # (R', Q, H)
                 if hidden is None:
                     hidden = got.new_zeros(len(start), self._block, got.shape[-1])
                 at = offset[some, None] + torch.arange(width, device=start.device)  # (R', Q)
@@ -212,15 +239,30 @@ class BlockCausalContext(PositionReader):
         hidden = self._model.network.hidden(Columns(twice, columns.repeat(1, 2), both, self._cache))
         return hidden[:, self._block :]
 
-    def _forward(self, rows: Tensor | None, start: Tensor, width: int, stop: Tensor) -> Tensor:
+    def _reach(self, blocks: Sequence[int]) -> int:
+        """The end of the last column that the rows' active `blocks` have."""
+        ends = (
+            min((prompt // self._block + block + 1) * self._block, end)
+            for (prompt, end), block in zip(self._sizes, blocks, strict=True)
+        )
+        return max(ends)
+
+    def _forward(
+        self,
+        rows: Tensor | None,
+        start: Tensor,
+        width: int,
+        stop: Tensor,
+        reach: int | None = None,
+    ) -> Tensor:
         """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and
-        the row's end.
+        the row's end, of which the largest is `reach`.
         """
         ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
         stop = stop.minimum(end)
         columns = start[:, None] + torch.arange(width, device=start.device)  # (R', Q)
         written = torch.where(columns < stop[:, None], columns, self._length)
-        reach = int(stop.max())
+        reach = int(stop.max()) if reach is None else reach
         key = torch.arange(reach, device=start.device)  # (T',)
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[
             :, None
@@ -236,5 +278,5 @@ class BlockCausalContext(PositionReader):
             canvas.shape[1], device=canvas.device
         )  # (R, L)
         inside = columns < self._end[:, None]
-        row, place = inside.nonzero(as_tuple=True)
-        self._ids[row, columns[row, place]] = canvas[row, place]
+        self._ids.scatter_(1, columns.where(inside, self._length), canvas)
+        self._ids[:, self._length] = self._model.eos_id  # which took what lies past a row's end

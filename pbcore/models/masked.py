@@ -19,6 +19,7 @@ from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.tokenizer import Tokenizer, encoded, end_of
+from pbcore.models.transfer import chosen, on_device, places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,24 +129,24 @@ class MaskedContext(PositionReader):
     token.
     """
 
+    knows_rows = True
+
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model = model
         self._mode = cache
         self._cache: Any = None
-        sizes = torch.tensor(
-            [(len(row.prompt_ids), len(row.canvas)) for row in requests], device=model.device
-        )
+        self._sizes = [(len(row.prompt_ids), len(row.canvas)) for row in requests]
+        sizes = on_device(self._sizes, model.device)
         prompt, canvas = sizes[:, :1], sizes[:, 1:]  # (R, 1) each
-        width = int(prompt.max())
-        columns = torch.arange(width + int(canvas.max()), device=model.device)  # (T,)
+        width = max(prompt for prompt, _ in self._sizes)
+        self._length = max(canvas for _, canvas in self._sizes)
+        columns = torch.arange(width + self._length, device=model.device)  # (T,)
         self._seen = (columns >= width - prompt) & (columns < width + canvas)  # (R, T)
         ids = [
             [model.eos_id] * (width - len(row.prompt_ids)) + list(row.prompt_ids)
             for row in requests
         ]
-        self._prompt = torch.tensor(ids, dtype=torch.long, device=model.device).reshape(
-            len(ids), width
-        )  # (R, P)
+        self._prompt = on_device(ids, model.device).reshape(len(ids), width)  # (R, P)
         self._derive()
 
     def _derive(self) -> None:
@@ -153,7 +154,9 @@ class MaskedContext(PositionReader):
         `_seen`.
         """
         self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)  # (R, T)
-        self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
+        full = self._prompt.shape[1], self._length
+        padded = any(size != full for size in self._sizes)
+        self._mask: Tensor | None = self._seen if padded else None
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         if query.hidden and query.review is not None:
@@ -168,21 +171,28 @@ class MaskedContext(PositionReader):
         assert query.slots is not None
         prompt = self._prompt.shape[1]
         reader = AttentionReader(query.attending, query.slots + prompt, self._seen)
-        positions = query.want if query.review is None else query.want | query.review
-        both = self._logits(query, positions, reader)
-        wanted = query.want[positions]
         masked = self._behind_prompt(query.canvas == self._model.mask_id)
-        review = None if query.review is None else both[~wanted]
-        return both[wanted], review, reader.attention(self._seen & ~masked, prompt)
+        review: Tensor | None = None
+        if query.review is None:
+            logits = self._logits(query, query.want, query.count, reader)
+        else:
+            logits, review = self._both(query, query.review, reader)
+        return logits, review, reader.attention(self._seen & ~masked, prompt)
 
     def _behind_prompt(self, positions: Tensor) -> Tensor:
         """Canvas positions (R, L) as columns (R, T), none of them the prompt's."""
         return torch.cat([torch.zeros_like(self._prompt, dtype=torch.bool), positions], dim=-1)
 
     def _logits(
-        self, query: Query, positions: Tensor, reader: AttentionReader | None = None
+        self,
+        query: Query,
+        positions: Tensor,
+        count: int | None,
+        reader: AttentionReader | None = None,
     ) -> Tensor:
-        """Logits of the given canvas positions (R, L), in row-major order."""
+        """Logits of the given canvas positions (R, L), in row-major order, whose `count` the host
+        may know.
+        """
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt = self._prompt.shape[1]
         shift = int(self._model.shift)
@@ -206,13 +216,12 @@ class MaskedContext(PositionReader):
         lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
         skip = max(0, lead)  # the columns before it aren't read
         ids = columns[:, start:stop]
-        places = self._positions[:, start:stop]
-        run = Columns(ids, places, self._mask, self._cache, start, skip, reader)
+        order = self._positions[:, start:stop]
+        run = Columns(ids, order, self._mask, self._cache, start, skip, reader)
         hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
-        wanted = hidden[:, offset + first : offset + last][
-            positions[:, first:last].to(hidden.device)
-        ]  # (M, H)
+        at = places(positions[:, first:last], count).to(hidden.device)
+        wanted = chosen(hidden[:, offset + first : offset + last], at)  # (M, H)
         return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
@@ -222,35 +231,51 @@ class MaskedContext(PositionReader):
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt = self._prompt.shape[1]
         end = columns.shape[1]
+        most = None
+        if query.wanted is not None and query.shown is not None:
+            pairs = zip(query.wanted, query.shown, strict=True)
+            most = max(wanted + shown for wanted, shown in pairs)
         run, of, real = with_shadows(
             columns,
             self._positions,
             self._seen,
             self._behind_prompt(query.want | review),
             self._model.mask_id,
+            most,
         )
         hidden = self._model.network.hidden(run)  # (R, T + S, H)
-        wanted = hidden[:, prompt:end][query.want.to(hidden.device)]  # (M, H)
+        at = places(query.want, query.count).to(hidden.device)
+        wanted = chosen(hidden[:, prompt:end], at)  # (M, H)
         read = real & self._behind_prompt(review).gather(-1, of)  # (R, S)
-        shadows = hidden[:, end:][read.to(hidden.device)]  # (N, H)
+        shadows = chosen(hidden[:, end:], places(read, query.reviewed).to(hidden.device))  # (N, H)
         logits = self._model.read(torch.cat([wanted, shadows]))
         return logits[: len(wanted)], logits[len(wanted) :]
 
-    def keep(self, rows: Tensor) -> None:
-        """Without a KV cache, prompt columns that are now padding in every row are dropped, too."""
+    def keep(self, rows: Tensor, numbers: Sequence[int] | None = None) -> None:
+        """Without a KV cache, prompt columns that are now padding in every row are dropped, too.
+        `numbers` are the `rows` on the host.
+        """
+        self._sizes = [
+            self._sizes[number] for number in (rows.tolist() if numbers is None else numbers)
+        ]
         self._prompt = self._prompt[rows]
         self._seen = self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)
         elif self._prompt.shape[1]:
-            padding = min(int(self._seen.int().argmax(-1).min()), self._prompt.shape[1])
+            padding = self._prompt.shape[1] - max(prompt for prompt, _ in self._sizes)
             self._prompt = self._prompt[:, padding:]
             self._seen = self._seen[:, padding:]
         self._derive()
 
 
 def with_shadows(
-    ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int
+    ids: Tensor,
+    positions: Tensor,
+    seen: Tensor,
+    review: Tensor,
+    mask_id: int,
+    most: int | None = None,
 ) -> tuple[Columns, Tensor, Tensor]:
     """Adds WINO's shadow block: mask tokens that re-predict revealed tokens without attending to
     them,
@@ -272,7 +297,7 @@ def with_shadows(
         are real (R, S): rows with fewer are padded on the right.
     """
     count = review.sum(-1)  # (R,)
-    shadows = int(count.max())
+    shadows = int(count.max()) if most is None else most
     columns = ids.shape[1]
     of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)
     real = torch.arange(shadows, device=ids.device) < count[:, None]  # (R, S)

@@ -69,7 +69,7 @@ class NativeNetwork:
                 1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device
             ).bool()
         if mask is not None:
-            mask = self._added(mask)
+            mask = self._added(mask, ids.shape[1])
         where: dict[str, Tensor] = {}
         if OLD and cache is not None:
             where["cache_position"] = torch.arange(
@@ -102,12 +102,16 @@ class NativeNetwork:
         states: Tensor = output.last_hidden_state
         return states[:, run.skip - narrow :]
 
-    def _added(self, mask: Tensor) -> Tensor:
+    def _added(self, mask: Tensor, queries: int) -> Tensor:
         """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T),
         where that is best. PyTorch's kernels for CPUs turn a mask of booleans into numbers in every
-        layer, one for each query and key. Kernels for GPUs choose by the mask, and flash attention
-        takes (R, T) alone, so there it stays as it is.
+        layer, one for each query and key. Kernels for GPUs choose by the mask, so there it stays
+        one of booleans, (R, 1, Q, T) for `queries`, as transformers would make it after waiting to
+        know whether there is padding. Flash attention takes (R, T) alone.
         """
+        kernel = self.module.config._attn_implementation
+        if mask.dim() == 2 and mask.device.type == "cuda" and kernel == "sdpa" and not OLD:
+            return mask[:, None, None].expand(-1, -1, queries, -1)
         if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
         dtype = self.module.dtype
@@ -121,7 +125,13 @@ class NativeNetwork:
 
     def cache(self, length: int) -> StaticCache:
         """An empty KV cache for `length` columns."""
-        return StaticCache(config=self.module.config, max_cache_len=length)
+        cache: Any = StaticCache(config=self.module.config, max_cache_len=length)
+        for layer in cache.layers:
+            if hasattr(layer, "cumulative_length"):  # made on the CPU, and moved in the forward
+                layer.cumulative_length = torch.zeros_like(
+                    layer.cumulative_length, device=self.module.device
+                )
+        return cache  # type: ignore[no-any-return]
 
 
 class RemoteNetwork:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from itertools import permutations
 
+from pbcore.decoding.outlook import marked
 from pbcore.decoding.policies.registry import Chance, Ranged, Whole, register_policy
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
+from pbcore.models.transfer import on_device
 
 NEEDS = frozenset({"attention"})
 MOST = 32  # the surest masks, among which axon's anchors are chosen
@@ -151,16 +153,20 @@ class Clad(Ranged):
         weights = step.attention.weights.maximum(
             step.attention.weights.transpose(1, 2)
         )  # (R, C, C)
-        for row, slots in enumerate(step.slots.tolist()):
+        weights = weights.cpu()  # runs differ in number and length, so the host compares them
+        lengths = step.slots[:, None].expand_as(step.column)
+        chosen_slots, columns, lengths = torch.stack([reveal, step.column, lengths]).cpu()
+        reveal = chosen_slots.bool()
+        for row, slots in enumerate(lengths[:, 0].tolist()):
             chosen = reveal[row].nonzero().squeeze(-1)
-            gaps = (step.column[row, chosen].diff() != 1).nonzero().squeeze(-1) + 1
+            gaps = (columns[row, chosen].diff() != 1).nonzero().squeeze(-1) + 1
             runs = [
                 part.tolist() for part in chosen.tensor_split(gaps.tolist())
             ]  # of neighbouring columns
             if len(runs) > 1:
                 for run in _waiting(runs, weights[row], slots):
                     reveal[row, run] = False
-        return reveal
+        return on_device(reveal, step.masked.device)
 
 
 def _waiting(runs: list[list[int]], weights: Tensor, slots: int) -> list[list[int]]:
@@ -219,7 +225,7 @@ class Dawn:
         edges &= torch.arange(visible.shape[1], device=own.device) != own[:, :, None]
         anchors = visible.clone()
         unsure = step.inside & (step.masked | (step.review.confidence < self.gamma))
-        anchors[unsure.nonzero()[:, 0], own[unsure]] = False
+        anchors &= ~marked(anchors, own, unsure)
         sure = step.masked & (step.confidence >= self.gamma)
         induced = (
             (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)

@@ -14,6 +14,7 @@ from pbcore.decoding.policies.registry import (
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.step import Move, Step
 from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.transfer import on_device
 
 MOST_TOKENS = 64  # of each distribution that meanfield compares
 
@@ -43,13 +44,14 @@ class Klass(Ranged):
         drifts = step.state(
             "klass drifts", torch.inf, shape=(self.history,), dtype=log_probs.dtype
         )  # (R, C, history)
-        terms = probs * (log_probs - before[step.masked]).masked_fill(probs == 0, 0.0)
+        change = log_probs - step.of_candidates(before)  # (M, V)
+        terms = probs * change.masked_fill(probs == 0, 0.0)
         drift = step.scatter(
             terms.sum(-1), torch.inf
         )  # (R, C); inf without a prediction at the last step
         drifts.copy_(torch.cat([drifts[..., 1:], drift[..., None]], dim=-1))
         before.fill_(-torch.inf)
-        before[step.masked] = log_probs
+        step.to_candidates(before, log_probs)
         stable = (drifts < self.kl).all(-1)
         return step.at_least_best(stable & (step.confidence > self.gamma), step.confidence)
 
@@ -81,13 +83,14 @@ class Less(Ranged):
         token = step.state("less token", -1, dtype=torch.long)  # (R, C)
         same = step.state("less same")  # (R, C): steps in which it was the likeliest
         likeliest = probs.argmax(-1)  # (M,)
-        same[step.masked] = torch.where(token[step.masked] == likeliest, same[step.masked] + 1, 1.0)
-        token[step.masked] = likeliest
+        still = step.of_candidates(token) == likeliest
+        step.to_candidates(same, torch.where(still, step.of_candidates(same) + 1, 1.0))
+        step.to_candidates(token, likeliest)
         top = probs.topk(min(self.top, probs.shape[-1]), dim=-1).indices  # (M, K)
         drift = step.scatter(
-            _divergence(_lumped(probs, top), _lumped(before[step.masked], top))
+            _divergence(_lumped(probs, top), _lumped(step.of_candidates(before), top))
         )  # (R, C)
-        before[step.masked] = probs
+        step.to_candidates(before, probs)
         stable = (same >= self.history) & (drift <= self.jsd)
         return step.at_least_best(stable & (step.confidence >= self.gamma), step.confidence)
 
@@ -135,7 +138,7 @@ class Credit(Ranged):
         gain = step.scatter(probability.float() ** self.power)
         gains.scatter_(-1, now, gain[..., None])
         credit = torch.zeros_like(step.logits, dtype=torch.float32)  # (M, V)
-        credit.scatter_add_(-1, tokens[step.masked], gains[step.masked])
+        credit.scatter_add_(-1, step.of_candidates(tokens), step.of_candidates(gains))
         token, confidence = step.predict(step.logits + self.alpha * credit.log1p_())
         return Move(
             step.at_least_best(confidence >= self.gamma, confidence),
@@ -161,29 +164,31 @@ class MeanField(Ranged):
 
     def select(self, step: Step) -> Tensor:
         best = step.logits.topk(2, dim=-1).values.double()  # (M, 2)
-        odds = step.scatter(best[:, 0] - best[:, 1])  # (R, C)
-        share = torch.zeros_like(odds)
-        log_probs = step.log_probs()
-        start = 0
-        for row, count in enumerate(step.masked.sum(-1).tolist()):
-            own = odds[row, step.masked[row]]  # (m,)
-            conflict = _conflicts(log_probs[start : start + count])  # (m, m)
+        odds_of = best[:, 0] - best[:, 1]  # (M,)
+        log_probs = step.log_probs()  # (M, V)
+        top = log_probs.topk(min(MOST_TOKENS, log_probs.shape[-1]), dim=-1)  # (M, K)
+        # Rows differ in size, so the host computes the rest, from one copy.
+        packed = torch.cat([odds_of[:, None], top.values.double(), top.indices.double()], -1).cpu()
+        parts = []
+        for part in packed.split(step.candidates()):
+            own = part[:, 0]  # (m,)
+            logs, tokens = part[:, 1:].chunk(2, dim=-1)  # (m, K) each
+            conflict = _conflicts(logs, tokens.long())  # (m, m)
             q = own.sigmoid()
             for _ in range(self.rounds):
                 q = (own - conflict @ q).sigmoid()
-            share[row, step.masked[row]] = q
-            start += count
+            parts.append(q)
+        share = step.scatter(on_device(torch.cat(parts), log_probs.device))  # (R, C)
         return step.at_least_best(share >= self.gamma, share)
 
 
-def _conflicts(log_probs: Tensor) -> Tensor:
-    """Similarity (m, m) of a row's distributions (m, V), 1 for the most similar pair, 0 on the
-    diagonal.
+def _conflicts(log_probs: Tensor, likeliest: Tensor) -> Tensor:
+    """Similarity (m, m) of a row's distributions, given by their `likeliest` tokens (m, K) and
+    log-probabilities (m, K); 1 for the most similar pair, 0 on the diagonal.
     """
-    top = log_probs.topk(min(MOST_TOKENS, log_probs.shape[-1]), dim=-1)
-    tokens, where = torch.unique(top.indices, return_inverse=True)  # the union of the kept tokens
-    kept = torch.zeros(len(log_probs), len(tokens), dtype=torch.double, device=log_probs.device)
-    kept.scatter_(1, where, top.values.double().exp())
+    tokens, where = torch.unique(likeliest, return_inverse=True)  # the union of the kept tokens
+    kept = torch.zeros(len(log_probs), len(tokens), dtype=torch.double)
+    kept.scatter_(1, where, log_probs.exp())
     kept /= kept.sum(-1, keepdim=True)
     own = _entropy(kept)  # (m,)
     mixed = [_entropy((one + kept) / 2) for one in kept]  # (m,) each

@@ -15,6 +15,7 @@ from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import bernoulli, categorical
+from pbcore.models.transfer import on_device, places
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
 CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in the next step anyway
@@ -49,7 +50,7 @@ class Lopa(Ranged):
         tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & (
             rest.sum(-1, keepdim=True) > 1
         )  # (R, B)
-        row, branch = tried.nonzero(as_tuple=True)  # (W,) each
+        row, branch = marks(step, tried)  # (W,) each
         write = base[row] | (rest[row] & (rank[row] == extra[branch][:, None]))  # (W, C)
         if step.answers is None:
             return Probe(row, write, step.token[row])
@@ -84,7 +85,7 @@ class FreeDave(Ranged):
         rank = step.rank(step.confidence)
         counts = 1 + torch.arange(self.drafts, device=rank.device)  # (K,) tokens of each draft
         asked = counts <= step.masked.sum(-1, keepdim=True)  # (R, K)
-        row, draft = asked.nonzero(as_tuple=True)  # (W,) each
+        row, draft = marks(step, asked)  # (W,) each
         if step.answers is None:
             return Probe(
                 row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row]
@@ -123,29 +124,46 @@ class Punt(Ranged):
         if step.answers is None:
             notes.update(
                 left=step.masked,
-                bit=(step.masked.shape[1] - 1).bit_length(),
+                bit=max(0, max(step.candidates()) - 1).bit_length(),
                 rank=step.rank(step.confidence),
             )
         else:
-            notes["left"] = notes["left"] & ~_moved(step, step.answers, notes["ones"], self.epsilon)
+            moved = _moved(step, step.answers, notes["ones"], notes["moving"], self.epsilon)
+            notes["left"] = notes["left"] & ~moved
         while notes["bit"]:
             notes["bit"] -= 1
             one = (notes["rank"] >> notes["bit"]) % 2 == 1
             zeros, notes["ones"] = notes["left"] & ~one, notes["left"] & one
-            row = (zeros.any(-1) & notes["ones"].any(-1)).nonzero().squeeze(-1)  # (W,)
-            if len(row):
+            splits = zeros.any(-1) & notes["ones"].any(-1)  # (R,)
+            told, sizes = torch.stack([splits, notes["ones"].sum(-1)]).tolist()
+            rows = [number for number, split in enumerate(told) if split]
+            notes["moving"] = sum(sizes[number] for number in rows)
+            if rows:
+                row = on_device(rows, splits.device)  # (W,)
                 return Probe(row, zeros[row], step.token[row])
         left: Tensor = notes["left"]
         return left
 
 
-def _moved(step: Step, answers: Answers, slots: Tensor, bound: float) -> Tensor:
-    """The marked slots (R, C) of the asked rows whose distribution moved by KL(before ‖ now) >
-    `bound`, in nats.
+def marks(step: Step, asked: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column (W,) of each marked entry (R, B), which a policy asks about in every call of a
+    step; the host waits for them once.
+    """
+    if "marks" not in step.notes:
+        step.notes["marks"] = asked.nonzero(as_tuple=True)
+    row, column = step.notes["marks"]
+    return row, column
+
+
+def _moved(step: Step, answers: Answers, slots: Tensor, count: int, bound: float) -> Tensor:
+    """Of the marked slots (R, C), `count` in the asked rows, those whose distribution moved there
+    by KL(before ‖ now) > `bound`, in nats.
     """
     asked = torch.zeros_like(slots)
     asked[answers.row] = slots[answers.row]
-    before, now = step.logits[asked[step.masked]], answers.logits(slots[answers.row])  # (N, V) each
+    at = places(asked, count)  # (N,)
+    before = step.logits[numbered(step.masked).flatten()[at]]  # (N, V)
+    now = answers.logits(slots[answers.row], count)  # (N, V)
     parts = []
     for old, new in zip(pieces_of(before), pieces_of(now), strict=True):
         p = torch.log_softmax(old, -1)
@@ -198,7 +216,8 @@ class Spec(Ranged):
             self.rows, device=free.device
         )  # (R, B) tokens in each what-if row
         asked = counts <= step.masked.sum(-1, keepdim=True)
-        row, count = asked.nonzero()[:, 0], counts[asked]  # (W,) each
+        row, place = marks(step, asked)  # (W,) each
+        count = counts[row, place]  # (W,)
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < count[:, None]), step.token[row])
         end = free + self.rows - (~step.stale).long()  # (R,) rank after the last one to check

@@ -1,6 +1,7 @@
 """Bold drafts, of which those that the others make less probable are taken back."""
 
 from pbcore.decoding.joint_draws import spaced, together
+from pbcore.decoding.policies.drafts import marks
 from pbcore.decoding.policies.registry import Count, NotNegative, Ranged, register_policy
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
@@ -34,25 +35,25 @@ class Recheck(Ranged):
         if step.answers is None:
             step.notes["recheck"] = self.drafted(step)
         reveal, open_, token, confidence = step.notes["recheck"]  # (R, C) each
-        owner, slot = (open_ & (open_.sum(-1, keepdim=True) > 1)).nonzero(
-            as_tuple=True
-        )  # (K,) each: what is checked
+        checked = open_ & (open_.sum(-1, keepdim=True) > 1)
+        owner, slot = marks(step, checked)  # (K,) each
         rows = torch.arange(len(reveal), device=reveal.device)
         if step.answers is None:
             without = torch.nn.functional.one_hot(slot, reveal.shape[1]).bool()
             every = torch.cat([rows, owner])
             return Probe(every, torch.cat([reveal, reveal[owner] & ~without]), token[every])
-        marks = torch.zeros_like(step.answers.masked)
-        marks[len(rows) + torch.arange(len(owner), device=rows.device), slot] = True
-        now = step.answers.probability(marks, token[step.answers.row])[
-            marks
-        ]  # (K,) given all the others
+        without = len(rows) + torch.arange(len(owner), device=rows.device)  # (K,) what-if rows
+        asked = torch.zeros_like(step.answers.masked)
+        asked[without, slot] = True
+        # (K,) given all the others
+        now = step.answers.probability(asked, token[step.answers.row])[without, slot]
         lifts = torch.full_like(confidence, torch.inf)
         lifts[owner, slot] = now / confidence[owner, slot]
         failed = _failing(lifts, self.beta)
         take = rows.where(~failed.any(-1), -1)
         single = failed[owner, slot] & (failed.sum(-1) == 1)[owner]  # (K,)
-        take[owner[single]] = len(rows) + single.nonzero().squeeze(-1)
+        wider = torch.cat([take, take[:1]])  # its last entry takes what isn't single
+        take = wider.scatter(0, owner.where(single, len(rows)), without)[:-1]
         return Move(reveal & ~failed, token=token, confidence=confidence, take=take)
 
     def drafted(self, step: Step) -> tuple[Tensor, Tensor, Tensor, Tensor]:
