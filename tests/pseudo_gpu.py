@@ -553,9 +553,8 @@ def _load(real: Any) -> Any:
     def load(*args: Any, map_location: Any = None, **settings: Any) -> Any:
         if map_location is None or torch.device(map_location).type != "cuda":
             return real(*args, map_location=map_location, **settings)
-        return tree_map_only(
-            torch.Tensor, lambda tensor: tensor.to(DEVICE), real(*args, map_location=CPU, **settings)
-        )
+        loaded = real(*args, map_location=CPU, **settings)
+        return tree_map_only(torch.Tensor, lambda tensor: tensor.to(DEVICE), loaded)
 
     return load
 

@@ -21,7 +21,8 @@ from torch import Tensor
 from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
-from pbcore.decoding.forward import Job, slots_of
+from pbcore.decoding.forward import slots_of
+from pbcore.decoding.job import Job
 from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, start

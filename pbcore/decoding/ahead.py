@@ -18,7 +18,8 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from pbcore.decoding.checks import as_move
-from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, slots_of, step_of
+from pbcore.decoding.forward import Source, forwarded, hold_back, next_masks, slots_of, step_of
+from pbcore.decoding.job import Job
 from pbcore.decoding.prediction import NUMBERS, Prediction, numbered, pieces_of, predict, rowwise
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step

@@ -5,7 +5,7 @@ positions, V tokens.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pbcore.decoding.forward import Job
+from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Course

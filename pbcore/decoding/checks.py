@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pbcore.decoding.job import Job
 from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
@@ -16,9 +17,6 @@ from pbcore.errors import InputError, PbcoreError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName, SamplerNameError
-
-if TYPE_CHECKING:
-    from pbcore.decoding.forward import Job
 
 
 class DecodingError(PbcoreError, RuntimeError):

@@ -25,7 +25,8 @@ from pbcore.decoding.checks import (
     check_taken,
     check_written,
 )
-from pbcore.decoding.forward import Job, Source, forward, hold_back, look, reach_of, what_if
+from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, what_if
+from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start

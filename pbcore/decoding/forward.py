@@ -5,55 +5,22 @@ R rows, W what-if rows, L canvas positions, C slots of the active block, M candi
 slots, V tokens.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.outlook import Alarms, Outlook, Slots, marked, written
+from pbcore.decoding.job import Job
+from pbcore.decoding.outlook import Outlook, Slots, marked, written
 from pbcore.decoding.prediction import numbered, pieces_of, predict, probability, scattered
-from pbcore.decoding.protocol import Policy, Traits
-from pbcore.decoding.rows import Log, Rows
+from pbcore.decoding.rows import Rows
 from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import AttentionContext, Context, Denoiser, Query
-from pbcore.models.counter_rng import RandomSource, uniform
+from pbcore.models.base import AttentionContext, Context, Query
 from pbcore.models.transfer import chosen, on_device, places
-from pbcore.names import SamplerName
 
 Source = Context | SharedContext
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What stays constant while a batch is decoded. `size` is the number of slots in a block."""
-
-    model: Denoiser
-    policy: Policy
-    traits: Traits
-    name: SamplerName
-    size: int
-    seed: int
-    log: Log
-    draw: RandomSource = uniform
-    alarms: Alarms = field(default_factory=Alarms)
-    _moved: list[Tensor] = field(default_factory=list)
-
-    @property
-    def frequencies(self) -> Tensor | None:
-        """The model's background probabilities (V,), copied to its device once a batch."""
-        table = self.model.frequencies
-        if table is not None and not self._moved:
-            self._moved.append(table.to(self.model.device))
-        return self._moved[0] if self._moved else None
-
-    def stops(self, token: Tensor) -> Tensor:
-        """Where `token` is one that ends an answer."""
-        ends = torch.zeros_like(token, dtype=torch.bool)
-        for stop in self.model.stop_ids:
-            ends |= token == stop
-        return ends
 
 
 def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:

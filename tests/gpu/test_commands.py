@@ -64,6 +64,7 @@ def facts(cells: list[Any]) -> list[Any]:
     )
 
 
+@pytest.mark.slow
 def test_a_cell(benches: Callable[..., list[Any]]) -> None:
     """A cell on the GPU has the CPU's answers, the device's name and its allocator's peak."""
     [cell] = benches("--gpu", "--dtype", "float32", *CELLS)
