@@ -37,14 +37,13 @@ MODIFIED = [
 
 
 class Waits(NamedTuple):
-    """Of one sampler: its steps, and a step's waits, those in the network's forward, what-if
-    forwards, and kernels beside the network's.
+    """Of one sampler: its steps, and a step's waits, those in the network's forward, and kernels
+    beside the network's.
     """
 
     steps: int
     waits: float
     network: float
-    probes: float
     kernels: float
     counts: Counts
 
@@ -58,12 +57,10 @@ def measure(gpu: PseudoGpu, model: Model, samples: Sequence[Sample], sampler: st
         rows = decode(model, prompts, sampler, max_new_tokens=TOKENS)
     steps = _steps(rows)
     more = max(1, steps - _steps(few))
-    probes = max(row.nfe or 0 for row in rows) - steps
     return Waits(
         steps=steps,
         waits=(whole.waits() - ends.waits()) / more,
         network=(whole.waits(network=True) - ends.waits(network=True)) / more,
-        probes=max(0, probes) / more,
         kernels=(whole.kernels(network=False) - ends.kernels(network=False)) / more,
         counts=whole,
     )
@@ -91,15 +88,15 @@ def main() -> None:
     parser.add_argument("--lines", action="store_true", help="list the lines that wait")
     options = parser.parse_args()
     samples = load_task("waiting_line/shuffle", n=6, limit=ROWS).samples
-    print("| sampler | steps | waits a step | in the network | what-if forwards | kernels beside |")
-    print("|---|---|---|---|---|---|")
+    print("| sampler | steps | waits a step | in the network | kernels beside it |")
+    print("|---|---|---|---|---|")
     with pseudo_device() as gpu:
         model = load_model(options.model, device="cuda", dtype="float32")
         for sampler in options.samplers or every_sampler():
             found = measure(gpu, model, samples, sampler)
             print(
                 f"| `{sampler}` | {found.steps} | {found.waits:.1f} | {found.network:.1f} |"
-                f" {found.probes:.1f} | {found.kernels:.0f} |",
+                f" {found.kernels:.0f} |",
                 flush=True,
             )
             if options.lines:
