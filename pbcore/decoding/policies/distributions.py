@@ -170,7 +170,7 @@ class MeanField(Ranged):
         # Rows differ in size, so the host computes the rest, from one copy.
         packed = torch.cat([odds_of[:, None], top.values.double(), top.indices.double()], -1).cpu()
         parts = []
-        for part in packed.split(step.candidates()):
+        for part in torch.split(packed, list(step.candidates())):
             own = part[:, 0]  # (m,)
             logs, tokens = part[:, 1:].chunk(2, dim=-1)  # (m, K) each
             conflict = _conflicts(logs, tokens.long())  # (m, m)
