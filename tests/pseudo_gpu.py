@@ -198,6 +198,9 @@ class PseudoTensor(torch.Tensor):
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"{self.inner!r} on {DEVICE}"
 
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return self.inner.untyped_storage()  # whose address tells tensors that share memory
+
     def tolist(self) -> Any:
         return self.cpu().tolist()
 

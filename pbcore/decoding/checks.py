@@ -119,7 +119,7 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
     return None
 
 
-def check_logits(model: Denoiser, logits: Any, rows: int | None, canvas: Tensor, what: str) -> None:
+def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
     """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's
     device.
     """

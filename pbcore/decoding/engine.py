@@ -217,7 +217,7 @@ def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
     window = rows.window(block, job.size)
     inner = copy.copy(context)
     part = rows
-    finished = []
+    finished: list[Rows] = []
     refresh = True
     while len(part.origin):
         _step(job, part, inner, window, refresh)

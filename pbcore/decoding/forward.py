@@ -304,10 +304,12 @@ def _logits(
     """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V),
     and attention.
     """
+    outlook = rows.outlook
+    assert outlook is not None
     again = None
     if job.traits.review is not None:
         review = marked(query.canvas, step.column, revealed)
-        query = replace(query, review=review, shown=tuple(rows.outlook.shown))
+        query = replace(query, review=review, shown=tuple(outlook.shown))
     if "attention" in job.traits.needs:
         query = replace(query, attending=job.traits.attends, slots=step.column)
         logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
@@ -319,9 +321,9 @@ def _logits(
         return _partly_kept(job, rows, context, query, reused), None
     else:
         logits = context.logits(query)
-    check_logits(job.model, logits, query.count, query.canvas, "masked")
+    check_logits(job.model, logits, sum(outlook.masked), query.canvas, "masked")
     if again is not None:
-        check_logits(job.model, again, step._shown, query.canvas, "revealed")
+        check_logits(job.model, again, sum(outlook.shown), query.canvas, "revealed")
     return logits, again
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from pbcore.decoding.outlook import Outlook
 from pbcore.decoding.step import State
@@ -67,8 +68,8 @@ class Rows:
         numbers = [name for name in _TENSORS if name != "confidences"]
         parts = [getattr(self, name).reshape(len(self.origin), -1).long() for name in numbers]
         sizes = [part.shape[1] for part in parts]
-        packed = torch.cat(parts, dim=1).cpu().split(sizes, dim=1)
-        tensors = {
+        packed = torch.split(torch.cat(parts, dim=1).cpu(), sizes, dim=1)
+        tensors: dict[str, Any] = {
             name: part.reshape(getattr(self, name).shape)
             for name, part in zip(numbers, packed, strict=True)
         }
@@ -256,7 +257,13 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         answer=own,
         requested=on_device(requested, model.device),
         given=n_targets < own,
-        **dict.fromkeys(("block", "index", "nfe", "forwarded", "steps", "prefill", "store"), zeros),
+        block=zeros,
+        index=zeros,
+        nfe=zeros,
+        forwarded=zeros,
+        steps=zeros,
+        prefill=zeros,
+        store=zeros,
         kept=None,
         foreseen=[],
         states={},
@@ -268,7 +275,9 @@ def join(parts: Sequence[Rows]) -> Rows:
     whole answer stay; a part without one that another part has gets it as `fill`.
     """
     order = torch.cat([part.origin for part in parts]).argsort()
-    tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
+    tensors: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS
+    }
     models = {
         name: one for part in parts for name, one in part.states.items() if one.over == "answer"
     }

@@ -185,9 +185,10 @@ class SharedContext:
         rows = torch.tensor(part, device=query.canvas.device)
         query = replace(query, canvas=query.canvas[rows], want=masked[rows], nfe=query.nfe[rows])
         counts = query.want.sum(-1)
-        query = replace(query, wanted=tuple(counts.tolist()))
+        wanted = tuple(counts.tolist())
+        query = replace(query, wanted=wanted)
         logits = of_rows(self.context, rows, len(self.rows), part).logits(query)  # (M, V)
-        check_logits(self.model, logits, query.count, query.canvas, "masked")
+        check_logits(self.model, logits, sum(wanted), query.canvas, "masked")
         logits[:, self.model.mask_id] = -torch.inf
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
