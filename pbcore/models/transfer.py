@@ -1,5 +1,7 @@
 """Copies to a device and selections on it that don't make the host wait for it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

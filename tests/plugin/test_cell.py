@@ -80,11 +80,11 @@ class TestShared:
 
 class TestRerun:
     def rerun(self, config: Config, *more: Any) -> str:
-        return options.rerun(config, *more)  # type: ignore[arg-type]
+        return options.rerun(config, state.settings(config), *more)  # type: ignore[arg-type]
 
     def test_options_that_decide_the_answer(self, tmp_path: Path) -> None:
-        """As they were given; those that select, judge or write are left out, and one seed stands
-        for all.
+        """As they were given; those that select, judge or write, or don't act on the cell, are
+        left out, and one seed stands for all.
         """
         (tmp_path / "t.py").touch()
         config = Config(
@@ -102,8 +102,6 @@ class TestRerun:
         assert pairs == {
             ("--seed", "0,1"),
             ("--dtype", "float32"),
-            ("--tasks", "a.yaml"),
-            ("--tasks", "b.yaml"),
         }
         assert self.rerun(Config(tmp_path, shots=0), "t.py::test_cell[m/copy/ar]", 5).endswith(
             "-shots 0"

@@ -95,7 +95,12 @@ class TestNoServer:
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(
-            ["  eb-0.1 *–*", "  – not measured: *(*pbcore languagetool install*", "floors BROKEN*"]
+            [
+                "  eb-0.1 *–*",
+                "  – not measured: grammar (LanguageTool is not installed: run `pbcore",
+                "  languagetool install` *",
+                "floors BROKEN*",
+            ]
         )
 
     @pytest.mark.usefixtures("nothing")

@@ -127,7 +127,7 @@ class TestCells:
         """
         result = in_process(write(project, "test_own.py", OWN.replace(old, new)), *CELLS)
         assert result.ret != pytest.ExitCode.OK
-        assert said in result.stdout.str()
+        assert said in result.stdout.str() + result.stderr.str()
 
 
 class TestNothingJudged:

@@ -20,7 +20,8 @@ def test_a_printed_command_selects_that_sample(
     )
     capsys.readouterr()
     main(["compare", "out", "out", "--sampler", "random-k3=random-k1"])
-    line = next(line for line in capsys.readouterr().out.splitlines() if "newly wrong" in line)
+    printed = capsys.readouterr().out.splitlines()
+    line = next(line for line in printed if "newly wrong" in line and "pytest " in line)
     words = shlex.split(line[line.index("pytest ") :])
     number = line.partition("newly wrong ")[2].partition(",")[0].partition(";")[0].partition(":")[0]
     assert f"test_cell[ideal/shuffle/random-k3/{number}]" in words[1]
