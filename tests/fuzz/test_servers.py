@@ -470,7 +470,7 @@ def check_request(spec: ServerSpec) -> None:
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Each value below a mapping that is none itself, with its keys."""
     for key, one in value.items():
-        if isinstance(one, dict) and one:
+        if isinstance(one, dict):
             yield from leaves(one, (*path, key))
         else:
             yield (*path, key), one

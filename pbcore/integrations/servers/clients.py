@@ -22,6 +22,7 @@ from pbcore.integrations.servers.reply import (
 )
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable
 from pbcore.registry import hint
 
 
@@ -99,13 +100,20 @@ class Client(ABC):
         from pbcore.integrations.servers.http import http_client
 
         key, (header, scheme) = key_of(spec), self.header
-        self.client: Any = getattr(self.sdk, self.sdk_class)(
-            api_key=key,
-            base_url=spec.base_url,
-            timeout=spec.timeout,
-            max_retries=spec.retries,
-            http_client=http_client(spec, {header: scheme + key}),
-        )
+        try:
+            self.client: Any = getattr(self.sdk, self.sdk_class)(
+                api_key=key,
+                base_url=spec.base_url,
+                timeout=spec.timeout,
+                max_retries=spec.retries,
+                http_client=http_client(spec, {header: scheme + key}),
+            )
+        except Exception as error:  # noqa: BLE001  of its own: an address, a proxy, certificates
+            said = printable(masked(f"{type(error).__name__}: {error}", spec), 300)
+            raise ModelError(
+                f"model {spec.name}: no client for {spec.base_url} ({said}); check base_url, and"
+                " the proxy and certificates that the environment names"
+            ) from None
 
     @abstractmethod
     def _take(self, answer: Answer, piece: Any) -> None:

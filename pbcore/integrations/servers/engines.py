@@ -17,7 +17,7 @@ from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, parse
-from pbcore.printable import shown
+from pbcore.printable import printable, shown
 
 SECONDS = 10.0
 BYTES = 16 << 20
@@ -117,7 +117,7 @@ def _page(spec: ServerSpec, path: str) -> str | None:
     try:
         with http_client(spec, headers, SECONDS, BYTES) as client:
             page = client.get(spec.base_url.removesuffix("/v1") + path)
-    except (httpx2.HTTPError, ReplyError):
+    except (httpx2.HTTPError, httpx2.InvalidURL, ReplyError):
         return None
     if page.status_code != 200:
         return None
@@ -141,7 +141,7 @@ def check_sampler(spec: ServerSpec) -> None:
         else None
     )
     if wrong is not None:
-        says, advice = wrong
+        says, advice = (printable(text) for text in wrong)
         raise ModelError(
             f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says"
             f" {says}; {advice}"

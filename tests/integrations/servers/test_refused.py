@@ -255,3 +255,36 @@ class TestKeys:
 def read(path: Path) -> str:
     """A file's text without the variable's name."""
     return path.read_bytes().decode("utf-8", "replace").replace("CANARY_KEY", "")
+
+
+class TestNoClient:
+    @pytest.mark.parametrize(
+        ("variable", "value"),
+        [
+            ("ALL_PROXY", "://odd"),
+            ("HTTPS_PROXY", "ftp://127.0.0.1:1"),
+            ("ALL_PROXY", "socks5h://[::1"),
+            (None, None),
+        ],
+    )
+    def test_of_the_address_or_the_environment(
+        self,
+        project: pytest.Pytester,
+        run: Run,
+        server: FakeServer,
+        monkeypatch: pytest.MonkeyPatch,
+        variable: str | None,
+        value: str | None,
+    ) -> None:
+        """What no HTTP client can be made with is said in one line, before the first request."""
+        declare(project, server)
+        if variable is None or value is None:
+            file = project.path / "models.yaml"
+            file.write_text(file.read_text().replace("127.0.0.1", "localho\u00b2st"))
+        else:
+            monkeypatch.setenv(variable, value)
+        output = run(f"{FIVE} --out out")
+        assert output.ret == 4
+        (line,) = output.stderr.str().strip().splitlines()
+        assert "model mine: no client for http" in line
+        assert not server.asked
