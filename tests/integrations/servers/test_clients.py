@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -106,6 +107,82 @@ class TestAnswers:
         assert not [
             name for one in server.asked for name, value in one.headers.items() if CANARY in value
         ]
+
+
+def message(content: Any) -> Act:
+    """A whole message of Anthropic's with this content."""
+    return Act(raw=json.dumps({"model": "m", "content": content, "stop_reason": "end_turn"}))
+
+
+def events(*parts: dict[str, Any]) -> Act:
+    """A streamed one with these events between its beginning and its end."""
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    return Act(events=({"type": "message_start", "message": {"model": "m"}}, *parts, end))
+
+
+def delta(part: Any) -> Act:
+    """A stream with this part of an answer."""
+    return events({"type": "content_block_delta", "delta": part})
+
+
+def start(part: Any) -> Act:
+    """A stream with this beginning of a part."""
+    return events({"type": "content_block_start", "content_block": part})
+
+
+def choices(*given: Any) -> Act:
+    """A stream of an OpenAI-compatible server with these choices."""
+    end = {"delta": {}, "finish_reason": "stop"}
+    return Act(events=tuple({"choices": [one]} for one in (*given, end)))
+
+
+class TestOddAnswers:
+    """What can't be read is refused; nothing of an answer is passed over."""
+
+    @pytest.mark.parametrize(
+        ("act", "text"),
+        [
+            (message([{"type": "text", "text": "a"}, {"type": "thinking", "thinking": 5}]), "a"),
+            (delta({"type": "text_delta", "text": "b"}), "b"),
+            (start({"type": "text", "text": "a"}), "a"),
+            (delta({"type": "signature_delta"}), ""),
+            (events({"type": "ping"}), ""),
+        ],
+    )
+    def test_read_of_anthropic(self, act: Act, text: str) -> None:
+        with serving(lambda number, body: act) as server:
+            assert ask(server, "anthropic", stream=bool(act.events)).text == text
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            message("a"),
+            message([5]),
+            message([{"text": "a"}]),
+            message([{"type": "text", "text": 5}]),
+            message(None),
+            delta({"text": "a"}),
+            delta("a"),
+            delta({"type": "text_delta", "text": [5]}),
+            events({"type": "content_block_delta"}),
+            start(["a"]),
+            events({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
+        ],
+    )
+    def test_refused_of_anthropic(self, act: Act) -> None:
+        with serving(lambda number, body: act) as server, pytest.raises(ModelError) as caught:
+            ask(server, "anthropic", stream=bool(act.events))
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "given", ["a", ["a"], 5, {"delta": "a"}, {"delta": {"content": 5}}, {"message": ["a"]}]
+    )
+    def test_refused_choices(self, given: Any) -> None:
+        with (
+            serving(lambda number, body: choices({"delta": {"content": "x"}}, given)) as server,
+            pytest.raises(ModelError, match="its reply can't be read after 1 characters"),
+        ):
+            ask(server)
 
 
 class TestOutcomes:

@@ -124,6 +124,23 @@ class TestLevels:
         main(["compare", out, out, "--sampler", "ar+x2=ar+x8"])
         assert "ar+x8→ar+x2" in capsys.readouterr().out
 
+    def test_a_limit_on_the_cost_holds_over_all_levels(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """Each level pays for its own answers. A run that stops in the second one resumes there,
+        and pays for nothing twice.
+        """
+        server.script = lambda number, body: replace(right(number, body), tokens_out=32)
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=32)
+        stopped = run(f"{LEVELS} --max-cost 4.2 --out out")
+        stopped.assert_outcomes(passed=1, failed=1)
+        stopped.stdout.fnmatch_lines(["*at most about 7.68 USD", "*4.1600 USD spent, 0.0000 res*"])
+        assert len(server.asked) == 13
+        run(f"{LEVELS} --max-cost 7.68 --resume out").assert_outcomes(passed=3)
+        assert len(server.asked) == 24
+        cells = [stored(project, f"mine/copy/ar+x{level}").cell for level in (1, 2, 8)]
+        assert sum(cell.served.cost for cell in cells) == pytest.approx(7.68)
+
 
 def stored_answers(project: pytest.Pytester) -> list[str]:
     return [
