@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pbcore.integrations.servers.model import ServerModel, Session
     from pbcore.integrations.servers.money import Budget
     from pbcore.integrations.servers.reply import Kept
-    from pbcore.integrations.servers.spec import ServerSpec
     from pbcore.models.base import Model
 
 _ASKS = pytest.StashKey[bool]()  # whether workers ask servers
@@ -68,8 +67,6 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         )
         warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
         say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
-        for spec in specs:
-            _check_tokenizer(spec)
         for spec in () if config.getoption("collectonly", False) else specs:
             client_of(spec).check()
             check_sampler(spec)
@@ -88,14 +85,6 @@ def _check_at_once(config: pytest.Config, cells: Iterable[CellName]) -> None:
                 f"--concurrency {text}: {cell.cell_id} has {at_once} at a time (+x{at_once});"
                 " leave one of the two out"
             )
-
-
-def _check_tokenizer(spec: ServerSpec) -> None:
-    """Raises ModelError for a declared tokenizer that can't be read."""
-    if spec.tokenizer is not None:
-        from pbcore.integrations.servers.model import ServerModel
-
-        _ = ServerModel(spec).tokenizer
 
 
 def pytest_pbcore_begin(config: pytest.Config) -> None:

@@ -301,7 +301,8 @@ class TestTokenizers:
         output = run(f"{FIVE} --out out")
         assert output.ret == 4
         (line,) = output.stderr.str().strip().splitlines()
-        assert f"tokenizer {folder} is no folder with tokenizer.json" in line
+        assert f"tokenizer {folder}: " in line
+        assert "is no folder with tokenizer.json" in line
         assert not server.asked
 
 
