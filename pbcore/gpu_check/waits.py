@@ -71,7 +71,10 @@ def check_waits(setup: Setup) -> Iterator[Check]:
         on_gpu = setup.device.type == "cuda"
         text = f"{waits:.1f} waits a step, at most {goal} are meant"
         if not on_gpu:
-            text = f"{waits:.1f} operations a step that a GPU's host would wait for"
+            text = (
+                f"{waits:.1f} operations a step that a GPU's host would wait for, beside the copy"
+                " that ends a step"
+            )
         figures: dict[str, Any] = {"waits": waits, "goal": goal}
         if few.kernels is not None and many.kernels is not None:
             figures["kernels"] = (many.kernels - few.kernels) / between
