@@ -22,6 +22,7 @@ if (
     "PYTEST_XDIST_WORKER" in os.environ
 ):  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.pop("COLUMNS", None)  # of the controller's terminal: outputs have one width everywhere
 # Containers often forbid bytecode; the workers and a hundred processes of tests would each compile
 # the same files.
 sys.dont_write_bytecode = False

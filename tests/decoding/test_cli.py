@@ -26,10 +26,6 @@ def built_in() -> set[str]:
 
 
 class TestList:
-    @pytest.fixture(autouse=True)
-    def _not_into_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("COLUMNS", raising=False)
-
     def test_all_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Every policy with its kind and defaults."""
         assert main(["samplers", "--details"]) == 0
