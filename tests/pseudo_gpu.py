@@ -198,6 +198,19 @@ class PseudoTensor(torch.Tensor):
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"{self.inner!r} on {DEVICE}"
 
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        found: torch.Tensor = torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
+        return found
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        """Takes the numbers of another of this device's tensors; PyTorch's own leaves `inner`."""
+        assert isinstance(value, PseudoTensor), "a tensor doesn't leave its device by `data`"
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        self.inner = value.inner
+        self.allocation = value.allocation
+
     def untyped_storage(self) -> torch.UntypedStorage:
         return self.inner.untyped_storage()  # whose address tells tensors that share memory
 

@@ -5,7 +5,7 @@ The quick tests run a few samplers of each kind on every family, the slow ones a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,15 +135,6 @@ def refused(found: dict[str, Any]) -> list[str]:
     errors = {sampler: text for sampler, text in found.items() if isinstance(text, str)}
     assert not [text for text in errors.values() if text.startswith("RuntimeError")], errors
     return list(errors)
-
-
-@pytest.fixture(autouse=True)
-def same_products() -> Iterator[None]:
-    """oneDNN's products, of the CPU alone, round otherwise."""
-    before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False
-    yield
-    torch.backends.mkldnn.enabled = before
 
 
 @pytest.fixture(scope="module")
