@@ -199,7 +199,7 @@ class PseudoTensor(torch.Tensor):
         return f"{self.inner!r} on {DEVICE}"
 
     @property
-    def data(self) -> torch.Tensor:  # type: ignore[override]
+    def data(self) -> torch.Tensor:
         found: torch.Tensor = torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
         return found
 

@@ -52,7 +52,7 @@ class TestMerged:
 
     @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
     def test_weights(self, dtype: str, tmp_path: Path) -> None:
-        """Summed in float32 on the device, which they don't leave, and rounded as on the CPU."""
+        """Those of the CPU to the last bit, on the device."""
         name = f"{checkpoint(tmp_path / 'model', 'llada')}+{write(tmp_path / 'adapter')}"
         expected = parameters(load_model(name, dtype=dtype))
         with pseudo_device():
@@ -76,13 +76,14 @@ class TestBeside:
 
         def beside(device: str) -> Any:
             model, loss = adapted(toy(folder, dtype="float32"), device)
+            wrapper: Any = loss.adapted
             torch.manual_seed(5)
             for value in loss.parameters():
                 if value.requires_grad:
                     assert value.device.type == device
                     value.data.normal_(std=0.3)
             loss.eval()
-            loss.adapted.save_pretrained(tmp_path / device)
+            wrapper.save_pretrained(tmp_path / device)
             return model
 
         def plain(device: str) -> Any:
@@ -112,7 +113,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def stay(module: Any, *args: Any, **settings: Any) -> Any:
         raise ValueError("`.to` is not supported for quantized models")
 
-    def from_pretrained(cls: Any, folder: Path, **settings: Any) -> Any:
+    def from_pretrained(cls: Any, /, folder: Path, **settings: Any) -> Any:
         given.append(settings)
         config = settings.get("config") or cls.config_class.from_pretrained(folder)
         place = settings["device_map"]
