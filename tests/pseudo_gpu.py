@@ -652,8 +652,11 @@ def environment(folder: Path, capacity: int = CAPACITY) -> dict[str, str]:
     code = "from tests.pseudo_gpu import install\n\ninstall()\n"
     (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
     paths = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")
+    }
     return {
-        **os.environ,
+        **inherited,
         "PYTHONPATH": os.pathsep.join(paths),
         "PSEUDO_GPU_CAPACITY": str(capacity),
     }
