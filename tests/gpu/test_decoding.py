@@ -245,6 +245,7 @@ class TestEverything:
         """Published architectures answer as on the CPU or refuse as there."""
         refused(check(checkpoint(name), PROMPTS, samplers, max_new_tokens=8))
 
+    @pytest.mark.nightly  # minutes: two cores compute each answer on both devices
     @pytest.mark.parametrize("samplers", KINDS.values(), ids=KINDS)
     @pytest.mark.parametrize("name", ["tiny", "ideal", "ideal-mi"])
     def test_embedded(self, name: str, samplers: list[str], questions: Sequence[Any]) -> None:
