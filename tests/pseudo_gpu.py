@@ -43,6 +43,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from tests.environment import own_environment
+
 DEVICE = torch.device("cuda", 0)
 CPU = torch.device("cpu")
 NAME = "Pseudo GPU"
@@ -652,11 +654,8 @@ def environment(folder: Path, capacity: int = CAPACITY) -> dict[str, str]:
     code = "from tests.pseudo_gpu import install\n\ninstall()\n"
     (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
     paths = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")
-    }
     return {
-        **inherited,
+        **own_environment(),
         "PYTHONPATH": os.pathsep.join(paths),
         "PSEUDO_GPU_CAPACITY": str(capacity),
     }

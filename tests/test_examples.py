@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.environment import own_environment
+
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
@@ -111,7 +113,7 @@ class TestScript:
         (tmp_path / "pytest").write_text(f'#!/bin/sh\nexec {" ".join(pytest_)} "$@"\n')
         (tmp_path / "pytest").chmod(0o755)
         environment = {
-            **os.environ,
+            **own_environment(),
             "PYTEST": str(tmp_path / "pytest"),
             "PYTHONPATH": str(EXAMPLES.parents[1]),
             "BASELINE": "base.json",

@@ -237,6 +237,7 @@ class TestMeasured:
         options that it names included. Alone, the other cells are refused.
         """
         cells = list(map(argument, CELLS))
+        torch.set_num_threads(1)
         assert in_process(*cells, *BASE, "--out", "base").ret == 0
         before = measured(ready, "base")
         assert set(before) == set(CELLS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import own_environment
 from tests.plugin.conftest import ROOT
 
 WATCH = """
@@ -71,9 +72,7 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
         "-c",
         str(ROOT / "pyproject.toml"),
     )
-    alone = {
-        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")
-    }
+    alone = own_environment()
     environment = {
         **alone,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]),
