@@ -16,6 +16,7 @@ from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import factors_of
+from pbcore.grid.needs import Use, acts
 from pbcore.grid.settings import Settings
 from pbcore.metrics import grammar
 from pbcore.metrics.answer_law import answer_law
@@ -214,7 +215,13 @@ class Cell:
         if getattr(model, "served", False):
             return None
         workers = getattr(self.item.config, "workerinput", {}).get("pbcore_on_device", 1)
-        return self.settings.rows or batch_of(model, samples, self.name.sampler, workers=workers)
+        if self.settings.rows and acts("batch_size", self._use):
+            return self.settings.rows
+        return batch_of(model, samples, self.name.sampler, workers=workers)
+
+    @property
+    def _use(self) -> Use:
+        return Use.of(self.settings, self.name, drilled(self.item.config))
 
     def _decode(
         self,
