@@ -21,6 +21,7 @@ from pbcore.analysis.headline import (
 )
 from pbcore.analysis.noninferiority import lower_bound, noninferiority
 from pbcore.decoding.policies import register_policy
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.errors import InputError
 from tests.results import factory
 
@@ -309,8 +310,9 @@ class TestOwn:
         failed = replace(cell("mine-2")[0], status="error", error="boom"), ()
         assert told(*base, failed).unpaired == ("mine-2",)
 
-    def test_whose(self) -> None:
+    def test_whose(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Policies of pbcore are not the user's, registered ones and unknown names are."""
+        monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
 
         @register_policy("headline_own")
         class Own:
