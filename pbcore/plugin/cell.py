@@ -16,7 +16,6 @@ from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import factors_of
-from pbcore.grid.needs import Use, acts
 from pbcore.grid.settings import Settings
 from pbcore.metrics import grammar
 from pbcore.metrics.answer_law import answer_law
@@ -28,7 +27,7 @@ from pbcore.names import parse
 from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.options import rerun
 from pbcore.plugin.rundir import RECORDED, run_dir, show
-from pbcore.plugin.state import UNTIMED, conditions, drilled
+from pbcore.plugin.state import UNTIMED, conditions, drilled, rows_of
 from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
 from pbcore.results.build import build_cell, generated, length_text, sample_record
@@ -215,13 +214,8 @@ class Cell:
         if getattr(model, "served", False):
             return None
         workers = getattr(self.item.config, "workerinput", {}).get("pbcore_on_device", 1)
-        if self.settings.rows and acts("batch_size", self._use):
-            return self.settings.rows
-        return batch_of(model, samples, self.name.sampler, workers=workers)
-
-    @property
-    def _use(self) -> Use:
-        return Use.of(self.settings, self.name, drilled(self.item.config))
+        rows = rows_of(self.item.config, self.settings, self.name)
+        return rows or batch_of(model, samples, self.name.sampler, workers=workers)
 
     def _decode(
         self,

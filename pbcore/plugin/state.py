@@ -151,6 +151,22 @@ def cell_name(item: pytest.Item) -> CellName | None:
     )
 
 
+def rows_of(config: pytest.Config, requested: Settings, name: CellName) -> int | None:
+    """The rows that --batch-size has a cell decode together; None without it, and for models that
+    form batches of their own.
+
+    Args:
+        config: pytest's.
+        requested: the cell's settings.
+        name: the cell.
+    """
+    from pbcore.grid.needs import Use, acts
+
+    if not requested.rows or not acts("batch_size", Use.of(requested, name, drilled(config))):
+        return None
+    return requested.rows
+
+
 def conditions(
     config: pytest.Config, name: CellName, model: Model | None, task: Task | None
 ) -> Conditions:
@@ -188,11 +204,9 @@ def conditions(
         import torch
 
         from pbcore.decoding.batch_size import fixed_batch
-        from pbcore.grid.needs import Use, acts
 
         info = model.info
-        own = not acts("batch_size", Use.of(requested, name, drilled(config)))
-        rows = None if own else requested.rows
+        rows = rows_of(config, requested, name)
         known |= {
             "device": str(info.get("computes_on") or getattr(model, "device", requested.place)),
             "dtype": str(info.get("dtype", requested.dtype or "")),
