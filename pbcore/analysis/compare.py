@@ -193,8 +193,8 @@ def compare_runs(
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
     """
-    pairs, left_out, lacking = pair_cells(rows_by_id(head), rows_by_id(base), models, samplers)
-    cells = [_compared(pair) for pair in pairs]
+    pairing = pair_cells(rows_by_id(head), rows_by_id(base), models, samplers)
+    cells = [_compared(pair) for pair in pairing.pairs]
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
     cells = [cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells]
     return Comparison(
@@ -202,8 +202,8 @@ def compare_runs(
         level,
         models or {},
         samplers or {},
-        left_out,
-        lacking,
+        pairing.left_out,
+        pairing.lacking,
         _pooled(cells),
         _named_pairs(cells, bool(models), bool(samplers)),
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from typing import Any
 
 from pbcore.errors import InputError
@@ -28,7 +29,7 @@ SETTINGS = (
     "data_hash",
 )
 LISTED = 12  # names in an error
-Rows = Mapping[str, BaselineCell]
+CellsById = Mapping[str, BaselineCell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,81 +78,123 @@ class Pair:
         return "/".join((model, short(self.task), sampler, *level))
 
 
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """All pairs of run A and run B.
+
+    - `pairs`: sorted by id;
+    - `left_out`: how many cells of A and of B have other names than the given ones;
+    - `lacking`: the ids that A would need for B's cells to have a partner, and never had.
+    """
+
+    pairs: tuple[Pair, ...]
+    left_out: tuple[int, int] = (0, 0)
+    lacking: tuple[str, ...] = ()
+
+
 def pair_cells(
-    head: Rows,
-    base: Rows,
+    head: CellsById,
+    base: CellsById,
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
-) -> tuple[list[Pair], tuple[int, int], list[str]]:
-    """All pairs of run A (`head`, id → row) and run B (`base`), sorted by id; how many cells of A
-    and of B have other names than the given ones; and the ids that A would need for B's cells to
-    have a partner, and never had.
+) -> Pairing:
+    """Joins the cells of run A with those of run B: those of the same id, or by names.
 
-    Without names: cells of the same id. `models` and `samplers` map names of A to names of B: then
-    only cells of A whose model (and sampler) is named are paired, each with B's cell of the other
-    name, the same task and level of factors, and the same model or sampler where only the other is
-    named. Samplers may be spelled in any order of their modifiers. A cell of B without its partner
-    is a pair without A's; but where A and B have the same cells, or A has no cell at all of that
-    model and sampler and only one of the two is named, nothing was dropped, and A never had the id.
-    Raises InputError for names that A or B lacks, and if nothing has a partner.
+    With names, only cells of A whose model (and sampler) is named are paired, each with B's cell of
+    the other name, the same task and level of factors, and the same model or sampler where only the
+    other is named. A cell of B without its partner is a pair without A's; but where A and B have
+    the same cells, or A has no cell at all of that model and sampler and only one of the two is
+    named, nothing was dropped, and A never had the id.
+
+    Args:
+        head: A's cells by id.
+        base: B's cells by id.
+        models: names of A's models → names of B's; none: cells are joined by id.
+        samplers: the same for samplers, in any order of their modifiers.
+
+    Raises:
+        InputError: for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
-        every = sorted({**base, **head}.values(), key=lambda row: id_order(row.id))
-        by_id = [
-            Pair(head.get(row.id), base.get(row.id), row.task, (row.model,) * 2, (row.sampler,) * 2)
-            for row in every
-        ]
-        return by_id, (0, 0), []
-    both = models and samplers
-    models = _resolved("model", models or {}, head.values(), base.values())
-    samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
-    news = {
-        (row.model, row.task, row.sampler, _level(row)): row
-        for row in head.values()
-        if row.model in models and row.sampler in samplers
-    }
-    olds = {(row.model, row.task, row.sampler, _level(row)): row for row in base.values()}
-    pairs = []
-    missing = []
-    for (model, task, sampler, level), row in news.items():
-        old_model = models[model]
-        old_sampler = samplers[sampler]
-        partner = olds.get((old_model, task, old_sampler, level))
-        pairs.append(Pair(row, partner, task, (model, old_model), (sampler, old_sampler), level))
-    for (model, task, sampler, level), row in olds.items():
-        own = [new for new, old in models.items() if old == model]
-        others = [new for new, old in samplers.items() if old == sampler]
-        for one in own:
-            for other in others:
-                if (one, task, other, level) not in news:
-                    lacked = Pair(None, row, task, (one, model), (other, sampler), level)
-                    missing.append(lacked)
-    if not any(pair.base for pair in pairs):
-        sides = (_known([pair.id for pair in side]) for side in (pairs, missing))
+        return Pairing(tuple(_same_id(head, base)))
+    model_names = _resolved("model", models or {}, head.values(), base.values())
+    sampler_names = _resolved("sampler", samplers or {}, head.values(), base.values())
+    joined = _named_cells(head, base, model_names, sampler_names)
+    missing = _without_partner(head, base, model_names, sampler_names)
+    if not any(pair.base for pair in joined):
         raise InputError(
-            f"no cell of A has a partner in B: under the given names A has {next(sides)}, B"
-            f" {next(sides)}; both need the same tasks, and the same models or samplers where only"
-            " the others are named"
+            "no cell of A has a partner in B: under the given names A has"
+            f" {_listed([pair.id for pair in joined])}, B {_listed([pair.id for pair in missing])};"
+            " both need the same tasks, and the same models or samplers where only the others are"
+            " named"
         )
-    left_out = (
-        len(head) - len(pairs),
-        len(base.keys() - {pair.ids[1] for pair in (*pairs, *missing)}),
+    dropped = missing
+    if head.keys() == base.keys():
+        dropped = []
+    elif not (models and samplers):
+        ran = {(cell.model, cell.sampler) for cell in head.values()}
+        dropped = [
+            pair for pair in missing if not pair.renamed or (pair.model[0], pair.sampler[0]) in ran
+        ]
+    lacking = {pair.wanted for pair in missing} - {pair.wanted for pair in dropped}
+    joined_of_base = {pair.ids[1] for pair in [*joined, *missing]}
+    return Pairing(
+        tuple(
+            sorted(
+                [*joined, *dropped], key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name)
+            )
+        ),
+        left_out=(len(head) - len(joined), len(base.keys() - joined_of_base)),
+        lacking=tuple(sorted(lacking, key=id_order)),
     )
-    ran = {(row.model, row.sampler) for row in head.values()}
-    dropped = [
-        pair
-        for pair in missing
-        if head.keys() != base.keys()
-        and (not pair.renamed or both or (pair.model[0], pair.sampler[0]) in ran)
-    ]
-    lacking = sorted(
-        {pair.wanted for pair in missing} - {pair.wanted for pair in dropped}, key=id_order
-    )
-    return (
-        sorted([*pairs, *dropped], key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name)),
-        left_out,
-        lacking,
-    )
+
+
+def _same_id(head: CellsById, base: CellsById) -> Iterator[Pair]:
+    """The pairs of cells with the same id, sorted by it."""
+    for cell in sorted({**base, **head}.values(), key=lambda cell: id_order(cell.id)):
+        yield Pair(
+            head.get(cell.id),
+            base.get(cell.id),
+            cell.task,
+            model=(cell.model, cell.model),
+            sampler=(cell.sampler, cell.sampler),
+        )
+
+
+def _named_cells(
+    head: CellsById, base: CellsById, models: Mapping[str, str], samplers: Mapping[str, str]
+) -> list[Pair]:
+    """A's cells whose model and sampler are named, each with B's cell of the other names."""
+    partners = {(cell.model, cell.task, cell.sampler, _level(cell)): cell for cell in base.values()}
+    pairs = []
+    for cell in head.values():
+        if cell.model not in models or cell.sampler not in samplers:
+            continue
+        model = models[cell.model]
+        sampler = samplers[cell.sampler]
+        level = _level(cell)
+        partner = partners.get((model, cell.task, sampler, level))
+        pairs.append(
+            Pair(cell, partner, cell.task, (cell.model, model), (cell.sampler, sampler), level)
+        )
+    return pairs
+
+
+def _without_partner(
+    head: CellsById, base: CellsById, models: Mapping[str, str], samplers: Mapping[str, str]
+) -> list[Pair]:
+    """B's cells whose model and sampler are named, one pair for each cell that A lacks for them."""
+    present = {(cell.model, cell.task, cell.sampler, _level(cell)) for cell in head.values()}
+    pairs = []
+    for cell in base.values():
+        level = _level(cell)
+        wanted_models = [name for name, other in models.items() if other == cell.model]
+        wanted_samplers = [name for name, other in samplers.items() if other == cell.sampler]
+        for model, sampler in product(wanted_models, wanted_samplers):
+            if (model, cell.task, sampler, level) not in present:
+                names = (model, cell.model), (sampler, cell.sampler)
+                pairs.append(Pair(None, cell, cell.task, *names, level))
+    return pairs
 
 
 def _level(row: BaselineCell) -> str:
@@ -182,16 +225,19 @@ def _resolved(
     """The names as A and B spell them; without any, each stands for itself. Raises InputError for
     unknown ones, with close matches and what there is.
     """
-    known = [list(dict.fromkeys(getattr(row, kind) for row in rows)) for rows in (head, base)]
-    found: dict[str, str] = {} if names else {name: name for name in (*known[0], *known[1])}
+    names_of_a = list(dict.fromkeys(getattr(cell, kind) for cell in head))
+    names_of_b = list(dict.fromkeys(getattr(cell, kind) for cell in base))
+    if not names:
+        return {name: name for name in [*names_of_a, *names_of_b]}
+    resolved: dict[str, str] = {}
     for new, old in names.items():
-        name = _spelled(kind, new, known[0], "A")
-        if name in found:
+        name = _spelled(kind, new, names_of_a, "A")
+        if name in resolved:
             raise InputError(
                 f"{kind} {printable(new)} of A is given twice; compare it with one {kind} at a time"
             )
-        found[name] = _spelled(kind, old, known[1], "B")
-    return found
+        resolved[name] = _spelled(kind, old, names_of_b, "B")
+    return resolved
 
 
 def _spelled(kind: str, name: str, known: list[str], side: str) -> str:
@@ -202,10 +248,12 @@ def _spelled(kind: str, name: str, known: list[str], side: str) -> str:
             return canonical(name)
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     advice = f"did you mean {printable(' or '.join(near))}? " if near else ""
-    raise InputError(f"no {kind} {printable(name)!r} in {side}; {advice}{side} has {_known(known)}")
+    raise InputError(
+        f"no {kind} {printable(name)!r} in {side}; {advice}{side} has {_listed(known)}"
+    )
 
 
-def _known(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return some([printable(name) for name in names], LISTED) or "none"
 
 

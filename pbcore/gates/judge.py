@@ -122,7 +122,8 @@ def judge(
             f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g."
             " 0.05"
         )
-    judged = [_judged(pair) for pair in pair_cells(rows_by_id(run), baseline, models, samplers)[0]]
+    pairing = pair_cells(rows_by_id(run), baseline, models, samplers)
+    judged = [_judged(pair) for pair in pairing.pairs]
     adjusted = iter(holm([p for one in judged for p in one.p.values()]))
     decided = [
         _decided(replace(one, p={kind: next(adjusted) for kind in one.p}), level) for one in judged

@@ -40,50 +40,52 @@ class TestByName:
         themselves.
         """
         cells = run("m copy a-k2", "m copy b-k2", "m copy c-k2", "n shuffle a-k2", "n shuffle b-k2")
-        pairs, left_out, _ = pair_cells(cells, cells, samplers={"a-k2": "b-k2"})
-        assert sides(pairs) == [
+        pairing = pair_cells(cells, cells, samplers={"a-k2": "b-k2"})
+        assert sides(pairing.pairs) == [
             ("m/copy/a-k2", "m/copy/b-k2"),
             ("n/shuffle/a-k2", "n/shuffle/b-k2"),
         ]
-        assert [pair.name for pair in pairs] == ["m/copy/b-k2→a-k2", "n/shuffle/b-k2→a-k2"]
-        assert left_out == (3, 3)
+        assert [pair.name for pair in pairing.pairs] == ["m/copy/b-k2→a-k2", "n/shuffle/b-k2→a-k2"]
+        assert pairing.left_out == (3, 3)
 
     def test_a_model_against_another(self) -> None:
         """Each of its samplers with the same sampler of the other."""
         head = run("v2 copy a", "v2 copy b", "x copy a")
         base = run("v1 copy a", "v1 copy b")
-        pairs, left_out, _ = pair_cells(head, base, {"v2": "v1"})
-        assert sides(pairs) == [("v2/copy/a", "v1/copy/a"), ("v2/copy/b", "v1/copy/b")]
-        assert left_out == (1, 0)
+        pairing = pair_cells(head, base, {"v2": "v1"})
+        assert sides(pairing.pairs) == [("v2/copy/a", "v1/copy/a"), ("v2/copy/b", "v1/copy/b")]
+        assert pairing.left_out == (1, 0)
 
     def test_both(self) -> None:
         """With models and samplers a cell needs both names; a name may stand for itself."""
         head = run("v2 copy a", "v2 copy b", "x copy a")
         base = run("v1 copy b", "v1 copy a", "x copy b")
-        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "b"})[0]) == [
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "b"}).pairs) == [
             ("v2/copy/a", "v1/copy/b")
         ]
-        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "a"})[0]) == [
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "a"}).pairs) == [
             ("v2/copy/a", "v1/copy/a")
         ]
 
     def test_without_partners(self) -> None:
         """Cells of the names on one side only are named, and what the other side lacks."""
-        pairs, *_ = pair_cells(
+        pairing = pair_cells(
             run("v2 copy a", "v2 shuffle a"), run("v1 copy a", "v1 list_ops/copy a"), {"v2": "v1"}
         )
-        assert {(*pair.ids, pair.name) for pair in pairs} == {
+        assert {(*pair.ids, pair.name) for pair in pairing.pairs} == {
             ("v2/copy/a", "v1/copy/a", "v1→v2/copy/a"),
             ("v2/shuffle/a", "", "v1→v2/shuffle/a"),
             ("", "v1/list_ops/copy/a", "v1→v2/list_ops/copy/a"),
         }
-        assert [pair.wanted for pair in pairs if pair.head is None] == ["v2/list_ops/copy/a"]
+        assert [pair.wanted for pair in pairing.pairs if pair.head is None] == [
+            "v2/list_ops/copy/a"
+        ]
 
     def test_several_against_one(self) -> None:
         """One cell of B may have several of A; each that A lacks is missing."""
         cells = run("m copy a", "m copy b", "m copy c", "m shuffle a", "m shuffle c")
-        pairs, *_ = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c", "b": "c"})
-        assert set(sides(pairs)) == {
+        pairing = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c", "b": "c"})
+        assert set(sides(pairing.pairs)) == {
             ("m/copy/a", "m/copy/c"),
             ("m/copy/b", "m/copy/c"),
             ("m/shuffle/a", "m/shuffle/c"),
@@ -95,17 +97,15 @@ class TestByName:
         new sampler wasn't dropped either, while a task that it ran with another sampler was.
         """
         cells = run("m copy a", "m copy c", "m shuffle c", "n copy c", "n shuffle c")
-        within, _, lacking = pair_cells(cells, cells, samplers={"a": "c"})
-        assert sides(within) == [("m/copy/a", "m/copy/c")]
-        assert lacking == ["m/shuffle/a", "n/copy/a", "n/shuffle/a"]
-        between, _, lacking = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c"})
-        assert sides(between) == [("m/copy/a", "m/copy/c"), ("", "m/shuffle/c")]
-        assert lacking == ["n/copy/a", "n/shuffle/a"]
-        named, _, lacking = pair_cells(
-            cells, {**cells, **run("x copy a")}, {"m": "m", "n": "n"}, {"a": "c"}
-        )
-        assert lacking == []
-        assert sum(pair.head is None for pair in named) == 3
+        within = pair_cells(cells, cells, samplers={"a": "c"})
+        assert sides(within.pairs) == [("m/copy/a", "m/copy/c")]
+        assert within.lacking == ("m/shuffle/a", "n/copy/a", "n/shuffle/a")
+        between = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c"})
+        assert sides(between.pairs) == [("m/copy/a", "m/copy/c"), ("", "m/shuffle/c")]
+        assert between.lacking == ("n/copy/a", "n/shuffle/a")
+        named = pair_cells(cells, {**cells, **run("x copy a")}, {"m": "m", "n": "n"}, {"a": "c"})
+        assert named.lacking == ()
+        assert sum(pair.head is None for pair in named.pairs) == 3
 
     def test_levels_of_factors_pair_with_their_own(self) -> None:
         """A cell at a level stands beside the other name's at the same level; one whose level A
@@ -119,19 +119,19 @@ class TestByName:
         rows = [at(f"m copy {name}", f"batch-size:{n}") for name in "ac" for n in (1, 8)]
         rows.append(at("m copy c", "batch-size:32"))
         cells = {row.id: row for row in rows}
-        pairs, _, lacking = pair_cells(cells, cells, samplers={"a": "c"})
-        assert sides(pairs) == [
+        pairing = pair_cells(cells, cells, samplers={"a": "c"})
+        assert sides(pairing.pairs) == [
             ("m/copy/a/batch-size:1", "m/copy/c/batch-size:1"),
             ("m/copy/a/batch-size:8", "m/copy/c/batch-size:8"),
         ]
-        assert pairs[0].name == "m/copy/c→a/batch-size:1"
-        assert lacking == ["m/copy/a/batch-size:32"]
+        assert pairing.pairs[0].name == "m/copy/c→a/batch-size:1"
+        assert pairing.lacking == ("m/copy/a/batch-size:32",)
 
     def test_samplers_in_any_spelling(self) -> None:
         """Records have the canonical spelling of a sampler's name."""
         cells = run("m copy confidence-k2+b8+prefix", "m copy random-k2")
-        pairs, *_ = pair_cells(cells, cells, samplers={"confidence-k2+prefix+b8": "random-k2"})
-        assert sides(pairs) == [("m/copy/confidence-k2+b8+prefix", "m/copy/random-k2")]
+        pairing = pair_cells(cells, cells, samplers={"confidence-k2+prefix+b8": "random-k2"})
+        assert sides(pairing.pairs) == [("m/copy/confidence-k2+b8+prefix", "m/copy/random-k2")]
 
     @pytest.mark.parametrize(
         ("new", "old", "name"),
@@ -144,7 +144,7 @@ class TestByName:
     )
     def test_models_go_by_the_last_part_of_their_names(self, new: str, old: str, name: str) -> None:
         """As long as these tell them apart."""
-        ((pair,), *_) = pair_cells(run(f"{new} copy a"), run(f"{old} copy a"), {new: old})
+        (pair,) = pair_cells(run(f"{new} copy a"), run(f"{old} copy a"), {new: old}).pairs
         assert pair.name == f"{name}/copy/a"
 
 
@@ -205,10 +205,10 @@ def test_names_that_stand_for_themselves(head: list[str], base: list[str]) -> No
     models = {cell.model: cell.model for cell in a.values()}
     if not models.keys() <= {cell.model for cell in b.values()} or not a.keys() & b.keys():
         return
-    named, *_ = pair_cells(a, b, models)
+    named = pair_cells(a, b, models).pairs
     assert sides(named) == [
         pair
-        for pair in sides(pair_cells(a, b)[0])
+        for pair in sides(pair_cells(a, b).pairs)
         if (a.get(pair[0]) or b[pair[1]]).model in models
     ]
     assert not any(pair.renamed for pair in named)
