@@ -32,10 +32,8 @@ class Floor:
 
     def __str__(self) -> str:
         """The floor as it can be parsed, with every digit of its value."""
-        return (
-            f"{self.cells}"
-            f" {self.metric}{self.sign}{format(Decimal(repr(self.value)), 'f').removesuffix('.0')}"
-        )
+        digits = format(Decimal(repr(self.value)), "f").removesuffix(".0")
+        return f"{self.cells} {self.metric}{self.sign}{digits}"
 
 
 def parse_floor(text: str) -> Floor:
@@ -48,9 +46,9 @@ def parse_floor(text: str) -> Floor:
             f"floor {shown(text)} can't be parsed; give a cell id pattern, a metric, >= > <= or <,"
             " and a number: 'tiny/copy/* accuracy>=0.98'"
         )
-    value = Decimal(match["value"]) / (
-        100 if match["percent"] else 1
-    )  # as floats, 57.1 / 100 is more than 0.571
+    value = Decimal(match["value"])  # as floats, 57.1 / 100 is more than 0.571
+    if match["percent"]:
+        value /= 100
     return Floor(match["cells"], match["metric"], match["sign"], float(value))
 
 
@@ -58,21 +56,27 @@ def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[
     """(cell id or pattern, reason) for each violated floor; a floor is also violated if no cell
     matches it or a cell lacks its metric.
     """
+    by_id = {cell.id: cell for cell in cells}
     broken = []
-    rows = {cell.id: (row(cell), {"score", *cell.scores}) for cell in cells}
     for floor in floors:
-        matching = [name for name in sorted(rows) if fnmatchcase(name, floor.cells)]
-        found = [] if matching else [(floor.cells, "no cell of the run matches")]
+        matching = [name for name in sorted(by_id) if fnmatchcase(name, floor.cells)]
+        if not matching:
+            broken.append((floor.cells, f"no cell of the run matches (floor '{floor}')"))
         for name in matching:
-            value = rows[name][0].get(floor.metric)
-            shares = rows[name][1]
-            if not isinstance(value, (int, float)):
-                found.append((name, f"{floor.metric} was not measured"))
-            elif floor.metric in shares and floor.value > 1:
-                found.append(
-                    (name, f"{floor.metric} is a share from 0 to 1; write {floor.value:g}%")
-                )
-            elif not _SIGNS[floor.sign](value, floor.value):
-                found.append((name, f"{floor.metric} is {value:.4g}"))
-        broken += [(name, f"{reason} (floor '{floor}')") for name, reason in found]
+            reason = _violation(floor, by_id[name])
+            if reason:
+                broken.append((name, f"{reason} (floor '{floor}')"))
     return broken
+
+
+def _violation(floor: Floor, cell: CellRecord) -> str:
+    """How a cell violates a floor; empty if it keeps it."""
+    value = row(cell).get(floor.metric)
+    if not isinstance(value, (int, float)):
+        return f"{floor.metric} was not measured"
+    is_share = floor.metric == "score" or floor.metric in cell.scores
+    if is_share and floor.value > 1:
+        return f"{floor.metric} is a share from 0 to 1; write {floor.value:g}%"
+    if not _SIGNS[floor.sign](value, floor.value):
+        return f"{floor.metric} is {value:.4g}"
+    return ""

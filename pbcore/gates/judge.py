@@ -1,10 +1,8 @@
 """The gate: judges each cell of a run against its baseline row. It must fail a worse or slower
-model, but not on noise. Its verdict as text: one screen for the terminal, all of it in Markdown for
-a CI's step summary.
+model, but not on noise.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,8 +10,6 @@ import numpy as np
 from pbcore.analysis.paired import (
     Paired,
     compare,
-    detectable_drop,
-    detectable_shift,
     graded_drop,
     holm,
 )
@@ -21,24 +17,13 @@ from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import command_line, counted, first_line, fixed, printable, some
+from pbcore.printable import counted, first_line, fixed
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
-from pbcore.text import code, listed, md
 
 RATE_TOLERANCE = 1e-6
-LISTED = 12  # flipped samples named per cell
-FAILED = (
-    ("worse",),
-    ("changed",),
-    ("slower",),
-    ("error", "refused"),
-    ("missing",),
-    ("floor",),
-)  # in the order of the text
 NOTHING = Paired()
-Rerun = Callable[[str, int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,43 +167,49 @@ def _judged(pair: Pair) -> Judgement:
     cell = pair.head
     base = pair.base
     if cell is None:
-        lacks = "in the baseline but not in the run: renamed, dropped or deselected?"
-        reason = f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks
+        reason = "in the baseline but not in the run: renamed, dropped or deselected?"
+        if pair.renamed:
+            reason = f"the run has no {pair.wanted} to join it with"
         return Judgement(pair.id, "missing", reason)
     if cell.failed is not None:
         return Judgement(pair.id, "error", first_line(cell.failed, 400))
     if base is None:
         return Judgement(pair.id, "new", "no baseline row yet")
     metric = base.headline if base.headline in base.scores else next(iter(base.scores), "")
-    reason = refusal(cell, base, pair.renamed)
-    if not reason and metric not in cell.scores:
-        why = (cell.stored.cell.absent if cell.stored else {}).get(metric, "no reason recorded")
-        measured = f"{metric} was measured in the baseline but not in the run: {why}"
-        reason = measured if metric else "no score was measured in the baseline"
+    reason = refusal(cell, base, pair.renamed) or _not_scored(cell, metric)
     if reason:
         return Judgement(pair.id, "refused", reason, metric)
     paired = compare(cell.by_sample(metric), base.by_sample(metric))
     judgement = Judgement(pair.id, "passed", "", metric, paired, {"score": paired.p})
-    if not pair.renamed and bool(cell.nfe) != bool(base.nfe):
-        has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
-        return replace(
-            judgement,
-            status="refused",
-            p={},
-            reason=f"{has} has forwards, {lacks} doesn't report them",
-        )
-    if pair.renamed or not cell.nfe:
+    if pair.renamed:
         return judgement
-    counts = {
-        "forwards": (cell.nfe, base.nfe),
-        **({"rows": (cell.forwarded, base.rows)} if base.rows else {}),
+    if bool(cell.nfe) != bool(base.nfe):
+        reason = "the baseline has forwards, the run doesn't report them"
+        if cell.nfe:
+            reason = "the run has forwards, the baseline doesn't report them"
+        return replace(judgement, status="refused", p={}, reason=reason)
+    if not cell.nfe:
+        return judgement
+    counts = {"forwards": (cell.nfe, base.nfe)}
+    if base.rows:
+        counts["rows"] = (cell.forwarded, base.rows)
+    if greedy(cell.sampler):
+        return _repeated(judgement, cell, base, counts)
+    rises = {
+        kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()
     }
-    if not greedy(cell.sampler):
-        rises = {
-            kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()
-        }
-        return replace(judgement, p={**judgement.p, **rises})
-    return _repeated(judgement, cell, base, counts)
+    return replace(judgement, p={**judgement.p, **rises})
+
+
+def _not_scored(cell: BaselineCell, metric: str) -> str:
+    """Why a cell has no score that the baseline has; empty if it has it."""
+    if metric in cell.scores:
+        return ""
+    if not metric:
+        return "no score was measured in the baseline"
+    absent = cell.stored.cell.absent if cell.stored else {}
+    why = absent.get(metric, "no reason recorded")
+    return f"{metric} was measured in the baseline but not in the run: {why}"
 
 
 def _repeated(
@@ -282,153 +273,3 @@ def _decided(judgement: Judgement, level: float) -> Judgement:
             reason=f"more {kind} than the baseline (one-sided p = {p:.2g})",
         )
     return judgement
-
-
-def rerun_command(cell_id: str, sample: int) -> str:
-    """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    model, task, sampler, *level = cell_id.rsplit(
-        "/", 3 if ":" in cell_id.rpartition("/")[2] else 2
-    )
-    factors = [
-        word
-        for one in level
-        for part in one.split("+")
-        for word in ("--factor", part.replace(":", "="))
-    ]
-    words = (
-        "--model",
-        model,
-        "--task",
-        task,
-        "--sampler",
-        sampler,
-        *factors,
-        "--sample",
-        str(sample),
-    )
-    return command_line(["pytest", "benches", *words])
-
-
-def gate_text(
-    verdict: Verdict,
-    name: str = "baseline",
-    rerun: Rerun = rerun_command,
-    limit: int = 8,
-    first: str = "",
-) -> str:
-    """The verdict on one screen: failures first, flips with commands, drops.
-
-    Args:
-        verdict: the verdict.
-        name: the baseline, as the first line names it.
-        rerun: gives the command that runs one sample of a cell again.
-        limit: failures that are named; the rest are counted.
-        first: what stands in place of the first line.
-    """
-    failures = []
-    for cell in (cell for statuses in FAILED for cell in verdict.of(*statuses)):
-        flips = f"\n           {_flips(cell, rerun)}" if cell.paired.worse else ""
-        failures.append(
-            f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}"
-        )
-    passed = [cell for cell in verdict.of("passed") if cell.paired.worse or cell.paired.better]
-    flipped = [f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}" for cell in passed]
-    lines = [first or _headline(verdict, name), *listed(failures, limit)]
-    lines += listed(flipped, limit, " cells with flipped samples")
-    if new := verdict.of("new"):
-        names = ", ".join(printable(cell.id) for cell in new[:4])
-        lines.append(f"  new, not judged: {names}{' …' if len(new) > 4 else ''} ({len(new)})")
-    return "\n".join([*lines, f"  {power_text(verdict)}"])
-
-
-def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
-    """The verdict in Markdown: every cell that failed, flipped or is new."""
-    binary = all(cell.paired.binary for cell in verdict.judgements)
-    kinds = " | ".join(_kinds(binary))
-    header = [f"| cell | verdict | why | {kinds} |", "|---|---|---|---|---|"]
-    lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), "", *header]
-    commands = []
-    for cell in verdict.judgements:
-        wrong = cell.paired.worse
-        right = cell.paired.better
-        if not cell.ok or cell.status == "new" or wrong or right:
-            about = f"{code(cell.id, cell=True)} | {cell.status} | {md(cell.reason, 600)}"
-            lines.append(f"| {about} | {some(wrong, LISTED)} | {some(right, LISTED)} |")
-        commands += [printable(rerun(cell.id, sample), 1000) for sample in wrong[:LISTED]]
-    if commands:
-        lines += [
-            "",
-            f"Rerun the samples that got worse (the first {LISTED} of each cell):",
-            "",
-            "```",
-            *commands,
-            "```",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def power_text(verdict: Verdict) -> str:
-    """The smallest true drop that these tests detect with 80 % power in one cell, in a sentence: in
-    the cell with the fewest samples if no answer improves, and at this run's rate of two-way flips;
-    of means over seeds and graded scores in the cell where it is largest. All at Holm's strictest
-    level.
-    """
-    compared = [judgement.paired for judgement in verdict.judgements if judgement.p]
-    if not compared:
-        return "nothing was compared, so no drop is detectable"
-    n = min(paired.n for paired in compared)
-    strictest = verdict.level / verdict.tests
-    binary = [paired for paired in compared if paired.binary]
-    flips = sum(min(len(paired.worse), len(paired.better)) for paired in binary)
-    churn = min(0.45, flips / max(1, sum(paired.n for paired in binary)))
-    drops = [detectable_drop(n, churn=rate, level=strictest) for rate in (0.0, churn)]
-    points = ["" if drop is None else f"{100 * drop:.1f} points" for drop in drops]
-    shifts = [
-        detectable_shift(paired.n, paired.spread, level=strictest)
-        for paired in compared
-        if not paired.binary
-    ]
-    graded = max((shift for shift in shifts if shift is not None), default=0.0)
-    text = (
-        f"at {counted(n, 'sample')} and {counted(verdict.tests, 'test')} (Holm,"
-        f" {100 * verdict.level:g} % false alarms per run)"
-        f" {f'a drop of {points[0]}' if points[0] else 'no drop'} is detectable in one cell with 80"
-        " % power, assuming no answer improves"
-    )
-    if churn:
-        text += (
-            f", and {points[1] or 'none'} at this run's rate of two-way flips ({100 * churn:.1f} %)"
-        )
-    if graded:
-        text += (
-            f"; for means over seeds and graded scores up to {100 * graded:.1f} points, depending"
-            " on the cell"
-        )
-    return text
-
-
-def counts_text(verdict: Verdict) -> str:
-    """`1 missing, 3 passed`."""
-    counts = Counter(judgement.status for judgement in verdict.judgements)
-    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
-def _headline(verdict: Verdict, name: str) -> str:
-    return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: {counts_text(verdict)}"
-
-
-def _kinds(binary: bool) -> tuple[str, str]:
-    """What scores that fell and that rose are called."""
-    return ("newly wrong", "newly right") if binary else ("worse", "better")
-
-
-def _flips(cell: Judgement, rerun: Rerun) -> str:
-    """The flipped samples, and the command for the first that is newly wrong, if there is one."""
-    wrong = cell.paired.worse
-    right = cell.paired.better
-    kinds = "; ".join(
-        f"{kind} {some(ids, LISTED)}"
-        for kind, ids in zip(_kinds(cell.paired.binary), (wrong, right), strict=True)
-        if ids
-    )
-    return f"{kinds}: {printable(rerun(cell.id, wrong[0]), 1000)}" if wrong else kinds

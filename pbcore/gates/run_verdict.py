@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors, parse_floor
-from pbcore.gates.judge import Rerun, Verdict, gate_markdown, gate_text, judge
+from pbcore.gates.judge import Verdict, judge
 from pbcore.gates.timing.gate import Timings, check_timed, judge_time
 from pbcore.gates.timing.interleaved import check_base
+from pbcore.gates.verdict_text import Rerun, gate_markdown, gate_text
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted

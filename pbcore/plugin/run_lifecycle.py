@@ -304,7 +304,7 @@ class Outcome:
         """The command that reruns one sample; a cell that this run lacks is looked for by its
         parts.
         """
-        from pbcore.gates.judge import rerun_command
+        from pbcore.gates.verdict_text import rerun_command
 
         node_id = next(
             (node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None

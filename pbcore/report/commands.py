@@ -17,7 +17,8 @@ from pbcore.analysis.against import Beside
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.gates.judge import gate_text, judge
+from pbcore.gates.judge import judge
+from pbcore.gates.verdict_text import gate_text
 from pbcore.grid.option import points
 from pbcore.printable import counted, printable
 from pbcore.report.beside import (

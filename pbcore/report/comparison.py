@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
-from pbcore.gates.judge import Verdict, counts_text, power_text
+from pbcore.gates.judge import Verdict
+from pbcore.gates.verdict_text import counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.text import NAME, code, folded, md

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pbcore.gates.judge import Rerun
+from pbcore.gates.verdict_text import Rerun
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, acts
 from pbcore.printable import command_line

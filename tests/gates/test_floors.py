@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pbcore.errors import InputError
 from pbcore.gates.floors import broken_floors, parse_floor
-from pbcore.gates.judge import gate_text
+from pbcore.gates.verdict_text import gate_text
 from tests.gates.test_judge import gate
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS

@@ -7,16 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pbcore.analysis.paired import detectable_drop
-from pbcore.gates.judge import (
-    Judgement,
-    Verdict,
-    gate_markdown,
-    gate_text,
-    greedy,
-    judge,
-    power_text,
-    rerun_command,
-)
+from pbcore.gates.judge import Judgement, Verdict, greedy, judge
+from pbcore.gates.verdict_text import gate_markdown, gate_text, power_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pbcore.analysis.paired import compare, detectable_shift, graded_drop, holm
-from pbcore.gates.judge import gate_text, judge
+from pbcore.gates.judge import judge
+from pbcore.gates.verdict_text import gate_text
 from pbcore.results import build_cell
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
-from pbcore.gates.judge import (
-    Judgement,
-    Verdict,
-    gate_markdown,
-    gate_text,
-    power_text,
-    rerun_command,
-)
+from pbcore.gates.judge import Judgement, Verdict
+from pbcore.gates.verdict_text import gate_markdown, gate_text, power_text, rerun_command
 
 TESTED = {"score": 1.0}
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge, rerun_command
+from pbcore.gates.judge import judge
 from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
+from pbcore.gates.verdict_text import rerun_command
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import RunDir, create

@@ -9,7 +9,8 @@ import pytest
 from pbcore.analysis.compare import compare_runs
 from pbcore.cli import main
 from pbcore.gates.floors import parse_floor
-from pbcore.gates.judge import gate_markdown, gate_text, judge
+from pbcore.gates.judge import judge
+from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.comparison import comparison_markdown, comparison_text
 from pbcore.report.page.compare import comparison_page
 from pbcore.results import RunDir

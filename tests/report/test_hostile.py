@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from pbcore.cli import main
 from pbcore.errors import InputError
 from pbcore.gates.floors import parse_floor
-from pbcore.gates.judge import gate_markdown, gate_text, judge
+from pbcore.gates.judge import judge
+from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
 from pbcore.report.markdown import write_report
 from pbcore.report.summary import summary

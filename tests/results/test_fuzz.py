@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.gates.judge import gate_text, judge
+from pbcore.gates.judge import judge
+from pbcore.gates.verdict_text import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.tables import terminal, trade_off_tables
