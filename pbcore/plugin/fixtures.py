@@ -62,7 +62,7 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
 def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     """The one model that a worker holds."""
     from pbcore.models.cache import ModelCache, share_cores
-    from pbcore.plugin.cell import release
+    from pbcore.plugin.answering import release
     from pbcore.plugin.state import settings
 
     requested = settings(request.config)

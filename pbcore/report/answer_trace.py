@@ -10,6 +10,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from pbcore.printable import counted, printable
+from pbcore.results.stats import is_wrong_score
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
 
 
 LINES, WIDE = 60, 2000  # of a block on the screen; longer ones are shortened
-
-
-def wrong(headline: str, score: float) -> bool:
-    """Whether a score means a wrong answer: anything below 1, for graded scores 0."""
-    from pbcore.results.stats import GRADED
-
-    return score == 0 if headline in GRADED else score < 1
 
 
 def story(
@@ -37,7 +31,7 @@ def story(
     if sample.answer is not None and not isinstance(sample.label, str):
         label += "  (one of several valid answers)"
     score = result.scores[task.headline]
-    if wrong(task.headline, score):
+    if is_wrong_score(task.headline, score):
         why = str(result.details.get("why") or f"{task.headline} is {score:g}")
         yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
     else:

@@ -17,6 +17,11 @@ GRADED = frozenset(
 FEW = 5  # so few values beside a common one say too little about the rest
 
 
+def is_wrong_score(headline: str, score: float) -> bool:
+    """Whether a score means a wrong answer: anything below 1, for graded scores 0."""
+    return score == 0 if headline in GRADED else score < 1
+
+
 def score_of(name: str, values: Sequence[float]) -> Score:
     """The mean of one score over samples with its 95 % interval: `graded_interval` for those in
     `GRADED` or with a value other than 0 and 1, else `wilson`. Raises ValueError for no values or

@@ -11,8 +11,9 @@ import pytest
 
 from pbcore.decoding import batch_size
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import cell, options, rundir, state
-from pbcore.plugin.cell import Cell, Decoded
+from pbcore.plugin import answering, options, rundir, state
+from pbcore.plugin.answering import Answering, Decoded, SharedForwards, scored_text
+from pbcore.plugin.cell import Cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
@@ -32,35 +33,23 @@ class TestShared:
         store: Any = SimpleNamespace(shared=5, computed=7, seconds=2.0)
         config: Any = Config(tmp_path)
         spent: dict[str, tuple[int, float]] = {}
-        config.stash[cell._HELD] = store, spent
+        config.stash[answering._HELD] = store, spent
 
-        def shared(*then: float) -> dict[str, Any] | None:
-            def decode(one: Cell, model: Any, samples: Any, batch: int, given: Any) -> Decoded:
+        def shared(*then: float) -> SharedForwards | None:
+            def decode(self: Answering, samples: Any, batch: int, given: Any) -> Decoded:
                 given.shared, given.computed, given.seconds = then
                 return Decoded([])
 
-            monkeypatch.setattr(Cell, "_decode", decode)
+            monkeypatch.setattr(Answering, "_decode", decode)
             item: Any = SimpleNamespace(config=config)
-            return Cell(A, item, Settings())._shared(None, [], store).shared  # type: ignore[arg-type]
+            model: Any = None
+            return Answering(item, Settings(), A, model)._shared([], store).shared
 
-        assert shared(5, 7, 2.0) == {
-            "forwards_shared": 0,
-            "forwards_computed": 0,
-            "seconds_estimated": None,
-        }
-        assert shared(8, 9, 3.0) == {
-            "forwards_shared": 3,
-            "forwards_computed": 2,
-            "seconds_estimated": 2.5,
-        }
+        assert shared(5, 7, 2.0) == SharedForwards(0, 0, None)
+        assert shared(8, 9, 3.0) == SharedForwards(3, 2, 2.5)
         assert spent == {A.task: (2, 1.0)}
-        told = shared(8, 13, 7.0)
-        assert told is not None
-        assert (told["forwards_shared"], told["forwards_computed"], spent[A.task]) == (
-            0,
-            4,
-            (6, 5.0),
-        )
+        assert shared(8, 13, 7.0) == SharedForwards(0, 4, 20 / 6)
+        assert spent[A.task] == (6, 5.0)
 
     def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
         """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes
@@ -69,13 +58,13 @@ class TestShared:
         model: Any = SimpleNamespace(deterministic=True)
         config: Any = Config(tmp_path)
         item: Any = SimpleNamespace(config=config)
-        assert Cell(A, item, Settings())._store(model) is None
+        assert Answering(item, Settings(), A, model)._store() is None
         model.deterministic = False
-        assert Cell(A, item, Settings(share_forwards=True))._store(model) is None
-        cell.release(config)
-        config.stash[cell._HELD] = "held"
-        cell.release(config)
-        assert cell._HELD not in config.stash
+        assert Answering(item, Settings(share_forwards=True), A, model)._store() is None
+        answering.release(config)
+        config.stash[answering._HELD] = "held"
+        answering.release(config)
+        assert answering._HELD not in config.stash
 
 
 class TestRerun:
@@ -128,9 +117,11 @@ class TestCell:
         """The answer up to its end, or the whole canvas; an answer without text after its end has
         one text alone.
         """
-        made = Cell(A, None, Settings(official_text=whole))  # type: ignore[arg-type]
-        assert made._text(SimpleNamespace(text="a", official_text="a b")) == text  # type: ignore[arg-type]
-        assert made._text(SimpleNamespace(text="a", official_text=None)) == "a"  # type: ignore[arg-type]
+        requested = Settings(official_text=whole)
+        longer: Any = SimpleNamespace(text="a", official_text="a b")
+        ended: Any = SimpleNamespace(text="a", official_text=None)
+        assert scored_text(requested, longer) == text
+        assert scored_text(requested, ended) == "a"
 
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""

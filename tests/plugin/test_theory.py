@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.models import load_model
-from pbcore.plugin.cell import theory_of
+from pbcore.plugin.recording import bits_lost, ceiling_of
 from pbcore.tasks import load_task
 
 
@@ -23,5 +23,6 @@ def test_answers_with_steps_have_neither_ceiling_nor_bits(cot: bool) -> None:
     answers: Any = [
         SimpleNamespace(sample=one, answer=SimpleNamespace(steps=steps)) for one in task.samples
     ]
-    told = theory_of(config, load_model("tiny"), task, "left_to_right-k8", answers)
-    assert [told[name] is None for name in ("ceiling", "bits_lost")] == [cot, cot]
+    model = load_model("tiny")
+    assert (ceiling_of(config, model, task, "left_to_right-k8") is None) == cot
+    assert (bits_lost(model, task, "left_to_right-k8", answers) is None) == cot

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pbcore.report.answer_trace import LINES, WIDE, story, trajectory, wrong
+from pbcore.report.answer_trace import LINES, WIDE, story, trajectory
+from pbcore.results.stats import is_wrong_score
 from pbcore.tasks import Sample
 from pbcore.tasks.scoring import Scored
 
@@ -77,7 +78,7 @@ class TestTrajectory:
 )
 def test_a_graded_answer_is_wrong_only_at_zero(headline: str, score: float, is_wrong: bool) -> None:
     """Every text differs a little from the label's."""
-    assert wrong(headline, score) is is_wrong
+    assert is_wrong_score(headline, score) is is_wrong
 
 
 @pytest.fixture

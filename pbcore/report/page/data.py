@@ -15,13 +15,12 @@ from operator import itemgetter
 from typing import Any
 
 from pbcore.printable import first_line, fixed, printable
-from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
 from pbcore.results.check import dump_json, encodable
 from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.rundir import StoredCell
-from pbcore.results.stats import GRADED
+from pbcore.results.stats import GRADED, is_wrong_score
 from pbcore.tasks.cot import final_answer
 
 NAME = 300  # characters of a name
@@ -67,7 +66,7 @@ def _number(tokens: Tokens, text: str) -> int:
 def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     """Whether an answer is wrong by its task's headline score; None if that was not measured."""
     score = sample.scores.get(cell.headline)
-    return None if score is None else wrong(cell.headline, score)
+    return None if score is None else is_wrong_score(cell.headline, score)
 
 
 def verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:

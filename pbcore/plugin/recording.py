@@ -1,0 +1,137 @@
+"""The record of one cell, from its answers and their scores."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from pbcore.analysis.decoding import exploration, order_statistics
+from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
+from pbcore.grid.cellid import CellName
+from pbcore.grid.settings import Settings
+from pbcore.metrics.answer_law import answer_law
+from pbcore.models.base import Model
+from pbcore.models.tokenizer import pieces
+from pbcore.names import parse
+from pbcore.plugin.answering import Answered, Decoded, scored_text
+from pbcore.plugin.state import conditions
+from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.record import CellRecord, Conditions, SampleRecord
+from pbcore.tasks.base import Task
+from pbcore.tasks.scoring import Scored
+from pbcore.theory.ceiling import Ceiling
+
+_CEILINGS = pytest.StashKey[Ceilings]()
+NO_TIME = "decoded with shared forwards (--share-forwards)"
+
+
+def cell_record(
+    config: pytest.Config,
+    requested: Settings,
+    name: CellName,
+    key: str,
+    model: Model,
+    task: Task,
+    decoded: Decoded,
+    scored: Sequence[Scored],
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """The record of a cell and of its samples.
+
+    Args:
+        config: pytest's.
+        requested: the cell's settings.
+        name: the cell.
+        key: digest of all that decides the outcome.
+        model: what answered.
+        task: the cell's task.
+        decoded: the answers and how they came about.
+        scored: the scores of the answers, in their order.
+    """
+    samples = [answered.sample for answered in decoded.answers]
+    answers = [answered.answer for answered in decoded.answers]
+    facts = CellRecord(
+        id=name.cell_id,
+        model=name.model,
+        task=task.name,
+        sampler=name.sampler,
+        conditions=replace(_conditions(config, name, model, task, decoded), key=key),
+        length=length_text(task.options.get("lengths") or ()),
+        headline=task.headline,
+    )
+    absent: dict[str, str] = {}
+    if decoded.asked is not None:
+        absent = decoded.asked.absent()
+        facts = replace(facts, **decoded.asked.rates())
+    if decoded.shared is not None:
+        absent = dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
+        facts = replace(
+            facts,
+            forwards_shared=decoded.shared.shared,
+            forwards_computed=decoded.shared.computed,
+            seconds_estimated=decoded.shared.seconds,
+        )
+    elif decoded.peak is not None:
+        facts = replace(facts, peak_memory_bytes=decoded.peak.reported)
+    cell, entries = build_cell(
+        facts,
+        answers,
+        scored,
+        rounds=decoded.rounds,
+        absent=absent,
+        indices=[sample.index for sample in samples],
+        seeds=[answered.seed for answered in decoded.answers],
+        pieces=pieces(model),
+    )
+    texts = [
+        (answered.sample, scored_text(requested, answered.answer)) for answered in decoded.answers
+    ]
+    return (
+        replace(
+            cell,
+            decoding={
+                **order_statistics(entries),
+                **generated(answers),
+                **exploration(entries, task.headline),
+                **answer_law(task, texts),
+            },
+            served=None if decoded.asked is None else decoded.asked.part(entries),
+            ceiling=ceiling_of(config, model, task, name.sampler),
+            bits_lost=bits_lost(model, task, name.sampler, decoded.answers),
+        ),
+        entries,
+    )
+
+
+def _conditions(
+    config: pytest.Config, name: CellName, model: Model, task: Task, decoded: Decoded
+) -> Conditions:
+    """The conditions of the cell's measurement, with the batch that was decoded."""
+    known = conditions(config, name, model, task)
+    if decoded.batch is not None:
+        known = replace(known, batch_size=known.at_once or decoded.batch)
+    if decoded.peak is not None:
+        known = replace(known, peak_memory_is=decoded.peak.kind)
+    return known
+
+
+def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) -> Ceiling | None:
+    """The ideal model's expected accuracy on the task's samples under a sampler, worked out once in
+    this process; None where theory doesn't know it.
+    """
+    ceilings = config.stash.setdefault(_CEILINGS, Ceilings())
+    return ceilings.of(task, _alone(sampler), getattr(model, "block", None))
+
+
+def bits_lost(model: Model, task: Task, sampler: str, answers: Sequence[Answered]) -> float | None:
+    """The mean over answers of L_T of the partition that the decoding took; None for answers with
+    steps (chain of thought), of which theory knows only the end.
+    """
+    if task.cot:
+        return mean_bits_lost(model, _alone(sampler), [])
+    taken = [(answered.sample, answered.answer.steps) for answered in answers]
+    return mean_bits_lost(model, _alone(sampler), taken)
+
+
+def _alone(sampler: str) -> str:
+    """The sampler's name without the modifiers that don't change its answers."""
+    return str(parse(sampler).alone)
