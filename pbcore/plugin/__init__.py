@@ -6,11 +6,14 @@ it imports no torch.
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption, cmdline_main | an option and an ini value for each setting; --help-pbcore |
-| state | configure | settings, the plan, which node or argument is a cell: what all others ask |
+| nodes | configure | which tests and arguments are cells |
+| state | configure | settings and the plan: what all others ask |
+| conditions | | the conditions of a cell, for its record |
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, report_header, pyfunc_call, runtest_makereport | run directory, run.json, records of cells |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
+| cell, answering, drilldown, recording | | one cell: its answers under the clock, one by one under -x, its record |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
@@ -28,7 +31,7 @@ from os.path import exists, join
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-OF_CELLS = ("state", "collection", "rundir", "benchmark_xdist", "scheduling")
+OF_CELLS = ("nodes", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
 COLLECTOR_OFF = pytest.StashKey[bool]()  # this run has switched the garbage collector off
 

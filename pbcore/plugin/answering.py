@@ -14,8 +14,9 @@ from pbcore.grid.settings import Settings
 from pbcore.models.base import Generation, Model
 from pbcore.models.memory import Peak, peak_memory
 from pbcore.names import parse
+from pbcore.plugin.conditions import rows_of
 from pbcore.plugin.hookspecs import Asked
-from pbcore.plugin.state import UNTIMED, drilled, rows_of
+from pbcore.plugin.state import UNTIMED, drilled
 from pbcore.tasks.base import Sample
 
 # A model's store, and by task, since lengths differ, the forwards that it computed and their

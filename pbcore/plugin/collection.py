@@ -13,8 +13,9 @@ import pytest
 
 from pbcore.grid.cellid import CellName
 from pbcore.plugin import COLLECTOR_OFF, collector_on
+from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
-from pbcore.plugin.state import cell_name, plan, settings
+from pbcore.plugin.state import plan, settings
 
 # What a test of cells takes, by name, and the package whose it is.
 FIXTURES = {

@@ -8,7 +8,8 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
-from pbcore.plugin.state import cell_name, plan, say, settings
+from pbcore.plugin.nodes import cell_name
+from pbcore.plugin.state import plan, say, settings
 from pbcore.printable import counted
 
 

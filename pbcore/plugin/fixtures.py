@@ -27,7 +27,8 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     """
     from pbcore.grid.levels import at
     from pbcore.plugin.cell import Cell
-    from pbcore.plugin.state import cell_of, settings
+    from pbcore.plugin.nodes import cell_of
+    from pbcore.plugin.state import settings
 
     name = cell_of(request.config, request.node.nodeid)
     if name is None:

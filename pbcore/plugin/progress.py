@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pbcore.grid.cellid import CellName, bracketed
-from pbcore.plugin.state import cell_of, plan
+from pbcore.plugin.nodes import cell_of
+from pbcore.plugin.state import plan
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log

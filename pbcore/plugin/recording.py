@@ -14,7 +14,7 @@ from pbcore.models.base import Model
 from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.answering import Answered, Decoded, scored_text
-from pbcore.plugin.state import conditions
+from pbcore.plugin.conditions import conditions
 from pbcore.results.build import build_cell, generated, length_text
 from pbcore.results.record import CellRecord, Conditions, SampleRecord
 from pbcore.tasks.base import Task

@@ -17,6 +17,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdicts
+from pbcore.plugin.nodes import cell_name, cell_of
 from pbcore.plugin.options import (
     fields_on_command_line,
     flag,
@@ -25,7 +26,7 @@ from pbcore.plugin.options import (
     usage_errors,
 )
 from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
-from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
+from pbcore.plugin.state import drilled, measures, plan, settings
 from pbcore.printable import counted
 from pbcore.text import spell_signs
 

@@ -17,8 +17,10 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
+from pbcore.plugin.conditions import conditions
+from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import usage_errors
-from pbcore.plugin.state import cell_name, conditions, drilled, measures, plan, settings
+from pbcore.plugin.state import drilled, measures, plan, settings
 from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:

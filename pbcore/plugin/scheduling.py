@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pbcore.plugin.state import cell_of, settings
+from pbcore.plugin.nodes import cell_of
+from pbcore.plugin.state import settings
 
 Group = tuple[str, str]  # a model and one of its tasks, or "" for all of them
 MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that there is none

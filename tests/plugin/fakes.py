@@ -59,8 +59,8 @@ class Config:
         self.inipath = root / "pytest.ini"
         self.args = []
         self.stash = pytest.Stash()
-        self.settings = self.stash[state._SETTINGS] = Settings.of(**settings)
-        self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
+        self.settings = self.stash[state.SETTINGS] = Settings.of(**settings)
+        self.stash[state.PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
             items={name.item_id: name for name in cells},
             limit=lambda model: self.settings.limit,

@@ -14,6 +14,7 @@ from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import answering, options, rundir, state
 from pbcore.plugin.answering import Answering, Decoded, SharedForwards, scored_text
 from pbcore.plugin.cell import Cell
+from pbcore.plugin.conditions import conditions
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
@@ -125,7 +126,7 @@ class TestCell:
 
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
-        known = state.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
+        known = conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
         assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == (
             [1, 2],
             3,
@@ -134,9 +135,9 @@ class TestCell:
         )
         assert (known.device, known.data_hash, known.model_info) == (None, None, None)
         controller: Any = Config(tmp_path, plugins={"dsession": object()})
-        assert state.conditions(controller, A, None, None).worker is None
+        assert conditions(controller, A, None, None).worker is None
         controller.workerinput = {"workerid": "gw1", "pbcore_shared": True}
-        own = state.conditions(controller, A, None, None)
+        own = conditions(controller, A, None, None)
         assert (own.worker, own.shared_device) == ("gw1", True)
 
     def test_conditions_of_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +147,7 @@ class TestCell:
         model: Any = SimpleNamespace(
             name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1"
         )
-        known = state.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
+        known = conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.dummy) == (
             "cuda:1",
             "bfloat16",
@@ -156,7 +157,7 @@ class TestCell:
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})
         monkeypatch.delenv("OMP_WAIT_POLICY")
-        known = state.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
+        known = conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.dummy, known.wait_policy) == (
             "cpu",
             "float32",
@@ -165,9 +166,9 @@ class TestCell:
         )
         assert known.batch_size == batch_size.CPU
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
-        assert state.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
+        assert conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={}, served=True)
-        known = state.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
+        known = conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
             None,
             None,

@@ -12,8 +12,9 @@ import pytest
 
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.ray.options import RayOptions
+from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.scheduling import Group, ModelScheduling
-from pbcore.plugin.state import cell_of, plan, settings
+from pbcore.plugin.state import plan, settings
 
 
 @dataclass(eq=False)

@@ -28,9 +28,10 @@ from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
 from pbcore.integrations.ray.worker import Begun, Done, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
+from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
-from pbcore.plugin.state import cell_of, say, settings
+from pbcore.plugin.state import say, settings
 from pbcore.printable import counted
 
 MAX_KILLED = 2

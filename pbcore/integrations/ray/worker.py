@@ -130,8 +130,8 @@ class Worker:
         self._results.put(last or f"its pytest session ended with exit code {int(code)}")
 
     def _run_item(self, item: pytest.Item, stored: str | None, shared: bool) -> Done:
+        from pbcore.plugin.nodes import cell_name
         from pbcore.plugin.rundir import remember, run_dir
-        from pbcore.plugin.state import cell_name
         from pbcore.results.rundir import cell_file, parse_cell, write_atomic
 
         self._workerinput["pbcore_shared"] = shared
