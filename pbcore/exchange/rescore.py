@@ -25,11 +25,11 @@ from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.check import refuse
+from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, absent_reasons
-from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS

@@ -42,8 +42,8 @@ def conditions(
     """
     from pbcore.names import parse as parse_sampler
     from pbcore.results.check import plain
+    from pbcore.results.environment import versions
     from pbcore.results.record import Conditions
-    from pbcore.results.resume import versions
 
     requested = at(settings(config), name.level)
     known: dict[str, Any] = {

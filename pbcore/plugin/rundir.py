@@ -115,10 +115,10 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     to its cells.
     """
     from pbcore.results.check import plain
-    from pbcore.results.resume import differences, finished
+    from pbcore.results.resume import changed_settings, finished
 
     earlier = run.read_run()
-    if different := differences(earlier, plain(settings(config).remembered, "settings")):
+    if different := changed_settings(earlier, plain(settings(config).remembered, "settings")):
         stored = set(finished(run.path))
         again = stored & {name.cell_id for name in plan(config).items.values()}
         raise pytest.UsageError(
@@ -158,7 +158,7 @@ def write_facts(config: pytest.Config) -> None:
     """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones
     as `history`.
     """
-    from pbcore.results.resume import machine, versions
+    from pbcore.results.environment import machine, versions
 
     requested = settings(config)
     run = run_dir(config)

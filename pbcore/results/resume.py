@@ -1,15 +1,11 @@
 """What a cell's outcome depends on: its key, a digest of all that determines it, by which resumed
-runs find cells that they can reuse; and, for records, the versions of packages and the machine.
+runs find cells that they can reuse.
 """
 
 import hashlib
 import json
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +14,6 @@ from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
-PACKAGES = (
-    "pbcore",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "numpy",
-    "pytest",
-    "pytest-benchmark",
-    "pytest-xdist",
-)
 CODE = (
     "pbcore.ceilings",
     "pbcore.decoding",
@@ -122,7 +108,7 @@ def finished(
     return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 
-def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+def changed_settings(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from
     these, plain values by name; none for a run that was killed before it wrote them.
     """
@@ -140,38 +126,3 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
 def _shown(value: Any) -> str:
     """A setting as text; 0 is a value, unlike False."""
     return "not given" if value is None or value is False or value in ([], (), "") else str(value)
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides a result; packages that are not installed are left out."""
-    return dict(_versions())  # a copy: callers may change theirs
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-def machine(gpu: bool) -> dict[str, Any]:
-    """The machine, on which timings depend; its GPUs only where they are used."""
-    gpus = []
-    if gpu:
-        import torch
-
-        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    known = Path("/proc/cpuinfo")
-    lines = (
-        known.read_text(encoding="utf-8", errors="replace").splitlines() if known.exists() else []
-    )
-    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    processor = next(named, "") or platform.processor() or platform.machine()
-    return {
-        "system": platform.platform(),
-        "processor": processor,
-        "cpus": os.cpu_count(),
-        "gpus": gpus,
-    }

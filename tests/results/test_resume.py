@@ -16,14 +16,14 @@ from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
 from pbcore.results import create, error_cell
+from pbcore.results.environment import versions
 from pbcore.results.resume import (
     CODE,
     cell_key,
+    changed_settings,
     code_version,
-    differences,
     finished,
     user_code,
-    versions,
 )
 from pbcore.source import source_digest
 from tests.results import factory
@@ -103,9 +103,9 @@ class TestResume:
 
     def test_no_shots_are_a_setting(self) -> None:
         """0 is a value."""
-        assert differences({"settings": {"shots": 0}}, {}) == ["shots was 0, is not given"]
-        assert differences({"settings": {}}, {"shots": 0}) == ["shots was not given, is 0"]
-        assert differences({"settings": {"shots": 0}}, {"shots": 0}) == []
+        assert changed_settings({"settings": {"shots": 0}}, {}) == ["shots was 0, is not given"]
+        assert changed_settings({"settings": {}}, {"shots": 0}) == ["shots was not given, is 0"]
+        assert changed_settings({"settings": {"shots": 0}}, {"shots": 0}) == []
 
     def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
         """Only cells that ended well count as finished."""

@@ -18,9 +18,9 @@ from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell
 from pbcore.results.check import LoadError, plain, read_json
+from pbcore.results.environment import versions
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
-from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import UnreadableFile, read_json_lines

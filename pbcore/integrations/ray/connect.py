@@ -76,7 +76,8 @@ def connect(address: str, root: Path) -> None:
 
 def facts() -> dict[str, str]:
     """What must be the same on all nodes. Local versions such as torch's +cpu may differ."""
-    from pbcore.results.resume import code_version, versions
+    from pbcore.results.environment import versions
+    from pbcore.results.resume import code_version
 
     known = {**versions(), "pbcore's source": code_version()}
     return {name: known.get(name, "not installed").partition("+")[0] for name in COMPARED}

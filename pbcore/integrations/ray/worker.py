@@ -78,7 +78,7 @@ class Worker:
         controller's versions. Raises Refused.
         """
         from pbcore.integrations.ray.connect import differences, facts, place
-        from pbcore.results.resume import machine
+        from pbcore.results.environment import machine
 
         where = place()
         copy = os.getcwd()

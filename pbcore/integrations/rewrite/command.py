@@ -26,11 +26,11 @@ from pbcore.report.page import write_page
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError, dump_json
+from pbcore.results.environment import versions
 from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
-from pbcore.results.resume import versions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import read_json_lines
