@@ -41,7 +41,7 @@ METRICS = (
     "inv_bleu",
 )
 CACHES = ("dual", "prefix")
-Row = Mapping[Any, Any]  # of a frame
+FrameRow = Mapping[Any, Any]  # of a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def against(
     return sorted(found, key=_order)
 
 
-def _matches(names: set[Any], sampler: str, theirs: Row) -> bool:
+def _matches(names: set[Any], sampler: str, theirs: FrameRow) -> bool:
     model = theirs["model"]
     wanted = theirs["sampler"]
     if wanted == PAPER:
@@ -142,7 +142,7 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
     )
 
 
-def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Beside]:
+def _besides(ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]) -> Iterator[Beside]:
     rewrite = theirs["prompts"] == REWRITE
     table = _known(theirs, "table")
     source = (
@@ -166,7 +166,7 @@ def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Besid
             )
 
 
-def _differs(ours: Row, theirs: Row) -> Iterator[str]:
+def _differs(ours: FrameRow, theirs: FrameRow) -> Iterator[str]:
     """What is known to differ, or can't be known, between a cell and a published figure."""
     rewrite = theirs["prompts"] == REWRITE
     if (ours["prompts"] == REWRITE) != rewrite:
@@ -193,7 +193,7 @@ def _differs(ours: Row, theirs: Row) -> Iterator[str]:
         yield "checkpoint: the paper doesn't say which DiffuCoder"
 
 
-def _known(row: Row, name: str) -> float | None:
+def _known(row: FrameRow, name: str) -> float | None:
     """A number of a row, None where it is missing."""
     value = row.get(name)
     if value is None or isinstance(value, str | bool) or pd.isna(value):

@@ -18,7 +18,7 @@ TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuff
 # Decoders of other models, which don't reveal masks by their marginals: autoregressive and
 # score-based ones.
 OTHERS = ("ar", "analytic", "euler")
-Kind = Literal["order", "seen", "back", "own", "tries", "unknown"]
+BoundKind = Literal["order", "seen", "back", "own", "tries", "unknown"]
 BOUND = ("order", "seen")
 
 
@@ -31,7 +31,7 @@ class Room:
     model: str
     task: str
     sampler: str
-    kind: Kind
+    kind: BoundKind
     score: float
     low: float
     high: float
@@ -44,7 +44,7 @@ class Room:
         return None if self.best is None else round(100 * (self.best - self.score), 9) + 0.0
 
 
-def kind(sampler: str) -> Kind:
+def kind(sampler: str) -> BoundKind:
     """Whether a frontier binds the sampler, by what its policy declares (`Traits.chooses`), and
     which.
 

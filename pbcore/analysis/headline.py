@@ -37,7 +37,7 @@ NO_SPEED = "neither forwards nor comparable times were measured"
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
-Answered = tuple[CellRecord, Sequence[SampleRecord]]
+CellAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def speed_up(forwards: float | None, rows: float | None, seconds: float | None) 
     return min(forwards, rows if seconds is None else seconds)
 
 
-def headline(model: str, cells: Iterable[Answered], max_loss: float = MAX_LOSS) -> Headline:
+def headline(model: str, cells: Iterable[CellAnswers], max_loss: float = MAX_LOSS) -> Headline:
     """The verdict on one model of a run.
 
     Args:
@@ -259,7 +259,7 @@ def is_own(sampler: str) -> bool:
     return False
 
 
-def _answered(cells: Iterable[Answered]) -> dict[str, dict[str, _Scored]]:
+def _answered(cells: Iterable[CellAnswers]) -> dict[str, dict[str, _Scored]]:
     """Sampler → task → its answers, of the cells that have scores."""
     table: dict[str, dict[str, _Scored]] = {}
     for cell, samples in cells:

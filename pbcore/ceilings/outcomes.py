@@ -30,7 +30,7 @@ from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError
 from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
-from pbcore.theory.bounds import Entropy, answers_entropy
+from pbcore.theory.bounds import EntropyOf, answers_entropy
 from pbcore.theory.canvas import AnswerDistribution
 from pbcore.theory.problems import chosen
 
@@ -40,7 +40,7 @@ BIG_NUDGE = 1e-4  # for entropies, which a nudge of equal chances moves by its s
 BY_ENTROPY = ("entropy", "eb")
 BY_DISTRIBUTION = ("margin", *BY_ENTROPY)  # policies whose ties the drawn tokens don't touch
 REFUSED = ("credit",)  # draws again from logits of its own
-Tokens = tuple[int, ...]
+AnswerTokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Outcomes:
     for samplers that mask or replace tokens again), and `steps` the mean number of steps.
     """
 
-    chances: dict[Tokens, float]
-    answers: frozenset[Tokens]
+    chances: dict[AnswerTokens, float]
+    answers: frozenset[AnswerTokens]
     bits: float | None
     steps: float
 
@@ -134,7 +134,7 @@ class _Enumeration:
         size = name.block or max(1, int(self._rows.n_targets.max()))
         self._job = Job(model, self._policy, declared, name, size, 0, Log(None), self._table.draw)
         rows = np.array(sorted(self._table.answers))
-        self._entropy: Entropy = answers_entropy(rows)
+        self._entropy: EntropyOf = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
         partitions = name.remask is None and (
             declared.chooses or not (declared.review or declared.cap)
@@ -144,7 +144,7 @@ class _Enumeration:
     def run(self) -> Outcomes:
         weights = np.ones(1)
         bits = np.zeros(1)
-        chances: dict[Tokens, float] = {}
+        chances: dict[AnswerTokens, float] = {}
         total_bits = total_steps = 0.0
         taken = 0
         rows = _advance(self._job, self._rows, self._table)

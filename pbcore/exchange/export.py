@@ -19,7 +19,7 @@ from pbcore.extensions import provided
 from pbcore.links import install
 from pbcore.results.check import dump_json, encodable, refuse
 from pbcore.results.load import load_stored
-from pbcore.results.questions import Key, Question, kept, key
+from pbcore.results.questions import Key, StoredQuestion, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
 
@@ -39,12 +39,12 @@ FIELDS = (
 )
 LISTS = ("tokens", "steps", "confidences")
 
-Columns = dict[
+TableColumns = dict[
     str, list[Any]
 ]  # columns by name, a value per row: exact builtins, None where not measured
 
 
-def tables(run: Path) -> dict[str, Columns]:
+def tables(run: Path) -> dict[str, TableColumns]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON),
     `samples` a row per answer with its cell, prompt, a right answer, the text given, counts,
     scores, the reason why it is wrong, tokens, steps and confidences. Raises LoadError and
@@ -65,28 +65,28 @@ def _plain(value: Any) -> Any:
 
 
 def _samples(
-    stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]
-) -> Columns:
+    stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, StoredQuestion]]
+) -> TableColumns:
     cells = [entry.cell for entry in stored for _ in entry.samples]
     samples = [sample for entry in stored for sample in entry.samples]
     asked = [
         questions.get(key(cell), {}).get(sample.index)
         for cell, sample in zip(cells, samples, strict=True)
     ]
-    columns: Columns = {"cell": [cell.id for cell in cells]}
+    columns: TableColumns = {"cell": [cell.id for cell in cells]}
     for name in ("model", "task", "sampler"):
         columns[name] = [getattr(cell, name) for cell in cells]
     for name in ("prompt", "answer"):
         columns[name] = [question and getattr(question, name) for question in asked]
     for name in FIELDS:
         columns[name] = [getattr(sample, name) for sample in samples]
-    details: Columns = {}
+    details: TableColumns = {}
     for name in ("why", "failure"):
         details[name] = [_plain(sample.details.get(name)) for sample in samples]
     for name in LISTS:
         details[name] = [getattr(sample, name) for sample in samples]
     details["details"] = [dump_json(sample.details) for sample in samples]
-    scores: Columns = {}
+    scores: TableColumns = {}
     for sample in samples:
         for name in sample.scores:
             taken = name in columns or name in details
@@ -108,7 +108,7 @@ def write_csv(run: Path, folder: Path) -> list[Path]:
     ]
 
 
-def _csv(columns: Columns) -> str:
+def _csv(columns: TableColumns) -> str:
     stream = io.StringIO()
     # All texts are quoted: unquoted, a lone carriage return would end the row.
     writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

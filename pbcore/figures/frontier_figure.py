@@ -16,7 +16,7 @@ from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.looks import numbered
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import Drawing, Row, finish, label, legend, panels, percent
+from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -70,7 +70,7 @@ def regrets(
     samplers: Sequence[str] = SAMPLERS,
     temperatures: Sequence[float] = (0.0, 1.0),
     seed: int = 0,
-) -> list[Row]:
+) -> list[CsvRow]:
     """The regret of every sampler on every task at every temperature, as rows of `regret`.
 
     Args:
@@ -106,7 +106,7 @@ def regret(
     order: float,
     seen: float,
     fewest: float,
-) -> Row:
+) -> CsvRow:
     """One sampler on one task, as a line of the CSV.
 
     The line's `chooses` says which frontier binds the sampler (`BOUND`), if any. Its regret is what
@@ -142,7 +142,7 @@ def regret(
     }
 
 
-def above(rows: Sequence[Row]) -> list[Row]:
+def above(rows: Sequence[CsvRow]) -> list[CsvRow]:
     """The samplers whose whole interval lies above the frontier of their kind: there should be none
     but by chance.
     """
@@ -153,20 +153,20 @@ def above(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _by_task(rows: Sequence[CsvRow]) -> dict[str, list[CsvRow]]:
     """Task and temperature in words → its rows."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[CsvRow]] = {}
     for row in rows:
         heat = "greedy" if _greedy(row) else "τ = 1"
         groups.setdefault(f"{row['operation']}, n = {row['n']}, {heat}", []).append(row)
     return groups
 
 
-def _greedy(row: Row) -> bool:
+def _greedy(row: CsvRow) -> bool:
     return parse(row["sampler"]).greedy
 
 
-def _hull(row: Row, seen: bool) -> frontier.Hull:
+def _hull(row: CsvRow, seen: bool) -> frontier.Hull:
     return frontier.accuracy_hull(row["operation"], row["n"], greedy=_greedy(row), seen=seen)
 
 
@@ -182,11 +182,11 @@ def tasks(n: int) -> list[tuple[str, int]]:
     return [*((op, n) for op in lists), ("latin_square", 3)]
 
 
-def frontier_rows(n: int) -> list[Row]:
+def frontier_rows(n: int) -> list[CsvRow]:
     """A row per operation and number of steps, until nothing is lost: bits at τ = 1, then
     accuracies.
     """
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     for op, size in tasks(n):
         best = {
             name: frontier.frontier_of(
@@ -195,7 +195,7 @@ def frontier_rows(n: int) -> list[Row]:
             for name, greedy, seen in COLUMNS
         }
         for T in range(1, MOST_STEPS + 1):
-            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
+            row: CsvRow = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
             with suppress(InputError):  # too many partitions to try
                 row["bits, fixed order"] = optimal_bound(op, size, T)
             row |= {
@@ -208,7 +208,7 @@ def frontier_rows(n: int) -> list[Row]:
     return rows
 
 
-def frontier_text(rows: Sequence[Row]) -> str:
+def frontier_text(rows: Sequence[CsvRow]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
     sides = ("left", *["right"] * (len(rows[0]) - 1))
@@ -250,7 +250,7 @@ def frontier_text(rows: Sequence[Row]) -> str:
     )
 
 
-def regret_text(rows: Sequence[Row]) -> str:
+def regret_text(rows: Sequence[CsvRow]) -> str:
     """A table per task and temperature, the smallest regret first."""
     head = (
         "sampler",
@@ -310,7 +310,7 @@ def regret_text(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def room_text(rows: Sequence[Row]) -> str:
+def room_text(rows: Sequence[CsvRow]) -> str:
     """A row per task and temperature: how much faster than the fastest sampler without an error one
     could be.
     """
@@ -332,7 +332,7 @@ def room_text(rows: Sequence[Row]) -> str:
     )
 
 
-def frontier_drawing(rows: Sequence[Row]) -> Drawing:
+def frontier_drawing(rows: Sequence[CsvRow]) -> Drawing:
     """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier,
     points the samplers.
 

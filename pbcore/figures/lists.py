@@ -16,7 +16,7 @@ from pbcore.figures.measured import (
 )
 from pbcore.models.base import Model
 from pbcore.report.looks import numbered
-from pbcore.report.style import Drawing, Row, finish, label, legend, panels, percent
+from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -38,7 +38,7 @@ class Place:
     """
 
     x: float
-    row: Row
+    row: CsvRow
     measured: MeasuredAccuracy
 
 
@@ -120,7 +120,7 @@ def threshold_panel(
 
 def measured_table1(
     model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0
-) -> tuple[str, list[Row]]:
+) -> tuple[str, list[CsvRow]]:
     """Table 1: bits from closed forms, accuracies as predicted and as measured.
 
     Args:
@@ -132,11 +132,11 @@ def measured_table1(
     Returns:
         The table as text, and its rows.
     """
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     pairs = []
     for n in lengths:
         for finding in table1(n):
-            row: Row = {
+            row: CsvRow = {
                 "operation": finding.op,
                 "n": n,
                 "C(Y|X)": finding.total_correlation,

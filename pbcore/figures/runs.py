@@ -18,7 +18,7 @@ from pbcore.printable import counted
 from pbcore.report.looks import numbered
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
-from pbcore.report.style import Drawing, Row, finish, label, legend, panels
+from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
@@ -111,7 +111,7 @@ def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
     ]
 
 
-def oracle_mean(cells: Cells) -> Row | None:
+def oracle_mean(cells: Cells) -> CsvRow | None:
     """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per
     step. None without two thresholds that every task has.
     """
@@ -144,7 +144,7 @@ def oracle_mean(cells: Cells) -> Row | None:
     }
 
 
-def _rows(table: pd.DataFrame) -> list[Row]:
+def _rows(table: pd.DataFrame) -> list[CsvRow]:
     return [
         {str(key): value for key, value in row.items()} for row in curves(table).to_dict("records")
     ]
@@ -157,12 +157,12 @@ def over_questions(cells: Cells) -> Drawing:
     `speed-up` is k × the forwards of one question over those of all k. Raises InputError without
     cells for k = 1 and another k.
     """
-    found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
+    found: defaultdict[tuple[str, str, str], dict[int, CsvRow]] = defaultdict(dict)
     for one in cells:
         cell = one.cell
         named = SEVERAL.match(one.cell.task)
         if named and cell.nfe_mean and cell.tokens_per_step:
-            row: Row = {
+            row: CsvRow = {
                 "operation": named[1],
                 "model": cell.model_at,
                 "sampler": cell.sampler,

@@ -15,7 +15,7 @@ from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
 from pbcore.report.looks import looks, numbered
-from pbcore.report.style import Drawing, Row
+from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -77,7 +77,7 @@ def figure6(cells: Cells) -> Drawing:
     over k, and over blocks.
     """
     found = _places(cells)
-    rows: list[Row] = [
+    rows: list[CsvRow] = [
         {
             "task": task,
             "parallelizability": fmean(x for x, _ in found[task]),
@@ -152,7 +152,7 @@ def canvas_length(cell: CellRecord) -> int | None:
     return max(asked.tokens(n) for n in lengths_of(cell.length) or (None,))
 
 
-def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
+def _close(rows: Sequence[CsvRow]) -> dict[tuple[float, float], list[str]]:
     """Place → the tasks there, or so close that their names would cover each other."""
     places: dict[tuple[float, float], list[str]] = {}
     for row in rows:
@@ -214,7 +214,7 @@ def _curves(
     name: str,
     title: str,
     x: str,
-    rows: list[Row],
+    rows: list[CsvRow],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> Drawing:
     """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy;
@@ -224,7 +224,7 @@ def _curves(
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     known = looks((row["model"], row["sampler"]) for row in rows)
-    panels: dict[str, dict[str, list[Row]]] = {}
+    panels: dict[str, dict[str, list[CsvRow]]] = {}
     look: dict[str, dict[str, Any]] = {}
     for row in rows:
         model = row["model"]
@@ -255,10 +255,10 @@ def _curves(
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 
-def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> Row:
+def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> CsvRow:
     """A point: the cell's headline score, or that of a part of it, at a place on the x-axis."""
     score = score or cell.scores[cell.headline]
-    place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, x: at}
+    place: CsvRow = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, x: at}
     return place | {
         "score": 100 * score.mean,
         "low": 100 * score.low,

@@ -17,20 +17,32 @@ from pbcore.gpu_check.memory import check_memory
 from pbcore.gpu_check.models import on_hand, release
 from pbcore.gpu_check.report import markdown, sign, summary, to_json
 from pbcore.gpu_check.speed import check_speed
-from pbcore.gpu_check.steps import Result, Setup, Step, carry_out, keep, kept, outcome, read, usable
+from pbcore.gpu_check.steps import (
+    CheckStep,
+    Setup,
+    StepResult,
+    carry_out,
+    keep,
+    kept,
+    outcome,
+    read,
+    usable,
+)
 from pbcore.gpu_check.waits import check_waits
 from pbcore.models.device import find_device, find_dtype
 from pbcore.results.resume import code_version
 from pbcore.results.rundir import write_atomic
 
 STEPS = (
-    Step("device", "Device", check_device),
-    Step("embedded", "Answers of the embedded models beside the CPU's, float32", check_embedded),
-    Step("golden", "Golden checkpoints, float32", check_golden),
-    Step("bfloat16", "Logits in bfloat16 beside float32", check_bfloat16),
-    Step("speed", "Forwards and decoding a second", check_speed),
-    Step("waits", "Waits for the device", check_waits),
-    Step("memory", "Memory by batch", check_memory),
+    CheckStep("device", "Device", check_device),
+    CheckStep(
+        "embedded", "Answers of the embedded models beside the CPU's, float32", check_embedded
+    ),
+    CheckStep("golden", "Golden checkpoints, float32", check_golden),
+    CheckStep("bfloat16", "Logits in bfloat16 beside float32", check_bfloat16),
+    CheckStep("speed", "Forwards and decoding a second", check_speed),
+    CheckStep("waits", "Waits for the device", check_waits),
+    CheckStep("memory", "Memory by batch", check_memory),
 )
 NAMES = tuple(step.name for step in STEPS)
 MODELS = {"cuda": "llada-8b:dummy-l2", "cpu": "tiny"}  # timed if none is named
@@ -121,7 +133,7 @@ def settings_of(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _chosen(names: str | None) -> Sequence[Step]:
+def _chosen(names: str | None) -> Sequence[CheckStep]:
     """The steps of these names, in their order. Raises InputError for an unknown one."""
     if names is None:
         return STEPS
@@ -132,7 +144,7 @@ def _chosen(names: str | None) -> Sequence[Step]:
     return [step for step in STEPS if step.name in wanted]
 
 
-def _tell(result: Result, done: str) -> None:
+def _tell(result: StepResult, done: str) -> None:
     """Prints a step's checks."""
     title = f"{result.title} ({done})" if done else result.title
     print(f"{title}: {result.seconds:.0f} s")
@@ -143,8 +155,8 @@ def _tell(result: Result, done: str) -> None:
 
 
 def _in_a_fresh_process(
-    args: argparse.Namespace, steps: Sequence[Step], setup: Setup, settings: dict[str, Any]
-) -> list[Result]:
+    args: argparse.Namespace, steps: Sequence[CheckStep], setup: Setup, settings: dict[str, Any]
+) -> list[StepResult]:
     """The other steps' results from a process of their own, once the device refuses this one: after
     an assert on a GPU its process can't compute there any more.
     """
@@ -158,5 +170,6 @@ def _in_a_fresh_process(
     command += ["--minutes", f"{minutes:g}"] + ["--again"] * args.again
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     return [
-        read(args.out, step, settings) or Result(step.name, step.title, settings) for step in steps
+        read(args.out, step, settings) or StepResult(step.name, step.title, settings)
+        for step in steps
     ]

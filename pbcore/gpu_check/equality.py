@@ -90,7 +90,7 @@ GOLDEN = {
 
 
 @dataclass(slots=True)
-class Compared:
+class DeviceEquality:
     """Answers of the device beside the CPU's: how many are equal, how many differ where the CPU's
     own float64 differs from its float32 too (near-ties, which rounding decides), and the names of
     samplers whose answers differ otherwise.
@@ -113,7 +113,7 @@ class Compared:
         return Check(name, not self.differing, text + more, figures)
 
 
-class Pair:
+class ModelOnBoth:
     """A model on the device and on the CPU, in float32; the CPU's in float64 when it is needed."""
 
     def __init__(self, name: str, setup: Setup, **options: Any) -> None:
@@ -124,7 +124,7 @@ class Pair:
         self.cpu: Any = load_model(name, "cpu", "float32", **options)
 
     def compare(
-        self, sampler: str, prompts: Sequence[Any], length: int | None, compared: Compared
+        self, sampler: str, prompts: Sequence[Any], length: int | None, compared: DeviceEquality
     ) -> None:
         """Decodes the prompts on both, and adds what came of it to `compared`."""
         compared.samplers += 1
@@ -160,9 +160,9 @@ def _answers(model: Any, prompts: Sequence[Any], sampler: str, length: int | Non
 def check_embedded(setup: Setup) -> Iterator[Check]:
     """Every policy and modifier on `tiny`, and the other embedded models, in float32."""
     samples = load_task("waiting_line/shuffle", limit=SAMPLES).samples
-    pair = Pair("tiny", setup)
+    pair = ModelOnBoth("tiny", setup)
     for group, samplers in samplers_of_groups().items():
-        compared = Compared()
+        compared = DeviceEquality()
         left_out = []
         for sampler in samplers:
             if not _runs(pair.cpu, sampler):
@@ -174,8 +174,8 @@ def check_embedded(setup: Setup) -> Iterator[Check]:
     del pair
     release(setup.device)
     for name, some_samplers in OTHERS.items():
-        pair = Pair(name, setup)
-        compared = Compared()
+        pair = ModelOnBoth(name, setup)
+        compared = DeviceEquality()
         prompts: Sequence[Any] = samples
         length = None
         if name.startswith("tiny-sedd"):  # trained on other tasks
@@ -220,10 +220,10 @@ def check_golden(setup: Setup) -> Iterator[Check]:
         if not (folder / name / "config.json").is_file():
             yield Check(name, None, "not here")
             continue
-        pair = Pair(str(folder / name), setup, **golden.options)
+        pair = ModelOnBoth(str(folder / name), setup, **golden.options)
         if golden.key is not None and (folder / name / "logits.safetensors").is_file():
             yield _golden_logits(name, pair.here, folder / name, golden)
-        compared = Compared()
+        compared = DeviceEquality()
         prompts = _prompts(pair.cpu, name)
         pair.compare(golden.sampler, prompts, golden.length, compared)
         yield compared.check(f"{name}, beside the CPU")

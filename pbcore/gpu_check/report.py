@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pbcore.gpu_check.steps import Check, Result, outcome
+from pbcore.gpu_check.steps import Check, StepResult, outcome
 from pbcore.text import md
 
 SIGNS = {True: "✓", False: "✗", None: "·"}
@@ -16,7 +16,7 @@ def sign(check: Check) -> str:
     return SIGNS[check.holds]
 
 
-def to_json(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
+def to_json(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     """All results as one line of JSON."""
     parts = [
         {
@@ -31,7 +31,7 @@ def to_json(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def markdown(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
+def markdown(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     """A table for each step, and the JSON folded away."""
     rehearsal = settings["device"] == "cpu"
     what = "rehearsal on a CPU, not a GPU" if rehearsal else str(settings["name"])
@@ -60,7 +60,7 @@ def markdown(settings: Mapping[str, Any], results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(results: Sequence[StepResult]) -> str:
     """How many checks hold, in words."""
     checks = [check for result in results for check in result.checks]
     holding = sum(check.holds is True for check in checks)

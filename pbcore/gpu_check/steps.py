@@ -48,7 +48,7 @@ class Setup:
             torch.cuda.synchronize(self.device)
 
 
-class Step(NamedTuple):
+class CheckStep(NamedTuple):
     """A step: its name (of its file, too), its title, and what yields its checks."""
 
     name: str
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Result:
+class StepResult:
     """A step's checks. `complete` is False if time was up before its end; `settings` are what the
     result depends on.
     """
@@ -80,11 +80,11 @@ class Result:
         return any(check.holds is False for check in self.checks)
 
 
-def carry_out(step: Step, setup: Setup, settings: Mapping[str, Any]) -> Result:
+def carry_out(step: CheckStep, setup: Setup, settings: Mapping[str, Any]) -> StepResult:
     """Runs a step until it ends, raises or time is up. What it raises is a check that doesn't hold,
     with the error's first line.
     """
-    result = Result(step.name, step.title, settings)
+    result = StepResult(step.name, step.title, settings)
     begun = perf_counter()
     try:
         for check in step.run(setup):
@@ -106,25 +106,25 @@ def file_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def keep(result: Result, folder: Path) -> None:
+def keep(result: StepResult, folder: Path) -> None:
     """Writes a step's result."""
     text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
     write_atomic(file_of(folder, result.name), text + "\n")
 
 
-def read(folder: Path, step: Step, settings: Mapping[str, Any]) -> Result | None:
+def read(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
     """The kept result of a step, if it was found under the same settings. None without one, and for
     a file that can't be read: the step runs again.
     """
     try:
         text = file_of(folder, step.name).read_text(encoding="utf-8")
-        result = Result.of(json.loads(text))
+        result = StepResult.of(json.loads(text))
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return result if result.settings == dict(settings) else None
 
 
-def kept(folder: Path, step: Step, settings: Mapping[str, Any]) -> Result | None:
+def kept(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
     """The result of a step that needn't run again: it is complete and everything in it holds."""
     result = read(folder, step, settings)
     return result if result is not None and result.complete and not result.failed else None
@@ -138,7 +138,7 @@ def usable(device: torch.device) -> bool:
         return False
 
 
-def outcome(results: Sequence[Result]) -> str:
+def outcome(results: Sequence[StepResult]) -> str:
     """`passed`, `failed`, or `incomplete` where time was up before the end."""
     if any(result.failed for result in results):
         return "failed"

@@ -41,7 +41,7 @@ _KERNEL = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunc
 _SYNCHRONIZE = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
-class Counts(NamedTuple):
+class DeviceWaits(NamedTuple):
     """Waits and kernels while something ran. `kernels` is None on a CPU."""
 
     waits: int
@@ -82,7 +82,7 @@ def check_waits(setup: Setup) -> Iterator[Check]:
         yield Check(sampler, waits <= goal if on_gpu else None, text, figures)
 
 
-def _decoded(model: Any, sampler: str, length: int, setup: Setup) -> tuple[Counts, int]:
+def _decoded(model: Any, sampler: str, length: int, setup: Setup) -> tuple[DeviceWaits, int]:
     """Counts of decoding two rows, and their steps."""
     prompts = random_prompts(model, ROWS, PROMPT)
     decode(model, prompts, sampler, max_new_tokens=length)  # what is done once
@@ -95,7 +95,7 @@ def _decoded(model: Any, sampler: str, length: int, setup: Setup) -> tuple[Count
     return counts, max(answer.nfe or 0 for answer in answers)
 
 
-def counted_on_gpu(run: Callable[[], None], setup: Setup) -> Counts:
+def counted_on_gpu(run: Callable[[], None], setup: Setup) -> DeviceWaits:
     """What torch warns of (`torch.cuda.set_sync_debug_mode`), or what the profiler saw the driver
     wait for, whichever is more; and kernels, by the profiler.
     """
@@ -114,15 +114,15 @@ def counted_on_gpu(run: Callable[[], None], setup: Setup) -> Counts:
         run()
     calls = _calls(profiler)
     seen = sum(calls[name] for name in _SYNCHRONIZE)
-    return Counts(max(warned, seen), sum(calls[name] for name in _KERNEL))
+    return DeviceWaits(max(warned, seen), sum(calls[name] for name in _KERNEL))
 
 
-def counted_on_cpu(run: Callable[[], None]) -> Counts:
+def counted_on_cpu(run: Callable[[], None]) -> DeviceWaits:
     """Operations that would wait on a GPU; copies to it don't show on a CPU."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         run()
     calls = _calls(profiler)
-    return Counts(sum(calls[name] for name in WAITING), None)
+    return DeviceWaits(sum(calls[name] for name in WAITING), None)
 
 
 def _calls(profiler: Any) -> Counter[str]:

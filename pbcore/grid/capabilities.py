@@ -24,7 +24,7 @@ from pbcore.theory.answers import MOST_ANSWERS, count_latin_squares
 from pbcore.theory.distributions import supports
 
 
-class _Own(NamedTuple):
+class _OwnDecoding(NamedTuple):
     """A family that decodes by itself: policies whose names it reads, an example, whether it keeps
     given tokens, and the samplers that it runs in place of a profile's.
     """
@@ -37,9 +37,9 @@ class _Own(NamedTuple):
 
 _STEPS = tuple(f"analytic-s{steps}" for steps in (32, 16, 8, 4, 2, 1))
 OWN_DECODERS = {
-    "diffusion_gemma": _Own(("eb",), "eb-0.1"),
-    "causal": _Own(("ar",), "ar", samplers=("ar",)),
-    "sedd": _Own(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
+    "diffusion_gemma": _OwnDecoding(("eb",), "eb-0.1"),
+    "causal": _OwnDecoding(("ar",), "ar", samplers=("ar",)),
+    "sedd": _OwnDecoding(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
 }
 OWN_BATCHES = ("diffusion_gemma", "sedd")  # families that form their batches by themselves
 
@@ -62,7 +62,7 @@ class Capabilities:
         return resolve_model(self.model)
 
     @cached_property
-    def _own(self) -> _Own | None:
+    def _own(self) -> _OwnDecoding | None:
         return OWN_DECODERS.get(self.entry.family)
 
     @cached_property

@@ -26,7 +26,7 @@ SEEN = 20  # samples of a task that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Forwards:
+class ForwardBounds:
     """Forwards of one sample: `low` and `high` bounds, equal where the sampler's rule fixes their
     number.
     """
@@ -44,7 +44,7 @@ class Forwards:
         return sqrt(self.low * self.high)
 
 
-def forwards(name: SamplerName, tokens: int) -> Forwards:
+def forwards(name: SamplerName, tokens: int) -> ForwardBounds:
     """The forwards that a sampler takes for `tokens` masked tokens.
 
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take
@@ -60,14 +60,14 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     cap = size if declared is None or declared.cap is None else declared.cap(size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
     if name.ahead:
-        return Forwards(1, forwards(replace(name, ahead=0), tokens).high)
+        return ForwardBounds(1, forwards(replace(name, ahead=0), tokens).high)
     if asks(name):
         moves = cap if steps is None else steps + extra
-        return Forwards(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
+        return ForwardBounds(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
     if steps is None:
-        return Forwards(blocks, blocks * cap)
+        return ForwardBounds(blocks, blocks * cap)
     most = blocks * (steps + extra)
-    return Forwards(1 if name.eos_stop else most, most)
+    return ForwardBounds(1 if name.eos_stop else most, most)
 
 
 def _steps(name: SamplerName, size: int) -> int | None:
@@ -97,7 +97,7 @@ def _traits(name: SamplerName) -> Traits | None:
 
 
 def weights(
-    plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")
+    plan: Plan, number: Callable[[ForwardBounds], float] = attrgetter("guess")
 ) -> Callable[[CellName], float]:
     """Cell → samples × forwards × what a forward of its model costs over prompt and answer.
     `number` says which number of forwards is meant where the sampler decides it itself.

@@ -30,7 +30,7 @@ TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in eac
 PATIENCE = 60.0  # seconds for the probe of one category
 
 
-class Probe(NamedTuple):
+class ProbedSample(NamedTuple):
     """What one sample of a category took: sampler → forwards and rows for each masked token, and
     the share of the forwards that a store leaves to be computed (1 without one).
     """
@@ -108,7 +108,9 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
-def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
+def _cost(
+    sampler: str, samples: Sequence[Sample], seeds: int, probe: ProbedSample, each: float
+) -> Cost:
     name = parse(sampler)
     rate = probe.rates.get(sampler)
     fixed = 0
@@ -136,7 +138,7 @@ def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, eac
     )
 
 
-def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
+def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSample:
     """Decodes the first sample of the category's first task with each of its samplers, sharing
     forwards, for at most PATIENCE seconds; without sharing those alone whose forwards aren't known.
     Samplers that ask about what-if rows are decoded in any case, as no bound holds for their rows.
@@ -160,9 +162,9 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> Probe:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
     if store is None or not settings.sharing:
-        return Probe(rates, rows, 1.0, frozenset())
+        return ProbedSample(rates, rows, 1.0, frozenset())
     asked = store.shared + store.computed
-    return Probe(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
+    return ProbedSample(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
 
 
 def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:

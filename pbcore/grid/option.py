@@ -177,7 +177,7 @@ def options_of(group: type[Any]) -> list[Option]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ValueKind(Generic[T]):
     """A kind of value: its form, what reads the pattern's groups (None for what can't be meant),
     what is said of any other text, and how the help shows it. Raises argparse.ArgumentTypeError
     that says what to write instead.
@@ -227,52 +227,54 @@ MOST_SAMPLES = 1_000_000  # as in a tasks file
 _LIST = r"[0-9]{1,18}(?:,[0-9]{1,18})*"
 _RANGE = "[0-9]{1,18}-[0-9]{1,18}"
 _SHARE = r"([0-9]{1,9}(?:\.[0-9]{1,18})?)(%?)"
-positive = Kind(
+positive = ValueKind(
     "([0-9]{1,9})",
     lambda text: int(text) or None,
     "is not a whole number above 0 (at most 9 digits)",
 )
-natural = Kind("([0-9]{1,18})", int, "is not a whole number; write 0, 1, 2 … (at most 18 digits)")
-samples = Kind(
+natural = ValueKind(
+    "([0-9]{1,18})", int, "is not a whole number; write 0, 1, 2 … (at most 18 digits)"
+)
+samples = ValueKind(
     "([0-9]{1,7})",
     lambda text: int(text) if 0 < int(text) <= MOST_SAMPLES else None,
     "is not a whole number above 0, at most 1,000,000",
 )
-threads = Kind(
+threads = ValueKind(
     "([0-9]{1,4})", lambda text: int(text) or None, "is not a number of threads, 1 to 9999"
 )
 # Each several: seeds of the draws, levels that are each measured by itself, values of n (each task
 # says which it has).
-seeds = Kind(
+seeds = ValueKind(
     f"({_RANGE}|{_LIST})",
     lambda text: _several(text, 0, True),
     "are not seeds; write 0, 0-4 or 3,5,8, each once, at most 10,000",
 )
-levels = Kind(
+levels = ValueKind(
     f"({_LIST})",
     lambda text: _several(text, distinct=True),
     "is no number above 0, nor several; write 8, or 1,4,16,64, each once",
 )
-lengths = Kind(f"({_RANGE}|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
-device = Kind("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps", "cpu|cuda|mps")
-shots = Kind("([0-8])", int, "is not a number of solved examples; write 0 to 8", "0-8")
-cot_answer = Kind(
+lengths = ValueKind(f"({_RANGE}|{_LIST})", _several, "is not an n; write 15, 3-6 or 5,10,20")
+device = ValueKind("(cpu|cuda|mps)", str, "is not a device; write cpu, cuda or mps", "cpu|cuda|mps")
+shots = ValueKind("([0-8])", int, "is not a number of solved examples; write 0 to 8", "0-8")
+cot_answer = ValueKind(
     "(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole"
 )
-shard = Kind(
+shard = ValueKind(
     "([0-9]{1,5})/([0-9]{1,5})", _shard, "is not a shard; write 3/8 for the third of eight", "I/N"
 )  # (3, 8)
-amount = Kind(
+amount = ValueKind(
     r"([0-9]{1,9}(?:\.[0-9]{1,9})?)",
     lambda text: float(text) or None,
     "is not a number above 0; write e.g. 1 or 0.5",
     "GIB",
 )
-points = Kind(
+points = ValueKind(
     r"([0-9]+(?:\.[0-9]+)?)",
     lambda text: float(text) if 0 < float(text) < 100 else None,
     "is not a loss in points, above 0 and below 100; write e.g. 5 or 2.5",
     "POINTS",
 )
-share = Kind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
-level = Kind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")
+share = ValueKind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
+level = ValueKind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")

@@ -19,7 +19,7 @@ from pbcore.links import docs
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
-Group = TypeVar("Group", bound=OptionGroup)
+GroupOfOptions = TypeVar("GroupOfOptions", bound=OptionGroup)
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
@@ -370,7 +370,7 @@ class Settings:
         """The device, as torch names it."""
         return "cuda" if self.gpu else self.device or "cpu"
 
-    def part(self, group: type[Group]) -> Group:
+    def part(self, group: type[GroupOfOptions]) -> GroupOfOptions:
         """The options of an integration, by their class."""
         return group(**{f.name: self.more[f.name] for f in fields(group) if f.name in self.more})  # type: ignore[arg-type]
 

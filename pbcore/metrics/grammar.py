@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match, install
-from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
+from pbcore.metrics.languagetool.server import GrammarServer, SharedServer, UserServer
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
@@ -100,7 +100,7 @@ class Checker:
     the cache, without a server.
     """
 
-    def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
+    def __init__(self, server: GrammarServer, cache: VerdictCache | None = None) -> None:
         self.server = server
         self._cache = cache
         self._gone = ""
@@ -186,7 +186,7 @@ _CHECKERS: dict[tuple[str, ...], Checker | LanguageToolUnavailable] = {}
 
 def _made(url: str) -> Checker | LanguageToolUnavailable:
     try:
-        server: Server = (
+        server: GrammarServer = (
             UserServer(url) if url else SharedServer(install.find_installation(download=True))
         )
     except LanguageToolUnavailable as error:

@@ -325,7 +325,7 @@ class _Completed:
         return frozenset({self._model.eos_id}) if member == "stop_ids" else _OPTIONAL[member]
 
 
-class _Own(Protocol):
+class _DecodesItself(Protocol):
     """What models with a decoding loop of their own have."""
 
     name: str
@@ -336,7 +336,7 @@ class _Own(Protocol):
 
 
 @runtime_checkable
-class OwnDecoder(_Own, Protocol):
+class OwnDecoder(_DecodesItself, Protocol):
     """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns
     answers.
     """
@@ -360,7 +360,7 @@ class OwnDecoder(_Own, Protocol):
 
 
 @runtime_checkable
-class BatchDecoder(_Own, Protocol):
+class BatchDecoder(_DecodesItself, Protocol):
     """A model with its own decoding loop that answers batches of rows (autoregressive models),
     which `decode` forms as for a Denoiser and halves when memory runs out; a row's answer must not
     depend on the others.

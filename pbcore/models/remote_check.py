@@ -31,7 +31,7 @@ MASKED = 8  # the last tokens of each prompt are masks, as in decoding
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedPrompt:
     """One prompt: its tokens, the largest difference of a logit, how many positions have the same
     likeliest token.
     """
@@ -43,7 +43,7 @@ class Compared:
 
 def compare(
     name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions
-) -> list[Compared]:
+) -> list[ComparedPrompt]:
     """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and
     compares
     their logits.
@@ -96,7 +96,7 @@ def _prompts(model: MaskedModel) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
+def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> ComparedPrompt:
     row = torch.tensor([list(ids)], device=ours.device)  # (1, T)
     grid = torch.arange(row.shape[1], device=ours.device)
     sees = (
@@ -122,4 +122,4 @@ def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
             f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}"
         )
     same = int((mine.argmax(-1) == other.argmax(-1)).sum())
-    return Compared(row.shape[1], float((mine - other).abs().max()), same)
+    return ComparedPrompt(row.shape[1], float((mine - other).abs().max()), same)

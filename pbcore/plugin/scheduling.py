@@ -15,7 +15,7 @@ import pytest
 from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.state import settings
 
-Group = tuple[str, str]  # a model and one of its tasks, or "" for all of them
+WorkGroup = tuple[str, str]  # a model and one of its tasks, or "" for all of them
 MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that there is none
 
 
@@ -33,7 +33,7 @@ class ModelScheduling:
     def __init__(
         self,
         workers: int,
-        group_of: Callable[[str], Group],
+        group_of: Callable[[str], WorkGroup],
         complain: Callable[[str], None],
         alone: Callable[[str], bool] = lambda model: False,
         ahead: int = MIN_PENDING,
@@ -45,9 +45,9 @@ class ModelScheduling:
         self._complain = complain
         self._collections: dict[Any, list[str]] = {}
         self._pending: dict[Any, list[int]] = {}
-        self._group: dict[Any, Group] = {}
-        self._begun: dict[Group, Any] = {}  # the worker that began it
-        self._queues: dict[Group, deque[int]] = defaultdict(deque)
+        self._group: dict[Any, WorkGroup] = {}
+        self._begun: dict[WorkGroup, Any] = {}  # the worker that began it
+        self._queues: dict[WorkGroup, deque[int]] = defaultdict(deque)
         self._collection: list[str] = []  # once it is handed out
 
     @property
@@ -154,7 +154,7 @@ class ModelScheduling:
         node.send_runtest_some([index])
         return True
 
-    def _choose(self, node: Any) -> Group | None:
+    def _choose(self, node: Any) -> WorkGroup | None:
         left = {group: len(queue) for group, queue in self._queues.items() if queue}
         own = self._group.get(node)
         if own in left:
@@ -174,7 +174,7 @@ class ModelScheduling:
         )
 
 
-def group_of(config: pytest.Config, node_id: str) -> Group:
+def group_of(config: pytest.Config, node_id: str) -> WorkGroup:
     """The model of the cell that a node id names, and its task if cells share forwards; empty for
     other tests.
     """

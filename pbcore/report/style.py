@@ -24,7 +24,7 @@ from pbcore.report.looks import COLOURS, DASHES, MARKERS, Look
 from pbcore.results.rundir import write_atomic
 
 PANEL = (3.3, 2.75)  # inches
-Row = dict[str, Any]  # a line of a CSV
+CsvRow = dict[str, Any]  # a line of a CSV
 
 
 def label(text: str) -> str:
@@ -144,7 +144,7 @@ class Drawing:
 
     name: str
     figure: Figure
-    rows: Sequence[Row]
+    rows: Sequence[CsvRow]
     said: str = ""
 
     def write(self, folder: Path) -> list[Path]:
@@ -155,7 +155,7 @@ class Drawing:
         return [picture, write_csv(self.rows, folder / f"{self.name}.csv")]
 
 
-def write_csv(rows: Sequence[Row], path: Path) -> Path:
+def write_csv(rows: Sequence[CsvRow], path: Path) -> Path:
     """Rows as CSV, the columns in order of appearance; floats with six digits, None empty. Makes
     the folder.
     """

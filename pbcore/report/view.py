@@ -23,7 +23,7 @@ from pbcore.printable import counted, first_line
 
 FILE = "report.html"
 HOST = "127.0.0.1"
-Cell = Callable[
+AnswersOfCell = Callable[
     [int], str | None
 ]  # number of a cell on the page → its answers as JSON; None for no such cell
 _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
@@ -98,7 +98,7 @@ def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
     """
     page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
     try:
-        server = Server((HOST, port), partial(Handler, page, cell))
+        server = ViewServer((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--port {port} can't be used ({error}); leave it out for a free one"
@@ -109,13 +109,13 @@ def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
     return server
 
 
-def _prepare(cell: Cell) -> None:
+def _prepare(cell: AnswersOfCell) -> None:
     """Reads one cell; what is wrong with it is said when it is asked for."""
     with suppress(PbcoreError, OSError):
         cell(0)
 
 
-def _kept(run: Path) -> tuple[str, Cell] | None:
+def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
     """The run's report.html without its answers, and what reads a cell's file when it is asked for.
     None if the page is missing or names other cells than the run has.
     """
@@ -163,7 +163,7 @@ def _kept(run: Path) -> tuple[str, Cell] | None:
     return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
 
 
-def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
+def _built(runs: Sequence[Path]) -> tuple[str, AnswersOfCell]:
     """A page of all runs, and what tells the answers of its cells."""
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import name_and_facts, page, read_all
@@ -174,7 +174,7 @@ def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
     return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
 
 
-class Server(ThreadingHTTPServer):
+class ViewServer(ThreadingHTTPServer):
     """Serves each request in a thread of its own; a browser that has gone is no error."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -186,7 +186,7 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """Answers for the page and its cells, to requests that name this machine as their host."""
 
-    def __init__(self, page: str, cell: Cell, *args: object) -> None:
+    def __init__(self, page: str, cell: AnswersOfCell, *args: object) -> None:
         self._page = page
         self._cell = cell
         super().__init__(*args)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ FOLDER = "questions"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StoredQuestion:
     """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the
     label has none), the only one if `only`; `length` the n of a list.
     """
@@ -47,7 +47,7 @@ class _File:
     schema: int
     task: str
     data_hash: str
-    questions: list[Question]
+    questions: list[StoredQuestion]
 
 
 Key = tuple[str, str]  # task, digest of its samples
@@ -65,9 +65,9 @@ def keep(run: RunDir, task: Task) -> Path:
     return write_json(path, plain(data, f"questions of {task.name}"))
 
 
-def question(sample: Sample) -> Question:
+def question(sample: Sample) -> StoredQuestion:
     """A sample as a reader of answers needs it."""
-    return Question(
+    return StoredQuestion(
         sample.index,
         sample.prompt,
         sample.answer if sample.answer is not None else str(sample.label),
@@ -77,11 +77,11 @@ def question(sample: Sample) -> Question:
     )
 
 
-def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
+def kept(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:
     """The questions of a run by task and digest, then by index. Files that can't be read count as
     absent.
     """
-    found: dict[Key, dict[int, Question]] = {}
+    found: dict[Key, dict[int, StoredQuestion]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
             file = _file(check_schema(read_json(path), SCHEMA, str(path)), str(path))

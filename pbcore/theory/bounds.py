@@ -29,7 +29,7 @@ from pbcore.theory.answers import (
 EXCHANGEABLE = (*DETERMINISTIC, "replace_random", "shuffle", "shuffle_changed")
 MOST_POSITIONS = 10
 
-Entropy = Callable[[frozenset[int]], float]
+EntropyOf = Callable[[frozenset[int]], float]
 
 
 def total_correlation(op: str, n: int) -> float:
@@ -119,7 +119,7 @@ def optimal_bound(op: str, n: int, T: int) -> float:
 
 
 def least_bound(
-    entropy: Entropy, count: int, T: int, *, exchangeable: bool = False, where: str = ""
+    entropy: EntropyOf, count: int, T: int, *, exchangeable: bool = False, where: str = ""
 ) -> float:
     """L*_T in bits by dynamic programming over the revealed positions.
 
@@ -170,7 +170,7 @@ def least_bound(
     return max(0.0, best[count if exchangeable else everything] - by_size[count])
 
 
-def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float:
+def partition_bound(entropy: EntropyOf, steps: Sequence[Collection[int]]) -> float:
     """L_T of a partition in bits; `entropy` gives the entropy of a subset of positions."""
     known: frozenset[int] = frozenset()
     total = 0.0
@@ -181,7 +181,7 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
     return max(0.0, total - entropy(known))
 
 
-def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> Entropy:
+def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> EntropyOf:
     """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All
     answers are equally likely, unless `chances` (A,) says otherwise. Raises InputError for chances
     that don't fit the answers, are negative or don't add up to 1.
@@ -214,7 +214,7 @@ def label_entropy(labels: NDArray[np.int64], weights: NDArray[np.float64] | None
 
 
 @lru_cache(maxsize=64)
-def _entropy(op: str, n: int) -> Entropy:
+def _entropy(op: str, n: int) -> EntropyOf:
     """The entropy function of an operation: a closed form if there is one, else from the listed
     answers.
     """

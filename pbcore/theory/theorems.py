@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.theory.bounds import Entropy, least_bound
+from pbcore.theory.bounds import EntropyOf, least_bound
 
 
 def conditional_total_correlation(
-    entropy: Entropy, together: Collection[int], known: Collection[int] = ()
+    entropy: EntropyOf, together: Collection[int], known: Collection[int] = ()
 ) -> float:
     """E[C(A | Z)] = Σ_{i ∈ A} H(yᵢ | Z) − H(A | Z): the loss of revealing A together.
 
@@ -29,7 +29,7 @@ def conditional_total_correlation(
 
 
 def lemma1(
-    entropy: Entropy, first: Collection[int], second: Collection[int], known: Collection[int] = ()
+    entropy: EntropyOf, first: Collection[int], second: Collection[int], known: Collection[int] = ()
 ) -> tuple[float, float]:
     """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)].
 
@@ -58,7 +58,7 @@ def lemma1(
 
 
 def theorem3(
-    entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
+    entropies: Mapping[Any, EntropyOf], shares: Mapping[Any, float], count: int, T: int
 ) -> float:
     """L*_T where the partition may differ by input: E_x[min over partitions of L_T(x)] (Theorem 3).
 
@@ -82,7 +82,7 @@ def theorem3(
 
 
 def one_partition(
-    entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int
+    entropies: Mapping[Any, EntropyOf], shares: Mapping[Any, float], count: int, T: int
 ) -> float:
     """L*_T of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2).
 
@@ -104,7 +104,7 @@ def one_partition(
     )
 
 
-def _check(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float]) -> None:
+def _check(entropies: Mapping[Any, EntropyOf], shares: Mapping[Any, float]) -> None:
     if entropies.keys() != shares.keys() or abs(sum(shares.values()) - 1) > 1e-9:
         raise InputError(
             "each input needs its entropy function and its probability, and these add up to 1"

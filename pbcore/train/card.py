@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from pbcore.links import docs
 from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.evaluate import Result, scores_table
+from pbcore.train.evaluate import TaskResult, scores_table
 from pbcore.train.loop import CLIP, Run, write_table
 from pbcore.train.recipe import RECIPES, model_of
 
@@ -138,7 +138,7 @@ def plot(run: Run, path: Path) -> None:
     figure.savefig(path)
 
 
-def card(run: Run, results: Sequence[Result], samples: int) -> str:
+def card(run: Run, results: Sequence[TaskResult], samples: int) -> str:
     """The model card of a trained checkpoint, in Markdown.
 
     Args:

@@ -19,7 +19,7 @@ SEDD_SAMPLERS = ("analytic-s16", "analytic-s4", "analytic-s2", "analytic-s1")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TaskResult:
     """The mean of one score of one task, a value per sampler; None where it could not be
     measured.
     """
@@ -31,7 +31,7 @@ class Result:
 
 def evaluate(
     folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
-) -> list[Result]:
+) -> list[TaskResult]:
     """Results on the first samples of each test split (seed 0, own data).
 
     They are decoded under the samplers of the checkpoint's family; each result goes to stderr at
@@ -47,7 +47,7 @@ def evaluate(
     causal = model.info.get("autoregressive", False)
     scores = model.info.get("family") == "sedd"
     samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
-    results: list[Result] = []
+    results: list[TaskResult] = []
     symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
     for name in tasks or (symbols if scores else task_names()):
         task = load_task(name, limit=samples)
@@ -64,7 +64,7 @@ def evaluate(
         for measure in measures:
             of_sampler = {sampler: _mean(measure, answers) for sampler, answers in scored.items()}
             print(f"  {name} {measure}: {of_sampler}", file=sys.stderr, flush=True)
-            results.append(Result(name, measure, of_sampler))
+            results.append(TaskResult(name, measure, of_sampler))
     return results
 
 
@@ -84,7 +84,7 @@ def _measures(name: str) -> tuple[str, ...]:
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
 
 
-def scores_table(results: Sequence[Result]) -> str:
+def scores_table(results: Sequence[TaskResult]) -> str:
     """Results as a Markdown table in percent; the last row is the mean accuracy over lists and
     puzzles.
     """

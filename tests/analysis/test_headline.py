@@ -13,7 +13,7 @@ from pbcore.analysis.headline import (
     NO_ANSWERS,
     NO_COMMON,
     NO_SPEED,
-    Answered,
+    CellAnswers,
     Headline,
     headline,
     is_own,
@@ -35,19 +35,19 @@ def scores(wrong: int, n: int = N) -> list[float]:
 
 def cell(
     sampler: str, right: Sequence[float] | None = None, nfe: int = 16, **facts: Any
-) -> Answered:
+) -> CellAnswers:
     """A cell whose answers are all right, unless their scores are given."""
     values = scores(0) if right is None else right
     return factory.cell(sampler=sampler, right=values, nfe=nfe, **facts)
 
 
-def timed(entry: Answered, seconds: float | None, **conditions: Any) -> Answered:
+def timed(entry: CellAnswers, seconds: float | None, **conditions: Any) -> CellAnswers:
     record, samples = entry
     known = replace(record.conditions, **conditions)
     return replace(record, seconds=seconds, conditions=known), samples
 
 
-def told(*cells: Answered, max_loss: float = 5.0) -> Headline:
+def told(*cells: CellAnswers, max_loss: float = 5.0) -> Headline:
     return headline("tiny", cells, max_loss)
 
 
@@ -166,7 +166,7 @@ class TestSpeed:
     def test_servers_without_forwards(self) -> None:
         """Models that report no forwards are compared by their times, or not at all."""
 
-        def served(sampler: str, seconds: float | None) -> Answered:
+        def served(sampler: str, seconds: float | None) -> CellAnswers:
             record, samples = timed(cell(sampler), seconds)
             return record, [replace(sample, nfe=None) for sample in samples]
 

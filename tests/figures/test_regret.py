@@ -18,7 +18,7 @@ from pbcore.figures.frontier_figure import (
     tasks,
 )
 from pbcore.figures.measured import MeasuredAccuracy, measure, questions, within
-from pbcore.report.style import Row
+from pbcore.report.style import CsvRow
 from pbcore.theory import accuracy
 from pbcore.theory.frontier import accuracy_hull, value_at
 
@@ -29,7 +29,7 @@ def one(
     order: float = 0.75,
     seen: float = 1.0,
     spread: float = 0.1,
-) -> Row:
+) -> CsvRow:
     measured = MeasuredAccuracy(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
     return regret("shuffle", 4, sampler, measured, order, seen, 1.5)
 

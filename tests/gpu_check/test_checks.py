@@ -70,7 +70,7 @@ class TestEquality:
         """
         real = equality._answers
         place = setup(CPU)
-        pair = equality.Pair("tiny", place)
+        pair = equality.ModelOnBoth("tiny", place)
         pair._exact = SimpleNamespace(name="float64")
 
         def wrong(model: Any, prompts: Any, sampler: str, length: int | None) -> list[Any]:
@@ -81,7 +81,7 @@ class TestEquality:
             return [("other", 1)] * 3 if model is pair.here else answers
 
         monkeypatch.setattr(equality, "_answers", wrong)
-        compared = equality.Compared()
+        compared = equality.DeviceEquality()
         samples = equality.load_task("waiting_line/shuffle", limit=3).samples
         pair.compare("threshold-0.9", samples, None, compared)
         assert (compared.answers, compared.equal, compared.near_ties) == (3, 0, 1)
@@ -225,7 +225,9 @@ class TestWaits:
         """Those of the longer answer less those of the shorter, by the steps between them."""
         counted = iter([(100, 500), (130, 900), (10, 5), (20, 9)])
         monkeypatch.setattr(
-            waits, "counted_on_gpu", lambda run, setup: (run(), waits.Counts(*next(counted)))[1]
+            waits,
+            "counted_on_gpu",
+            lambda run, setup: (run(), waits.DeviceWaits(*next(counted)))[1],
         )
         checks = found(waits.check_waits(setup()))
         assert checks["confidence-k1"].holds is False
@@ -239,10 +241,10 @@ class TestWaits:
         copies.
         """
 
-        def counted(run: Any, setup: Setup) -> waits.Counts:
+        def counted(run: Any, setup: Setup) -> waits.DeviceWaits:
             with pseudo_gpu.counting() as counts:
                 run()
-            return waits.Counts(counts.waits(), counts.kernels())
+            return waits.DeviceWaits(counts.waits(), counts.kernels())
 
         monkeypatch.setattr(waits, "counted_on_gpu", counted)
         here = found(waits.check_waits(setup()))["confidence-k1"].figures
@@ -319,7 +321,9 @@ def test_the_whole_command(
     monkeypatch.setattr(memory, "BATCHES", (1, 2))
     monkeypatch.setattr(memory, "SAMPLERS", ("confidence-k16",))
     monkeypatch.setattr(waits, "GOALS", {"confidence-k4": 1000})
-    monkeypatch.setattr(waits, "counted_on_gpu", lambda run, setup: (run(), waits.Counts(1, 1))[1])
+    monkeypatch.setattr(
+        waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
+    )
     pseudo_gpu.capacity = 32 << 20
     words = ["gpu-check", "tiny", "--dtype", "float32", "--out", str(tmp_path)]
     status = main(words)

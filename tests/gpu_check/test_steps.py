@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.gpu_check import command, steps
-from pbcore.gpu_check.steps import Check, Setup, Step
+from pbcore.gpu_check.steps import Check, CheckStep, Setup
 
 
 def ok(setup: Setup) -> Iterator[Check]:
@@ -46,7 +46,9 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     """Runs the command on the CPU with steps of these functions, named by their keyword."""
 
     def run(*more: str, **functions: Any) -> int:
-        chosen = tuple(Step(name, name.title(), function) for name, function in functions.items())
+        chosen = tuple(
+            CheckStep(name, name.title(), function) for name, function in functions.items()
+        )
         monkeypatch.setattr(command, "STEPS", chosen)
         monkeypatch.setattr(command, "NAMES", tuple(functions))
         return main(["gpu-check", "--device", "cpu", "--out", str(tmp_path), *more])
@@ -162,7 +164,8 @@ class TestDeadDevice:
             commands.append(words)
             settings = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["settings"]
             steps.keep(
-                steps.Result("two", "Two", settings, [Check("of two", True, "")], True), tmp_path
+                steps.StepResult("two", "Two", settings, [Check("of two", True, "")], True),
+                tmp_path,
             )
 
         monkeypatch.setattr(subprocess, "run", fresh)

@@ -12,7 +12,7 @@ from pbcore.models import cli
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import families_table
 from pbcore.models.registry import all_entries, resolve_model
-from pbcore.models.remote_check import Compared
+from pbcore.models.remote_check import ComparedPrompt
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -124,9 +124,9 @@ class TestCheck:
         """
         asked: dict[str, Any] = {}
 
-        def compare(name: str, **options: Any) -> list[Compared]:
+        def compare(name: str, **options: Any) -> list[ComparedPrompt]:
             asked.update(options, name=name)
-            return [Compared(5, 0.25, 5), Compared(5, 1.24e-6, same)]
+            return [ComparedPrompt(5, 0.25, 5), ComparedPrompt(5, 1.24e-6, same)]
 
         monkeypatch.setattr("pbcore.models.remote_check.compare", compare)
         parser = argparse.ArgumentParser()

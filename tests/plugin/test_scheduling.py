@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import scheduling
-from pbcore.plugin.scheduling import CellsOrOthers, Group, ModelScheduling
+from pbcore.plugin.scheduling import CellsOrOthers, ModelScheduling, WorkGroup
 
 
 @dataclass(eq=False)
@@ -36,17 +36,20 @@ class Worker:
         self.shutting_down = True
 
 
-def by_model(node_id: str) -> Group:
+def by_model(node_id: str) -> WorkGroup:
     return node_id.split("/")[0], ""
 
 
-def by_task(node_id: str) -> Group:
+def by_task(node_id: str) -> WorkGroup:
     model, task, *_ = node_id.split("/")
     return model, task
 
 
 def begin(
-    models: list[str], workers: int, group_of: Callable[[str], Group] = by_model, alone: str = "-"
+    models: list[str],
+    workers: int,
+    group_of: Callable[[str], WorkGroup] = by_model,
+    alone: str = "-",
 ) -> tuple[ModelScheduling, list[Worker], list[str]]:
     said: list[str] = []
     scheduler = ModelScheduling(workers, group_of, said.append, lambda model: model == alone)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pbcore.results import create
 from pbcore.results.merge import merge
-from pbcore.results.questions import Question, gather, keep, kept
+from pbcore.results.questions import StoredQuestion, gather, keep, kept
 from pbcore.tasks import load_task
 from tests.results import factory
 
@@ -20,7 +20,7 @@ class TestQuestions:
             keep(run, task)
         found = kept(run)
         sample = copy.samples[1]
-        assert found[copy.name, copy.data_hash][1] == Question(
+        assert found[copy.name, copy.data_hash][1] == StoredQuestion(
             1, sample.prompt, sample.answer, True, sample.length, shots=1
         )
         assert [one.only for one in found[shuffle.name, shuffle.data_hash].values()] == [False] * 3

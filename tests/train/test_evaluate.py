@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pbcore.train.evaluate import Result, scores_table
+from pbcore.train.evaluate import TaskResult, scores_table
 
 
 class TestTable:
     def test_shows_percent_a_dash_for_what_is_missing_and_the_mean_of_accuracies(self) -> None:
         results = [
-            Result("a/b", "accuracy", {"confidence-k1": 1.0, "confidence-k2": 0.5}),
-            Result("a/c", "accuracy", {"confidence-k1": 0.5, "confidence-k2": 0.0}),
-            Result("a/d", "grammar", {"confidence-k1": None, "confidence-k2": 0.125}),
+            TaskResult("a/b", "accuracy", {"confidence-k1": 1.0, "confidence-k2": 0.5}),
+            TaskResult("a/c", "accuracy", {"confidence-k1": 0.5, "confidence-k2": 0.0}),
+            TaskResult("a/d", "grammar", {"confidence-k1": None, "confidence-k2": 0.125}),
         ]
         assert scores_table(results).splitlines() == [
             "| task | score | confidence-k1 | confidence-k2 |",

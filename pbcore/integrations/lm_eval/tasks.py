@@ -52,7 +52,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GenerationRequest:
     """A generation of `length` new tokens, whose text ends before the first of the strings
     `until`.
     """
@@ -61,7 +61,9 @@ class Asked:
     until: tuple[str, ...] = ()
 
 
-def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int) -> Asked:
+def asked(
+    arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
+) -> GenerationRequest:
     """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none.
     Without a sampler only length and stop strings are read.
 
@@ -79,7 +81,7 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
     if not isinstance(until, list | tuple) or not all(isinstance(one, str) for one in until):
         raise InputError(f"until {shown(stops)}: give a text or a list of texts")
     if sampler is None:
-        return Asked(chosen, tuple(until))
+        return GenerationRequest(chosen, tuple(until))
     _check_temperature(given.pop("do_sample", None), given.pop("temperature", None), sampler)
     for name, value in given.items():
         greedy = name in CUTS and sampler.greedy  # the most probable token is never cut off
@@ -88,7 +90,7 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
                 f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's"
                 " samplers; leave it out, or choose a sampler (pbcore samplers)"
             )
-    return Asked(chosen, tuple(until))
+    return GenerationRequest(chosen, tuple(until))
 
 
 def cut(text: str, until: Sequence[str]) -> str:

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.grid.option import Kind, OptionGroup, Role, option, positive
+from pbcore.grid.option import OptionGroup, Role, ValueKind, option, positive
 from pbcore.links import docs
 
 # Where a cluster is; `auto` is the running one (else a local one).
-address = Kind(
+address = ValueKind(
     r"(auto|local|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})",
     str,
     "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with"
     " paths before --ray",
 )
-number_of_gpus = Kind(
+number_of_gpus = ValueKind(
     r"([0-9]{1,3}(?:\.[0-9]{1,4})?)",
     lambda text: None if float(text) > 1 and float(text) % 1 else float(text),
     "is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5",

@@ -13,7 +13,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.nodes import cell_of
-from pbcore.plugin.scheduling import Group, ModelScheduling
+from pbcore.plugin.scheduling import ModelScheduling, WorkGroup
 from pbcore.plugin.state import plan, settings
 
 
@@ -69,7 +69,7 @@ class Pool(ModelScheduling):
         self,
         gpus: float,
         ids: list[str],
-        group_of: Callable[[str], Group],
+        group_of: Callable[[str], WorkGroup],
         send: Callable[[Remote, str], None],
         end: Callable[[Remote], None],
     ) -> None:

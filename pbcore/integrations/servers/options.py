@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.errors import InputError
-from pbcore.grid.option import Kind, Need, OptionGroup, Role, levels, option
+from pbcore.grid.option import Need, OptionGroup, Role, ValueKind, levels, option
 from pbcore.links import docs
 
-dollars = Kind(
+dollars = ValueKind(
     r"(\d{1,9}(?:\.\d{1,9})?)",
     lambda text: float(text) or None,
     "is no amount in USD; write e.g. 5 or 0.50",

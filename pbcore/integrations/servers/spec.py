@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServerKind:
     """What the servers of a kind have in common.
 
     `sdk` is the package that asks them; `base_url` where they are unless declared. `stream_usage`:
@@ -46,9 +46,11 @@ _SGLANG = (
     "/get_server_info",
 )  # the second address is that of versions before it, deprecated since
 KINDS = {
-    "openai": Kind(),
-    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False),
-    "vllm": Kind(
+    "openai": ServerKind(),
+    "anthropic": ServerKind(
+        sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False
+    ),
+    "vllm": ServerKind(
         version_paths=("/version",),
         settings_paths=("/server_info?config_format=json",),  # there with VLLM_SERVER_DEV_MODE=1
         settings=(
@@ -62,15 +64,15 @@ KINDS = {
             ("committed_tokens", "vllm:diffusion_num_committed_tokens"),
         ),
     ),
-    "sglang": Kind(
+    "sglang": ServerKind(
         version_paths=_SGLANG,
         settings_paths=_SGLANG,
         settings=("dllm_algorithm", "dllm_algorithm_config", "max_running_requests"),
     ),
-    "lmdeploy": Kind(),
-    "llamacpp": Kind(version_paths=("/props",), version_field="build_info"),
-    "dlmserve": Kind(stream_usage=False),  # refuses fields that it doesn't know
-    "transformers": Kind(stream_usage=False, loads=True),
+    "lmdeploy": ServerKind(),
+    "llamacpp": ServerKind(version_paths=("/props",), version_field="build_info"),
+    "dlmserve": ServerKind(stream_usage=False),  # refuses fields that it doesn't know
+    "transformers": ServerKind(stream_usage=False, loads=True),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.exchange.export import Columns, tables
+from pbcore.exchange.export import TableColumns, tables
 from pbcore.links import install
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
@@ -35,7 +35,7 @@ FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json"
 _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
 
 
-def metrics(made: dict[str, Columns]) -> dict[str, float]:
+def metrics(made: dict[str, TableColumns]) -> dict[str, float]:
     """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in
     names become `_`, parts of a path that stand for a folder (empty, `.`, `..`) are left out, and a
     name that occurs twice gets a number.

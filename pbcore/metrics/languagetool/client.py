@@ -10,7 +10,7 @@ from language_tool_python import LanguageTool
 from language_tool_python.exceptions import LanguageToolError
 
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
-from pbcore.metrics.languagetool.server import DIRECT, Server
+from pbcore.metrics.languagetool.server import DIRECT, GrammarServer
 
 THREADS = 4
 TRIES = 3
@@ -44,7 +44,9 @@ class LanguageToolClient(LanguageTool):
         return answer
 
 
-def check_many(server: Server, texts: Sequence[str], language: str) -> list[list[Match] | str]:
+def check_many(
+    server: GrammarServer, texts: Sequence[str], language: str
+) -> list[list[Match] | str]:
     """The server's matches in each text, or the reason why there is no verdict on it.
 
     Args:
@@ -60,7 +62,7 @@ def check_many(server: Server, texts: Sequence[str], language: str) -> list[list
         return list(threads.map(lambda text: _check(server, text, language), texts))
 
 
-def _check(server: Server, text: str, language: str) -> list[Match] | str:
+def _check(server: GrammarServer, text: str, language: str) -> list[Match] | str:
     units, url = (
         text.encode("utf-16-le", "replace"),
         "",

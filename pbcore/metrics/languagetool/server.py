@@ -161,4 +161,4 @@ class SharedServer:
         )
 
 
-Server = UserServer | SharedServer
+GrammarServer = UserServer | SharedServer

@@ -17,7 +17,7 @@ from typing import Any
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.page.html import as_json
 from pbcore.results.check import dump_json, encodable
-from pbcore.results.questions import Question
+from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import GRADED, is_wrong_score
@@ -46,7 +46,7 @@ class Answers:
     model: str
     cell: CellRecord
     samples: Sequence[SampleRecord]
-    questions: Mapping[int, Question] = field(default_factory=dict)
+    questions: Mapping[int, StoredQuestion] = field(default_factory=dict)
     side: str = ""
     pair: int | None = None
     worse: tuple[int, ...] = ()
@@ -307,12 +307,12 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
     ]
 
 
-def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[int]]:
+def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, StoredQuestion]], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1
     without questions. Cells of a task share a pool if their questions agree wherever they have the
     same index.
     """
-    pools: list[dict[int, Question]] = []
+    pools: list[dict[int, StoredQuestion]] = []
     of_task: defaultdict[str, list[int]] = defaultdict(list)
     numbers = []
     for one in cells:
@@ -333,7 +333,7 @@ def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[in
     return pools, numbers
 
 
-def packed_questions(pool: Mapping[int, Question]) -> dict[str, Any]:
+def packed_questions(pool: Mapping[int, StoredQuestion]) -> dict[str, Any]:
     """Questions for the page's script; what all prompts of a task begin and end with stands
     once.
     """

@@ -25,7 +25,7 @@ from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of
 from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
-from pbcore.results.questions import Question, Questions, kept, key, question
+from pbcore.results.questions import Questions, StoredQuestion, kept, key, question
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
@@ -131,7 +131,7 @@ def answers_of(
         known: what was read of the one source before.
         with_questions: whether each answer's question is looked up, too.
     """
-    stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
+    stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, StoredQuestion]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path)) if with_questions else _none
         entries = known
@@ -156,17 +156,17 @@ def answers_of(
     return found
 
 
-def _none(cell: CellRecord) -> Mapping[int, Question]:
+def _none(cell: CellRecord) -> Mapping[int, StoredQuestion]:
     return {}
 
 
-def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
+def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, StoredQuestion]]:
     """The questions of a run's cells: as they were kept with it, else loaded again if the data is
     here.
     """
     known = kept(run)
 
-    def asked(cell: CellRecord) -> Mapping[int, Question]:
+    def asked(cell: CellRecord) -> Mapping[int, StoredQuestion]:
         if key(cell) not in known:
             known[key(cell)] = {}
             with suppress(InputError, OSError):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.tasks import Asked, asked, cut, scored
+from pbcore.integrations.lm_eval.tasks import GenerationRequest, asked, cut, scored
 from pbcore.names import parse
 
 GREEDY = parse("confidence-k2")
@@ -17,19 +17,22 @@ SAMPLED = parse("confidence-k2+t0.7")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, Asked(256)),
-        ({"until": "\n", "max_gen_toks": 32}, Asked(32, ("\n",))),
-        ({"max_gen_toks": 1}, Asked(1)),
-        ({"max_completion_tokens": 7}, Asked(7)),
-        ({"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9}, Asked(8, ("a", "b"))),
+        ({}, GenerationRequest(256)),
+        ({"until": "\n", "max_gen_toks": 32}, GenerationRequest(32, ("\n",))),
+        ({"max_gen_toks": 1}, GenerationRequest(1)),
+        ({"max_completion_tokens": 7}, GenerationRequest(7)),
+        (
+            {"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9},
+            GenerationRequest(8, ("a", "b")),
+        ),
         (
             {"do_sample": False, "temperature": 0.7},
-            Asked(256),
+            GenerationRequest(256),
         ),  # transformers ignores the temperature then
-        ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, Asked(256)),
+        ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, GenerationRequest(256)),
     ],
 )
-def test_greedy_requests(arguments: dict[str, Any], expected: Asked) -> None:
+def test_greedy_requests(arguments: dict[str, Any], expected: GenerationRequest) -> None:
     """Length, stop strings, and settings that change nothing where the most probable token is
     taken.
     """
@@ -56,7 +59,7 @@ def test_a_request_with_the_samplers_temperature() -> None:
     assert (
         asked({"do_sample": True, "temperature": 0.7}, SAMPLED, 8)
         == asked({}, SAMPLED, 8)
-        == Asked(8)
+        == GenerationRequest(8)
     )
 
 
@@ -74,7 +77,7 @@ def test_a_request_with_the_samplers_temperature() -> None:
 )
 def test_settings_of_other_decoders(name: str, neutral: list[Any], others: list[Any]) -> None:
     """They pass at the values at which they change nothing, and at no other."""
-    assert all(asked({name: value}, SAMPLED, 8) == Asked(8) for value in neutral)
+    assert all(asked({name: value}, SAMPLED, 8) == GenerationRequest(8) for value in neutral)
     for value in others:
         with pytest.raises(InputError, match=f"generation setting '{name}' = "):
             asked({name: value}, SAMPLED, 8)
