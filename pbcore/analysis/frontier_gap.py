@@ -20,6 +20,15 @@ TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuff
 OTHERS = ("ar", "analytic", "euler")
 BoundKind = Literal["order", "seen", "back", "own", "tries", "unknown"]
 BOUND = ("order", "seen")
+# What a sampler does before it writes, by kind, as tables and figures say it.
+KINDS: dict[Kind, str] = {
+    "order": "positions first",
+    "seen": "tokens first",
+    "back": "takes tokens back",
+    "own": "writes own tokens",
+    "tries": "tries canvases",
+    "unknown": "not declared",
+}
 
 
 @dataclass(frozen=True, slots=True)

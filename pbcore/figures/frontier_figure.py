@@ -8,14 +8,13 @@ from math import inf, log2
 
 from tabulate import tabulate
 
-from pbcore.analysis.frontier_gap import kind
+from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
 from pbcore.figures.measured import MeasuredAccuracy, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.looks import numbered
-from pbcore.report.page.sections import KINDS
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound

@@ -138,8 +138,9 @@ class Outcome:
             return
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
+            from pbcore.report.answers import read
             from pbcore.report.markdown import write_report
-            from pbcore.report.page.write import read, write_page
+            from pbcore.report.page import write_page
 
             try:
                 assembled = run.assemble(self.notes.append)
@@ -193,7 +194,7 @@ class Outcome:
         run = run_dir(self._config)
         stored = run.read_cells(self.notes.append)
         if stored:
-            from pbcore.report.page.data import answers_alone
+            from pbcore.report.answers import answers_alone
             from pbcore.report.summary import summary
 
             width = terminalreporter.config.get_terminal_writer().fullwidth

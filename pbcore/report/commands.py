@@ -21,6 +21,7 @@ from pbcore.gates.judge import judge
 from pbcore.gates.verdict_text import gate_text
 from pbcore.grid.option import points
 from pbcore.printable import counted, printable
+from pbcore.report.answers import name_and_facts, read_all
 from pbcore.report.beside import (
     against_markdown,
     against_text,
@@ -40,9 +41,8 @@ from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
 from pbcore.report.page import rebuild, write_page
 from pbcore.report.page.compare import comparison_page
-from pbcore.report.page.sections import factor_section
-from pbcore.report.page.write import name_and_facts, read_all
 from pbcore.report.rerun import rerun_of
+from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
 from pbcore.results.check import refuse

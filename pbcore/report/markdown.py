@@ -13,6 +13,7 @@ from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed
+from pbcore.report.answers import Answers, name_and_facts, read
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     ROWS_NOTE,
@@ -26,11 +27,9 @@ from pbcore.report.cells import (
     served_sections,
 )
 from pbcore.report.headline import headlines
-from pbcore.report.page.data import Answers
-from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
-from pbcore.report.page.write import name_and_facts, read
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.scopes import overview, scopes
+from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import markdown, trade_off_tables
 from pbcore.report.under_load import bends, levels
 from pbcore.results.rundir import write_atomic

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from pbcore.printable import counted, first_line, printable
+from pbcore.report.answers import Answers
 from pbcore.report.cells import interval, joined, measured, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
-from pbcore.report.page.data import Answers
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord

@@ -141,13 +141,14 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
 
     @cache
     def questions() -> Callable[..., Any]:
-        from pbcore.report.page.write import questions_of
+        from pbcore.report.answers import questions_of
         from pbcore.results.rundir import RunDir
 
         return questions_of(RunDir(run))
 
     def cell(number: int) -> str | None:
-        from pbcore.report.page.data import Answers, cell_data
+        from pbcore.report.answers import Answers
+        from pbcore.report.page.data import cell_data
         from pbcore.results.rundir import cell_file, parse_cell
 
         if number >= len(named):
@@ -165,8 +166,9 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
 
 def _built(runs: Sequence[Path]) -> tuple[str, AnswersOfCell]:
     """A page of all runs, and what tells the answers of its cells."""
+    from pbcore.report.answers import name_and_facts, read_all
     from pbcore.report.page.data import cell_data
-    from pbcore.report.page.write import name_and_facts, page, read_all
+    from pbcore.report.page.write import page
 
     _tell_size(runs)
     cells, answers = read_all(runs)

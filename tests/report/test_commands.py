@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.analysis.compare import compare_runs
 from pbcore.cli import main
-from pbcore.report.page.write import side_by_side
+from pbcore.report.answers import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from pbcore.results.load import load_stored
 from tests.reference import bundled

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
+from pbcore.report.answers import answers_alone, read
 from pbcore.report.headline import headline_text, headlines, times
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.page.data import answers_alone
-from pbcore.report.page.write import read
 from pbcore.report.summary import summary
 from pbcore.results import RunDir, create
 from pbcore.results.rundir import StoredCell

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
+from pbcore.report.answers import read
 from pbcore.report.markdown import write_report
 from pbcore.report.page import rebuild
-from pbcore.report.page.write import read
 from pbcore.results import create, load
 from tests.results import factory
 

@@ -11,7 +11,9 @@ from markupsafe import Markup
 from pbcore.analysis.compare import CellComparison, Comparison
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, signed
+from pbcore.report.answers import Answers, questions_of
 from pbcore.report.cells import NONE, ROWS_NOTE
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, words
 from pbcore.report.comparison import (
     RATES,
     compared_text,
@@ -21,10 +23,9 @@ from pbcore.report.comparison import (
     rates_shown,
     side_names,
 )
-from pbcore.report.page.data import Answers
 from pbcore.report.page.html import text
-from pbcore.report.page.tables import MODEL, SAMPLER, Column, decimals, html_table, link, words
-from pbcore.report.page.write import assembled, questions_of
+from pbcore.report.page.tables import html_table, link
+from pbcore.report.page.write import assembled
 from pbcore.report.scopes import Row
 from pbcore.results.rundir import RunDir, StoredCell
 
@@ -107,7 +108,7 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
             "A − B in points; each cell opens its"
             f" answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
         )
-        parts.append(html_table(columns, compared, caption, "compared cells"))
+        parts.append(html_table(columns, compared, caption, "compared cells", links=LINKS))
     if others:
         columns = [MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True)]
         parts.append(html_table(columns, others, "not compared", "cells that were not compared"))
@@ -165,7 +166,7 @@ def _flips_opened(row: Row, inner: str) -> str:
 
 COMPARED = (
     MODEL,
-    Column("sampler", SAMPLER.text, code=True, linked=_opened),
+    SAMPLER,
     words("name", "task"),
     Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
     Column(
@@ -173,10 +174,10 @@ COMPARED = (
         _flips,
         lambda row: row["worse"] + row["better"],
         "answers that got worse or better in A",
-        linked=_flips_opened,
     ),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
     decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
 )
+LINKS = {SAMPLER.head: _opened, "flips": _flips_opened}

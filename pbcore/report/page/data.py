@@ -1,26 +1,22 @@
 """Data for the page's script: cells with their facts, questions, and as many answers as fit, as
 compact JSON. Every answer's verdict is there, also where its text has no room.
 
-An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps,
-confidences, why it is wrong, grammar matches, former tokens, the length of a text that was cut,
-what a server told, and kinds of failure. Tokens (numbers of a table of texts, as kinds are), steps
-and confidences are strings of digits to the base 62.
+Tokens (numbers of a table of texts), steps and confidences are strings of digits to the base 62.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypedDict
 
 from pbcore.printable import first_line, fixed, printable
+from pbcore.report.answers import Answers, is_wrong
 from pbcore.report.page.html import as_json
-from pbcore.results.check import dump_json, encodable
+from pbcore.results.check import dump_json
 from pbcore.results.questions import StoredQuestion
-from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
-from pbcore.results.rundir import StoredCell
-from pbcore.results.stats import GRADED, is_wrong_score
+from pbcore.results.record import CellRecord, FormerToken, SampleRecord, absent_reasons
+from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
 
 NAME = 300  # characters of a name
@@ -35,38 +31,8 @@ SIGNS = {True: "1", False: "0", None: "-"}  # whether an answer is wrong
 Tokens = dict[str, int]  # the text of every token on a page → its number, in their order
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """A cell as the page shows it, under its `id` and `model` there, with its answers and their
-    questions. In a comparison also the run's letter (`side`), the number of the other run's cell
-    and the samples that flipped.
-    """
-
-    id: str
-    model: str
-    cell: CellRecord
-    samples: Sequence[SampleRecord]
-    questions: Mapping[int, StoredQuestion] = field(default_factory=dict)
-    side: str = ""
-    pair: int | None = None
-    worse: tuple[int, ...] = ()
-    better: tuple[int, ...] = ()
-
-
-def answers_alone(entry: StoredCell) -> Answers:
-    """A cell's answers under its own names, without their questions."""
-    cell = entry.cell
-    return Answers(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
-
-
 def _number(tokens: Tokens, text: str) -> int:
     return tokens.setdefault(text[:PIECE], len(tokens))
-
-
-def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
-    """Whether an answer is wrong by its task's headline score; None if that was not measured."""
-    score = sample.scores.get(cell.headline)
-    return None if score is None else is_wrong_score(cell.headline, score)
 
 
 def verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:
@@ -85,39 +51,96 @@ def verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any
     return packed_seeds
 
 
-def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
-    """An answer for the page's script."""
+class PackedMatch(TypedDict):
+    """A grammar match in an answer: characters `start` to `start + length` break `rule`."""
+
+    start: int
+    length: int
+    rule: str
+    message: str
+
+
+class PackedToken(TypedDict):
+    """A token that was at `place` from `step` to `until` and then taken back; `token` is its
+    number.
+    """
+
+    place: int
+    token: int
+    step: int
+    until: int
+    confidence: float
+
+
+class PackedAnswer(TypedDict, total=False):
+    """An answer for the page's script; a key without a value is left out. `scores` stand in the
+    order of the cell's metrics. Without `text` the tokens before the first EOS say it; `cut` is the
+    length of a text that was cut. `kinds` are numbers of texts in the page's table.
+    """
+
+    index: int
+    seed: int
+    scores: list[float | None]
+    nfe: int | None
+    text: str
+    tokens: str
+    steps: str | list[int]
+    confidences: str
+    why: str
+    matches: list[PackedMatch]
+    former: list[PackedToken]
+    cut: int
+    served: str
+    kinds: list[int]
+
+
+def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnswer:
+    """An answer for the page's script. `tokens` takes the texts of its tokens and kinds."""
     text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
-    why, found, kinds = (sample.details.get(name) for name in ("why", "matches", "failure"))
-    pieces = (
-        None
-        if sample.tokens is None
-        else [token_digits(_number(tokens, piece)) for piece in sample.tokens]
-    )
-    former = [
-        [one.at, _number(tokens, one.token), one.step, one.until, round(one.confidence, 4)]
-        for one in sample.former or ()
-    ]
-    return [
-        sample.index,
-        sample.seed,
-        [round(sample.scores[name], 4) if name in sample.scores else None for name in cell.scores],
-        sample.nfe,
-        0 if text == _answer(sample) else text[:LONGEST],
-        None if pieces is None else "".join(pieces),
-        digits(sample.steps),
-        "".join(confidence_digits(value) for value in sample.confidences),
-        str(why)[:LONGEST] if why else 0,
-        _matches(cell, found, text) if isinstance(found, list) else 0,
-        former or 0,
-        len(text) if len(text) > LONGEST else 0,
-        0 if sample.served is None else dump_json(sample.served)[:LONGEST],
-        (
-            [_number(tokens, str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds])]
-            if kinds
-            else 0
-        ),
-    ]
+    answer: PackedAnswer = {
+        "index": sample.index,
+        "scores": [
+            round(sample.scores[name], 4) if name in sample.scores else None for name in cell.scores
+        ],
+    }
+    if sample.seed:
+        answer["seed"] = sample.seed
+    if sample.nfe is not None:
+        answer["nfe"] = sample.nfe
+    if text != _answer(sample):
+        answer["text"] = text[:LONGEST]
+    if len(text) > LONGEST:
+        answer["cut"] = len(text)
+    if sample.tokens is not None:
+        numbers = [_number(tokens, piece) for piece in sample.tokens]
+        answer["tokens"] = "".join(map(token_digits, numbers))
+    if sample.steps:
+        answer["steps"] = digits(sample.steps)
+    if sample.confidences:
+        answer["confidences"] = "".join(map(confidence_digits, sample.confidences))
+    if sample.former:
+        answer["former"] = [_former(former, tokens) for former in sample.former]
+    if sample.served is not None:
+        answer["served"] = dump_json(sample.served)[:LONGEST]
+    if why := sample.details.get("why"):
+        answer["why"] = str(why)[:LONGEST]
+    matches = sample.details.get("matches")
+    if isinstance(matches, list) and matches:
+        answer["matches"] = _matches(cell, matches, text)
+    if kinds := sample.details.get("failure"):
+        names = kinds if isinstance(kinds, list) else [kinds]
+        answer["kinds"] = [_number(tokens, str(kind)) for kind in names]
+    return answer
+
+
+def _former(former: FormerToken, tokens: Tokens) -> PackedToken:
+    return {
+        "place": former.at,
+        "token": _number(tokens, former.token),
+        "step": former.step,
+        "until": former.until,
+        "confidence": round(former.confidence, 4),
+    }
 
 
 def _answer(sample: SampleRecord) -> str | None:
@@ -155,23 +178,27 @@ def _two(number: int) -> str:
     return DIGITS[number // len(DIGITS)] + DIGITS[number % len(DIGITS)]
 
 
-def _matches(cell: CellRecord, found: Iterable[Any], text: str) -> list[list[Any]]:
-    """Grammar matches as (first character, length, rule, message), by the characters of the whole
-    text. LanguageTool was given the stripped text, or of one with steps its final answer: its
-    offsets start there.
+def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[PackedMatch]:
+    """Grammar matches by the characters of the whole text. LanguageTool was given the stripped
+    text, or of one with steps its final answer: its offsets start there.
     """
     options = cell.conditions.options
     marked = options.get("cot") and options.get("cot_answer") != "whole"
     offset = text.rfind((final_answer(text) or "" if marked else text).strip())
     keys = {"offset", "length", "rule", "message"}
     return [
-        [one["offset"] + offset, one["length"], str(one["rule"]), str(one["message"])]
-        for one in found
-        if isinstance(one, dict) and one.keys() >= keys and isinstance(one["offset"], int)
+        {
+            "start": match["offset"] + offset,
+            "length": match["length"],
+            "rule": str(match["rule"]),
+            "message": str(match["message"]),
+        }
+        for match in matches
+        if isinstance(match, dict) and match.keys() >= keys and isinstance(match["offset"], int)
     ]
 
 
-def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[str]]:
+def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[PackedAnswer]], list[str]]:
     """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of
     their tokens: flips, then wrong ones, then the others, in turn from all cells and by index, so
     that cells of one task have the same samples.
@@ -185,7 +212,7 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[s
             kind = 0 if flipped else 2 if is_wrong(one.cell, sample) is False else 1
             order.append((kind, counts[kind], number, position))
             counts[kind] += 1
-    kept: list[list[tuple[int, Any]]] = [[] for _ in cells]
+    kept: list[list[tuple[int, PackedAnswer]]] = [[] for _ in cells]
     for _, _, number, position in sorted(order):
         before = len(tokens)
         answer = packed(cells[number].cell, cells[number].samples[position], tokens)
@@ -199,7 +226,7 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[s
 
 def page_data(
     cells: Sequence[Answers], run: str, room: int, remote: bool
-) -> tuple[dict[str, Any], list[list[Any]]]:
+) -> tuple[dict[str, Any], list[list[PackedAnswer]]]:
     """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in
     about `room` bytes of JSON, but at least `LEAST` of them for answers.
     """
@@ -217,7 +244,7 @@ def page_data(
     answers, tokens = chosen(cells, max(room, LEAST))
     for number, pool in enumerate(pools):
         wanted = {
-            answer[0]
+            answer["index"]
             for one, at in zip(answers, numbers, strict=True)
             if at == number
             for answer in one
@@ -333,30 +360,41 @@ def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, StoredQuestion]], l
     return pools, numbers
 
 
-def packed_questions(pool: Mapping[int, StoredQuestion]) -> dict[str, Any]:
-    """Questions for the page's script; what all prompts of a task begin and end with stands
-    once.
+class PackedQuestion(TypedDict, total=False):
+    """A question for the page's script: the part of its prompt that is its own, its length if it
+    was cut, one right answer (`label`), and whether that is the only one.
     """
-    prompts = [one.prompt[:LONGEST] for one in pool.values()]
+
+    prompt: str
+    label: str
+    only: bool
+    cut: int
+
+
+class PackedQuestions(TypedDict):
+    """The questions of a task by their index; what all prompts begin and end with stands once."""
+
+    before: str
+    after: str
+    shots: int
+    of: dict[int, PackedQuestion]
+
+
+def packed_questions(pool: Mapping[int, StoredQuestion]) -> PackedQuestions:
+    """Questions for the page's script."""
+    prompts = [question.prompt[:LONGEST] for question in pool.values()]
     before = _common(prompts)
     rests = [prompt[len(before) :] for prompt in prompts]
     after = _common([rest[::-1] for rest in rests])[::-1]
-    of = {
-        index: [
-            rest[: len(rest) - len(after)],
-            None if one.answer is None else one.answer[:LONGEST],
-            one.only,
-            one.length,
-            len(one.prompt) if len(one.prompt) > LONGEST else 0,
-        ]
-        for (index, one), rest in zip(pool.items(), rests, strict=True)
-    }
-    return {
-        "before": before,
-        "after": after,
-        "shots": max((one.shots for one in pool.values()), default=0),
-        "of": of,
-    }
+    of: dict[int, PackedQuestion] = {}
+    for (index, question), rest in zip(pool.items(), rests, strict=True):
+        of[index] = {"prompt": rest[: len(rest) - len(after)], "only": question.only}
+        if question.answer is not None:
+            of[index]["label"] = question.answer[:LONGEST]
+        if len(question.prompt) > LONGEST:
+            of[index]["cut"] = len(question.prompt)
+    shots = max((question.shots for question in pool.values()), default=0)
+    return {"before": before, "after": after, "shots": shots, "of": of}
 
 
 def _common(texts: Sequence[str]) -> str:

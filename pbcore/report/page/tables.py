@@ -3,8 +3,7 @@ by what its cells carry; and in Markdown, from the same columns.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from urllib.parse import quote
 
@@ -12,80 +11,15 @@ from markupsafe import Markup
 
 from pbcore.analysis.order import short
 from pbcore.printable import printable
-from pbcore.report.cells import ROWS_NOTE, interval, or_dash
+from pbcore.report.cells import ROWS_NOTE
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, scored, words
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
 from pbcore.report.tables import with_interval
-from pbcore.text import NAME, code, md
+from pbcore.text import NAME
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its head, each row's text, and the value to sort by (default: the text, in natural
-    order).
-    """
-
-    head: str
-    text: Callable[[Row], str]
-    value: Callable[[Row], float | None] | None = None
-    about: str = ""  # tooltip of the head
-    wide: bool = False  # long text, which wraps
-    optional: bool = False  # left out where no row has a value
-    none: str = ""  # why a row may have no value
-    task: str = ""  # a column of one task, for the page's filter
-    code: bool = False  # a name that people type
-    linked: Callable[[Row, str], str] = lambda row, inner: inner  # puts a row's HTML into a link
-
-    def empty(self, row: Row) -> bool:
-        """Whether a row has nothing here."""
-        return not self.text(row) if self.value is None else self.value(row) is None
-
-    def html(self, row: Row) -> str:
-        """A row's entry; the interval behind a number is apart."""
-        inner = text(self.text(row), NAME if self.code else 400)
-        if self.code:
-            inner = f"<code>{inner}</code>"
-        elif self.value is not None:
-            inner = re.sub(r" (\[.*\])$", r' <span class="ci">\1</span>', inner)
-        return self.linked(row, inner)
-
-    def markdown(self, row: Row) -> str:
-        """The same within a table of Markdown."""
-        return code(self.text(row), NAME, cell=True) if self.code else md(self.text(row), NAME)
-
-
-def decimals(
-    key: str,
-    head: str,
-    places: int = 1,
-    about: str = "",
-    optional: bool = False,
-    none: str = "not measured",
-) -> Column:
-    """A column of numbers; `–` for what was not measured, and `none` says why."""
-    value = itemgetter(key)
-    return Column(
-        head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none
-    )
-
-
-def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
-    """A column of foreign text."""
-    return Column(head, lambda row: str(row[key]), None, about, wide)
-
-
-def scored(head: str, about: str = "", none: str = "") -> Column:
-    """A column of scores in %, each with its 95 % interval."""
-
-    def shown(row: Row) -> str:
-        return or_dash(row["score"]) + interval(row["low"], row["high"])
-
-    return Column(head, shown, itemgetter("score"), about, none=none)
-
-
+Link = Callable[[Row, str], str]  # puts a row's HTML into a link
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows
-MODEL = words("model", "model")
-SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
 _SILENT = "not reported by the model's server, or the cell has no forwards"
 _UNLISTED = "the task's right answers can't be listed"
 _UNTIMED = "the cells have no time of their own, or were not all run"
@@ -161,19 +95,30 @@ def html_table(
     label: str = "",
     style: str = "",
     explained: bool = False,
+    links: Mapping[str, Link] | None = None,
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
     the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
     empty are left out.
+
+    Args:
+        columns: what it shows.
+        rows: of which.
+        caption: what stands above it.
+        label: its name for screen readers (default: the caption).
+        style: further classes of the table.
+        explained: whether what its columns are stands under it.
+        links: by a column's head or task, what its entries lead to.
     """
     shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
+    linked = links or {}
     return rendered(
         "table.html",
         columns=shown,
         rows=[
             (
                 {f"data-{name}": str(row[name]) for name in FILTERED if name in row},
-                [_cell(one, row) for one in shown],
+                [_cell(one, row, linked.get(one.task or one.head)) for one in shown],
             )
             for row in rows
         ],
@@ -185,10 +130,19 @@ def html_table(
     )
 
 
-def _cell(column: Column, row: Row) -> tuple[str, Markup]:
-    """A cell's value to sort by, empty where it was not measured, and its HTML."""
+def _cell(column: Column, row: Row, linked: Link | None) -> tuple[str, Markup]:
+    """A cell's value to sort by, empty where it was not measured, and its HTML, with the interval
+    behind a number apart.
+    """
     value = None if column.value is None else column.value(row)
-    return "" if value is None else f"{value:.6g}", Markup(column.html(row))
+    inner = text(column.text(row), NAME if column.code else 400)
+    if column.code:
+        inner = f"<code>{inner}</code>"
+    elif column.value is not None:
+        inner = re.sub(r" (\[.*\])$", r' <span class="ci">\1</span>', inner)
+    if linked is not None:
+        inner = linked(row, inner)
+    return "" if value is None else f"{value:.6g}", Markup(inner)
 
 
 def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
@@ -207,23 +161,29 @@ def matrix(scope: Scope) -> Markup:
     mean = scored("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, scope.tasks)]
     about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
-    return html_table(columns, rows, about, f"{scope.title}: scores", "matrix")
+    links = {task: _task_link(task) for task in scope.tasks}
+    return html_table(columns, rows, about, f"{scope.title}: scores", "matrix", links=links)
 
 
-def _of_task(task: str) -> Column:
+def _task_link(task: str) -> Link:
+    """Opens the samples of a task's cell in a row of the matrix."""
+
     def linked(row: Row, inner: str) -> str:
         cell = row["cells"][task]
         if cell["status"] == "ok":
             return link(cell["id"], inner, heat(cell["score"]))
         return f'<span title="{attribute(cell.get("error", "not run"))}">{inner}</span>'
 
+    return linked
+
+
+def _of_task(task: str) -> Column:
     return Column(
         printable(short(task), 40),
         lambda row: with_interval(row["cells"][task]),
         lambda row: row["cells"][task]["score"],
         task,
         task=task,
-        linked=linked,
     )
 
 
@@ -236,12 +196,9 @@ def of_task(scope: Scope, task: str) -> Markup:
     """A task's cells, each a row that opens its samples."""
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
     rows = [record | {"missing": missing(group, [task])} for group in groups for record in group]
-    sampler = Column(
-        "sampler", SAMPLER.text, code=True, linked=lambda row, inner: link(row["id"], inner)
-    )
     columns = [
         MODEL,
-        sampler,
+        SAMPLER,
         scored("score %", none=_UNSCORED),
         *THEORY,
         decimals("n", "samples", 0),
@@ -252,4 +209,5 @@ def of_task(scope: Scope, task: str) -> Markup:
         sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"]
     )
     caption = f"{printable(task, 80)}: score is {headlines}"
-    return html_table(columns, rows, caption, f"cells of {task}")
+    links = {SAMPLER.head: lambda row, inner: link(row["id"], inner)}
+    return html_table(columns, rows, caption, f"cells of {task}", links=links)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.report.answers import Answers
 from pbcore.report.page.data import (
     DIGITS,
     LONGEST,
-    Answers,
+    PackedAnswer,
     chosen,
     confidence_digits,
     digits,
@@ -38,8 +39,8 @@ def lot(
     return Answers(cell.id, cell.model, cell, samples, worse=tuple(first))
 
 
-def shown(answers: list[list[object]]) -> list[object]:
-    return [answer[0] for answer in answers]
+def shown(answers: list[PackedAnswer]) -> list[object]:
+    return [answer["index"] for answer in answers]
 
 
 class TestPacked:
@@ -68,10 +69,10 @@ class TestPacked:
         cell, samples = filmed(factory.cell(n=1, right=1.0))
         tokens: dict[str, int] = {}
         answer = packed(cell, samples[0], tokens)
-        assert answer[4] == 0
-        numbers = [number(answer[5][i : i + 2]) for i in range(0, len(answer[5]), 2)]
+        assert "text" not in answer
+        numbers = [number(answer["tokens"][i : i + 2]) for i in range(0, len(answer["tokens"]), 2)]
         assert [list(tokens)[i] for i in numbers] == list(WORDS)
-        assert answer[6] == "".join(map(str, STEPS))
+        assert answer["steps"] == "".join(map(str, STEPS))
 
     @pytest.mark.parametrize(
         "change",
@@ -90,13 +91,13 @@ class TestPacked:
         """It is kept beside them."""
         cell, samples = filmed(factory.cell(n=1))
         sample = replace(samples[0], **change)  # type: ignore[arg-type]
-        assert packed(cell, sample, {})[4] == sample.text
+        assert packed(cell, sample, {})["text"] == sample.text
 
     def test_a_monstrous_answer(self) -> None:
         """A text of a million characters is cut, and its length told."""
         cell, samples = factory.cell(n=1)
         answer = packed(cell, replace(samples[0], text="x" * 10**6), {})
-        assert (len(answer[4]), answer[11]) == (LONGEST, 10**6)
+        assert (len(answer["text"]), answer["cut"]) == (LONGEST, 10**6)
 
     def test_matches_count_from_the_whole_text(self) -> None:
         """LanguageTool's offsets are those of the stripped text; ours of the answer."""
@@ -105,7 +106,9 @@ class TestPacked:
         sample = replace(
             samples[0], text="\n  an apple", details={"matches": [match, {"rule": "no offset"}, 7]}
         )
-        assert packed(cell, sample, {})[9] == [[5, 3, "R", "m"]]
+        assert packed(cell, sample, {})["matches"] == [
+            {"start": 5, "length": 3, "rule": "R", "message": "m"}
+        ]
 
     def test_matches_in_a_final_answer(self) -> None:
         """Of an answer with steps the final answer alone was checked."""
@@ -114,10 +117,12 @@ class TestPacked:
         match = {"rule": "R", "message": "m", "offset": 2, "length": 3, "category": "C"}
         text = "an apple first. The answer is: 'an apple'"
         answer = packed(stepwise, replace(samples[0], text=text, details={"matches": [match]}), {})
-        start, length = answer[9][0][:2]
+        start, length = (answer["matches"][0][key] for key in ("start", "length"))
         assert (start, text[start : start + length]) == (text.rfind("apple") - 1, " ap")
         assert (
-            packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), {})[9]
+            packed(stepwise, replace(samples[0], text="no end", details={"matches": [7]}), {})[
+                "matches"
+            ]
             == []
         )
 
@@ -128,7 +133,7 @@ class TestPacked:
             cell, conditions=replace(cell.conditions, options={"official_text": True})
         )
         sample = replace(samples[0], official_text="all of it")
-        assert [packed(one, sample, {})[4] for one in (cell, official)] == [
+        assert [packed(one, sample, {})["text"] for one in (cell, official)] == [
             "an answer",
             "all of it",
         ]
@@ -208,7 +213,7 @@ class TestChosen:
         answers, _ = chosen(
             [Answers(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6
         )
-        assert [answer[2] for answer in answers[0]] == [[], []]
+        assert [answer["scores"] for answer in answers[0]] == [[], []]
 
 
 def test_records_without_films() -> None:
@@ -217,4 +222,4 @@ def test_records_without_films() -> None:
     assert isinstance(cell, CellRecord)
     assert isinstance(samples[0], SampleRecord)
     answer = packed(cell, samples[0], {})
-    assert (answer[5], answer[6], answer[7], answer[10]) == (None, "", "", 0)
+    assert answer.keys() == {"index", "scores", "nfe", "text"}

@@ -60,7 +60,7 @@ class TestServer:
             assert "connect-src 'self'" in page
             assert 'id="s0"' not in page
             told = json.loads(get(f"{address}/samples/3.json")[1])
-            assert [answer[0] for answer in told["answers"]] == [0, 1, 2, 3]
+            assert [answer["index"] for answer in told["answers"]] == [0, 1, 2, 3]
             assert told["questions"]["of"].keys() == {"0", "1", "2", "3"}
 
     def test_a_page_that_is_there_is_served_at_once(
@@ -73,7 +73,7 @@ class TestServer:
         monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
         assert not complete(write_page(made.path))
-        monkeypatch.setattr(write, "answers_of", None)
+        monkeypatch.setattr("pbcore.report.answers.answers_of", None)
         with served(made.path) as address:
             page = get(f"{address}/")[1]
             told = json.loads(get(f"{address}/samples/2.json")[1])
@@ -81,7 +81,7 @@ class TestServer:
         assert '"remote":true' in page
         assert 'id="s0"' not in page
         assert len(told["answers"]) == 40
-        assert sum(answer[2] == [0.0] for answer in told["answers"]) == 20
+        assert sum(answer["scores"] == [0.0] for answer in told["answers"]) == 20
         assert told["questions"]["of"]["39"]
 
     def test_a_page_of_other_cells_is_made_anew(self, tmp_path: Path) -> None:

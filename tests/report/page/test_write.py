@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
+from pbcore.report.answers import answers_of
 from pbcore.report.page import write_page
-from pbcore.report.page.write import answers_of, page
+from pbcore.report.page.write import page
 from pbcore.results import create, error_cell, load
 from pbcore.results.merge import merge
 from pbcore.theory.ceiling import Ceiling
@@ -259,7 +260,7 @@ class TestSelfContained:
         assert set(plain_tags) >= set(tags)
         assert plain_tags.count("script") == tags.count("script")
         number = next(i for i, one in enumerate(data_of(html)["cells"]) if one["n"])
-        assert data_of(html, f"s{number}")[0][8] == (text or 0)
+        assert data_of(html, f"s{number}")[0].get("why", "") == text
         assert all(not name.startswith("on") for _, attrs in Reader(html).tags for name in attrs)
 
 
@@ -312,9 +313,9 @@ class TestWhenWritten:
         questions = data["questions"][number]
         assert len(questions["before"]) > 100
         for sample in asked.samples:
-            middle, answer, only, *_ = questions["of"][str(sample.index)]
-            assert questions["before"] + middle + questions["after"] == sample.prompt
-            assert (answer, only) == (sample.answer, True)
+            own = questions["of"][str(sample.index)]
+            assert questions["before"] + own["prompt"] + questions["after"] == sample.prompt
+            assert (own["label"], own["only"]) == (sample.answer, True)
 
 
 def test_questions_that_were_not_kept(tmp_path: Path) -> None:

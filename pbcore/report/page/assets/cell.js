@@ -179,7 +179,7 @@ const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part
 function answerPart(cell, { answer, title }, named, asked) {
   const label = asked === null || !answer.wrong ? null : asked.answer;
   const scores = cell.metrics.map((name, i) => `${name} ${answer.scores[i] ?? "–"}`).join("  ");
-  const rules = answer.matches.map(([, , rule, message]) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
+  const rules = answer.matches.map(({ rule, message }) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
   return el("section", {}, named ? el("h4", {}, plain(title), ": ", plain(verdict(cell, answer))) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
@@ -197,7 +197,7 @@ function underlined(answer) {
   const signs = Array.from(answer.text);
   const out = [];
   let from = 0;
-  for (const [start, length, rule, message] of [...answer.matches].sort((a, b) => a[0] - b[0])) {
+  for (const { start, length, rule, message } of [...answer.matches].sort((a, b) => a.start - b.start)) {
     if (start < from) continue;
     out.push(plain(signs.slice(from, start).join("")));
     out.push(el("mark", { title: `${rule}: ${message}` }, plain(signs.slice(start, start + length).join("")), el("sub", {}, plain(rule))));

@@ -36,26 +36,33 @@ function tokens(packed, texts) {
 
 /** An answer with its tokens as texts, one per position of the canvas (null if they were not recorded). */
 function unpacked(cell, packed, texts) {
-  const [index, seed, scores, nfe, text, canvas, at, sure, why, matches, former, cut, served, kinds] = packed;
-  const when = steps(at);
-  let pieces = canvas === null ? null : tokens(canvas, texts);
-  let answer = text;
+  const when = steps(packed.steps ?? "");
+  let pieces = packed.tokens === undefined ? null : tokens(packed.tokens, texts);
+  let text = packed.text;
   if (pieces !== null) {
     const end = pieces.indexOf(EOS);
-    if (text === 0) answer = pieces.slice(0, end < 0 ? undefined : end).join("");
+    text ??= pieces.slice(0, end < 0 ? undefined : end).join("");
     pieces = pieces.concat(Array(Math.max(0, when.length - pieces.length)).fill(pieces[pieces.length - 1]));
   }
-  const score = scores[cell.metrics.indexOf(cell.headline)];
+  const score = packed.scores[cell.metrics.indexOf(cell.headline)];
   const wrong = score === null || score === undefined ? null : cell.graded ? score === 0 : score < 1;
   return {
-    index, seed, nfe, scores, score, wrong, text: answer, pieces,
+    index: packed.index,
+    seed: packed.seed ?? 0,
+    nfe: packed.nfe ?? null,
+    scores: packed.scores,
+    score,
+    wrong,
+    text,
+    pieces,
     steps: when,
-    confidences: confidences(sure),
-    why: why || "",
-    matches: matches || [],
-    former: (former || []).map(([place, number, step, until, confidence]) => ({ place, text: texts[number], step, until, confidence })),
-    cut, served: served || "",
-    kinds: (kinds || []).map((number) => texts[number]),
+    confidences: confidences(packed.confidences ?? ""),
+    why: packed.why ?? "",
+    matches: packed.matches ?? [],
+    former: (packed.former ?? []).map((token) => ({ ...token, text: texts[token.token] })),
+    cut: packed.cut ?? 0,
+    served: packed.served ?? "",
+    kinds: (packed.kinds ?? []).map((number) => texts[number]),
   };
 }
 
@@ -93,8 +100,7 @@ async function load(number) {
 
 /** The question of a sample: prompt, one right answer, whether it is the only one; null if it was not kept. */
 function questionOf(questions, index) {
-  const found = questions === null ? undefined : questions.of[index];
-  if (found === undefined) return null;
-  const [middle, answer, only, length, cut] = found;
-  return { prompt: questions.before + middle + questions.after, answer, only, length, cut, shots: questions.shots };
+  const own = questions === null ? undefined : questions.of[index];
+  if (own === undefined) return null;
+  return { prompt: questions.before + own.prompt + questions.after, answer: own.label ?? null, only: own.only, cut: own.cut ?? 0, shots: questions.shots };
 }

@@ -25,7 +25,7 @@ function matched(answer) {
   let from = 0;
   pieces.forEach((piece, place) => {
     const to = from + Array.from(piece).length;
-    marks[place] = answer.matches.find(([start, length]) => from < start + length && start < to) || null;
+    marks[place] = answer.matches.find(({ start, length }) => from < start + length && start < to) || null;
     from = to;
   });
   return marks;
@@ -66,7 +66,7 @@ function canvas(answer, title) {
       if (!sure.hidden) sure.firstChild.style.width = `${Math.round(100 * token.confidence)}%`;
       const notes = [`position ${place}`];
       if (token !== null && token.step >= 0) notes.push(`step ${token.step + 1}, confidence ${decimals(token.confidence)}`);
-      if (token !== null && marks[place]) notes.push(`${marks[place][2]}: ${marks[place][3]}`);
+      if (token !== null && marks[place]) notes.push(`${marks[place].rule}: ${marks[place].message}`);
       box.title = notes.join("; ");
     });
   };

@@ -10,13 +10,12 @@ import pandas as pd
 from tabulate import tabulate
 
 from pbcore.analysis.factors import SEED, FactorChange
-from pbcore.analysis.frontier_gap import Room, room
+from pbcore.analysis.frontier_gap import KINDS, Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
+from pbcore.report import columns as tables
+from pbcore.report.answers import Answers
 from pbcore.report.cells import NONE
-from pbcore.report.page import tables
-from pbcore.report.page.data import Answers
-from pbcore.report.page.html import text
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
@@ -60,18 +59,6 @@ class Section:
         heads = self.heads or [column.head for column in self.columns]
         lines = [self.title, "", *fitted(heads, rows, width), "", *folded(self.note, width, 0)]
         return "\n".join(lines) + "\n"
-
-    def html(self) -> str:
-        """The section of the page; empty without rows."""
-        if not self.rows:
-            return ""
-        table = tables.html_table(
-            self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:]
-        )
-        return (
-            f"<section><h2>{self.short}</h2>{table}<p"
-            f' class="note">{text(self.note, 1000)}</p></section>'
-        )
 
 
 def factor_section(changes: Iterable[FactorChange]) -> Section:
@@ -170,14 +157,6 @@ def _number(value: float | None, form: str, exact: float | None = None) -> str:
     )
 
 
-KINDS = {
-    "order": "positions first",
-    "seen": "tokens first",
-    "back": "takes tokens back",
-    "own": "writes own tokens",
-    "tries": "tries canvases",
-    "unknown": "not declared",
-}
 FRONTIER = (
     tables.MODEL,
     tables.SAMPLER,

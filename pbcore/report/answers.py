@@ -1,0 +1,159 @@
+"""The answers that reports are made of: read from run directories and other results, with their
+questions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pbcore.errors import InputError
+from pbcore.results.check import encodable
+from pbcore.results.load import load, load_many, load_stored
+from pbcore.results.questions import StoredQuestion, Questions, kept, key, question
+from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.rundir import RunDir, StoredCell, open_run
+from pbcore.results.stats import is_wrong_score
+from pbcore.results.table_row import frame
+from pbcore.tasks.naming import REWRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """A cell as the page shows it, under its `id` and `model` there, with its answers and their
+    questions. In a comparison also the run's letter (`side`), the number of the other run's cell
+    and the samples that flipped.
+    """
+
+    id: str
+    model: str
+    cell: CellRecord
+    samples: Sequence[SampleRecord]
+    questions: Mapping[int, StoredQuestion] = field(default_factory=dict)
+    side: str = ""
+    pair: int | None = None
+    worse: tuple[int, ...] = ()
+    better: tuple[int, ...] = ()
+
+
+def answers_alone(entry: StoredCell) -> Answers:
+    """A cell's answers under its own names, without their questions."""
+    cell = entry.cell
+    return Answers(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
+
+
+def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
+    """Whether an answer is wrong by its task's headline score; None if that was not measured."""
+    score = sample.scores.get(cell.headline)
+    return None if score is None else is_wrong_score(cell.headline, score)
+
+
+def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
+    """A result's rows and answers, read once. Raises the errors of `results.load`."""
+    stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
+    cells = frame(entry.cell for entry in stored) if stored else load(path)
+    return cells, answers_of(cells, [path], stored, with_questions)
+
+
+def read_all(
+    paths: Sequence[Path], with_questions: bool = True
+) -> tuple[pd.DataFrame, list[Answers]]:
+    """The rows and answers of one result, or of several side by side; without their questions if
+    those aren't needed. Raises the errors of `results.load`.
+    """
+    if len(paths) == 1:
+        return read(paths[0], with_questions)
+    cells = side_by_side(load_many(paths))
+    return cells, answers_of(cells, paths, with_questions=with_questions)
+
+
+def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with
+    other prompts, each model is named with its run.
+    """
+    ran = cells[cells["status"] == "ok"]
+    mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
+    if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():
+        return cells
+    runs = {run: Path(run).name for run in cells["run"].unique()}
+    if len(set(runs.values())) < len(runs):
+        runs = {run: run for run in runs}
+    named = cells["model"] + " of " + cells["run"].map(runs)
+    return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
+
+
+def name_and_facts(
+    sources: Sequence[Path], max_loss: float | None = None
+) -> tuple[str, Mapping[str, Any]]:
+    """The name of a report of these sources, and the facts of run.json where it is of one run, with
+    this loss allowed in the headline if one is given.
+    """
+    alone = len(sources) == 1 and sources[0].is_dir()
+    facts = RunDir(sources[0]).read_run() if alone else {}
+    if max_loss is not None:
+        facts = {**facts, "max_loss": max_loss}
+    return ", ".join(path.name for path in sources), facts
+
+
+def answers_of(
+    cells: pd.DataFrame,
+    sources: Sequence[Path],
+    known: Sequence[StoredCell] = (),
+    with_questions: bool = True,
+) -> list[Answers]:
+    """The answers of a frame's cells, in its order. A cell without a record there (of published
+    tables) is left out. In a frame of several runs a model may be named with its run ("tiny of a").
+
+    Args:
+        cells: a frame of `load` or `load_many`.
+        sources: where the cells are from.
+        known: what was read of the one source before.
+        with_questions: whether each answer's question is looked up, too.
+    """
+    stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, StoredQuestion]]] = {}
+    for path in sources:
+        asked = questions_of(RunDir(path)) if with_questions else _none
+        entries = known
+        if not known and path.is_dir():
+            with suppress(InputError):  # a folder of published results
+                entries = load_stored(path, lambda damaged: None)
+        for entry in entries:
+            cell = entry.cell
+            names = (
+                encodable(cell.model_at),
+                encodable(cell.task),
+                encodable(cell.sampler),
+            )  # as frames have them
+            stored[str(path), *names] = entry, asked(cell)
+    found = []
+    for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
+        models = row["model"], row["model"].rpartition(" of ")[0]
+        places = ((row["run"], model, row["task"], row["sampler"]) for model in models)
+        if place := next((place for place in places if place in stored), None):
+            entry, questions = stored[place]
+            found.append(Answers(row["id"], row["model"], entry.cell, entry.samples, questions))
+    return found
+
+
+def _none(cell: CellRecord) -> Mapping[int, StoredQuestion]:
+    return {}
+
+
+def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, StoredQuestion]]:
+    """The questions of a run's cells: as they were kept with it, else loaded again if the data is
+    here.
+    """
+    known = kept(run)
+
+    def asked(cell: CellRecord) -> Mapping[int, StoredQuestion]:
+        if key(cell) not in known:
+            known[key(cell)] = {}
+            with suppress(InputError, OSError):
+                task = Questions(run.path, run.read_run()).of(cell)
+                known[key(cell)] = {sample.index: question(sample) for sample in task.samples}
+        return known[key(cell)]
+
+    return asked

@@ -1,0 +1,68 @@
+"""Columns of a report's tables: what each row's entry says, for Markdown, terminal and page."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+
+from pbcore.report.cells import interval, or_dash
+from pbcore.report.scopes import Row
+from pbcore.text import NAME, code, md
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its head, each row's text, and the value to sort by (default: the text, in natural
+    order).
+    """
+
+    head: str
+    text: Callable[[Row], str]
+    value: Callable[[Row], float | None] | None = None
+    about: str = ""  # tooltip of the head
+    wide: bool = False  # long text, which wraps
+    optional: bool = False  # left out where no row has a value
+    none: str = ""  # why a row may have no value
+    task: str = ""  # a column of one task, for the page's filter
+    code: bool = False  # a name that people type
+
+    def empty(self, row: Row) -> bool:
+        """Whether a row has nothing here."""
+        return not self.text(row) if self.value is None else self.value(row) is None
+
+    def markdown(self, row: Row) -> str:
+        """The same within a table of Markdown."""
+        return code(self.text(row), NAME, cell=True) if self.code else md(self.text(row), NAME)
+
+
+def decimals(
+    key: str,
+    head: str,
+    places: int = 1,
+    about: str = "",
+    optional: bool = False,
+    none: str = "not measured",
+) -> Column:
+    """A column of numbers; `–` for what was not measured, and `none` says why."""
+    value = itemgetter(key)
+    return Column(
+        head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none
+    )
+
+
+def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
+    """A column of foreign text."""
+    return Column(head, lambda row: str(row[key]), None, about, wide)
+
+
+def scored(head: str, about: str = "", none: str = "") -> Column:
+    """A column of scores in %, each with its 95 % interval."""
+
+    def shown(row: Row) -> str:
+        return or_dash(row["score"]) + interval(row["low"], row["high"])
+
+    return Column(head, shown, itemgetter("score"), about, none=none)
+
+
+FILTERED = ("model", "task", "sampler")  # by which the page filters rows
+MODEL = words("model", "model")
+SAMPLER = Column("sampler", lambda row: str(row["sampler"]), code=True)
