@@ -21,7 +21,7 @@ OTHERS = ("ar", "analytic", "euler")
 BoundKind = Literal["order", "seen", "back", "own", "tries", "unknown"]
 BOUND = ("order", "seen")
 # What a sampler does before it writes, by kind, as tables and figures say it.
-KINDS: dict[Kind, str] = {
+KINDS: dict[BoundKind, str] = {
     "order": "positions first",
     "seen": "tokens first",
     "back": "takes tokens back",

@@ -13,7 +13,7 @@ import pandas as pd
 from pbcore.errors import InputError
 from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
-from pbcore.results.questions import StoredQuestion, Questions, kept, key, question
+from pbcore.results.questions import Questions, StoredQuestion, kept, key, question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, open_run
 from pbcore.results.stats import is_wrong_score
