@@ -1,5 +1,7 @@
 """Prints how often a step waits for the device, by sampler, and how many kernels it runs beside the
-network's forward: `python -m benches.device_waits [--model tiny] [SAMPLER …] [--lines]`.
+network's forward: `python -m benches.device_waits [--model tiny] [SAMPLER …] [--lines]`. With
+`--write` the counts of a call become the table by which prices of GPUs are computed,
+pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward.
 
 Counted on the pseudo-GPU of tests/pseudo_gpu.py, so any machine prints the same table. Each sampler
 decodes four samples of a task; what a batch of one step takes is its start and end, and left out.
@@ -9,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
 
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.policies import policies
@@ -24,6 +29,35 @@ from tests.pseudo_gpu import Counts, PseudoGpu, pseudo_device
 
 TOKENS = 32
 ROWS = 4
+WRITTEN = Path("pbcore/prices/data/own_work.yaml")
+BLOCK_MODEL = Path("tests/reference/sdar-tiny")
+BLOCK_IDS = {"mask_id": 510, "eos_id": 509}
+# Counted for the table of prices beside `every_sampler`: each modifier on its base, blocks of 8
+# where a cache needs them, and look-ahead of several widths.
+PRICED = [
+    "confidence-k2+b8+prefix",
+    "confidence-k2+b8+dual",
+    *[
+        f"confidence-k2+{modifier}"
+        for modifier in (
+            "adas1",
+            "ahead4",
+            "ahead8",
+            "ahead16",
+            "counts",
+            "eos_last",
+            "eos_stop",
+            "gap2",
+            "no_early_eos",
+            "rcr",
+            "rcr-max",
+            "remdm2",
+            "remdm2-early",
+            "rounding+t1.0",
+            "t1.0",
+        )
+    ],
+]
 MODIFIED = [
     "confidence-k2+t1.0",
     "confidence-k2+b8+prefix",
@@ -81,13 +115,89 @@ def every_sampler() -> list[str]:
     return [*plain, *MODIFIED]
 
 
+def block_samplers() -> list[str]:
+    """The policies that only block models run, with their default parameters."""
+    return [name for name, cls in policies().items() if "causal" in traits(cls).needs]
+
+
+def of_a_call(
+    gpu: PseudoGpu, model: Model, prompts: Sequence[Any], sampler: str
+) -> tuple[float, float]:
+    """Kernels beside the network's and waits of one call: of a longer answer minus a shorter one,
+    so that what a batch does once is left out.
+    """
+    name = resolve(sampler)
+    counts = []
+    for length in (name.block or 8, TOKENS):
+        with gpu.counting() as count:
+            rows = decode(model, prompts, name, max_new_tokens=length)
+        calls = max(row.nfe or 0 for row in rows)
+        counts.append((calls, count.kernels(network=False), count.waits()))
+    (few, *short), (many, *long) = counts
+    between = max(1, many - few)
+    kernels, waits = ((more - less) / between for less, more in zip(short, long, strict=True))
+    return max(0.0, kernels), max(0.0, waits)
+
+
+def own_work(gpu: PseudoGpu, samples: Sequence[Sample]) -> Iterator[tuple[str, float, float]]:
+    """Sampler, kernels and waits of a call, of all that prices are computed from."""
+    model = load_model("tiny", device="cuda", dtype="float32")
+    prompts = [sample.messages for sample in samples[:ROWS]]
+    for sampler in dict.fromkeys([*every_sampler(), *PRICED]):
+        yield sampler, *of_a_call(gpu, model, prompts, sampler)
+    del model
+    block_model = load_model(str(BLOCK_MODEL), device="cuda", dtype="float32", **BLOCK_IDS)
+    ids = [list(range(5, 37))] * ROWS
+    for sampler in block_samplers():
+        yield sampler, *of_a_call(gpu, block_model, ids, sampler)
+
+
+def write_own_work(gpu: PseudoGpu, samples: Sequence[Sample]) -> None:
+    """Writes the table of prices of own work."""
+    rows = {
+        str(resolve(sampler)): {"kernels": round(kernels, 1), "waits": round(waits, 1)}
+        for sampler, kernels, waits in own_work(gpu, samples)
+    }
+    head = (
+        "# Of one call of the network: kernels that the sampler runs beside it, and waits of the\n"
+        "# host for the device. Counted by `python -m benches.device_waits --write`.\n"
+    )
+    text = yaml.safe_dump({"samplers": rows}, sort_keys=True)
+    WRITTEN.write_text(head + text, encoding="utf-8")
+    print(f"{len(rows)} samplers written to {WRITTEN}")
+
+
+def print_network(gpu: PseudoGpu, samples: Sequence[Sample]) -> None:
+    """Prints the kernels of a layer, and those of a forward beside its layers: of two models of one
+    shape with two and with four layers.
+    """
+    prompts = [[5, 6, 7, 8]] * ROWS
+    kernels = []
+    for layers in (2, 4):
+        model = load_model(f"llada-8b:dummy-l{layers}", device="cuda", dtype="float32")
+        with gpu.counting() as count:
+            (row, *_) = decode(model, prompts, "confidence-k4", max_new_tokens=4)
+        kernels.append(count.kernels(network=True) / (row.nfe or 1))
+    few, many = kernels
+    print(f"kernels of a layer: {(many - few) / 2:g}; of a call beside: {2 * few - many:g}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("samplers", nargs="*", metavar="SAMPLER")
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--lines", action="store_true", help="list the lines that wait")
+    parser.add_argument("--write", action="store_true", help=f"write {WRITTEN}")
+    parser.add_argument("--network", action="store_true", help="kernels of a network's forward")
     options = parser.parse_args()
     samples = load_task("waiting_line/shuffle", n=6, limit=ROWS).samples
+    if options.write or options.network:
+        with pseudo_device() as gpu:
+            if options.write:
+                write_own_work(gpu, samples)
+            if options.network:
+                print_network(gpu, samples)
+        return
     print("| sampler | steps | waits a step | in the network | kernels beside it |")
     print("|---|---|---|---|---|")
     with pseudo_device() as gpu:

@@ -1,0 +1,71 @@
+"""Prices computed from a model's shape and a device's peaks.
+
+A call of n positions takes the longer of what the host needs to start its kernels and what the
+device needs to compute them. The device's part is a roofline: operations or bytes, whichever takes
+longer, at the share of the peaks that the backend reaches.
+"""
+
+from dataclasses import dataclass
+
+from pbcore.models.call_shape import CallShape
+from pbcore.prices.devices import Backend, Device, Kernels
+from pbcore.prices.own_work import OwnWork, own_work
+from pbcore.prices.price_list import OwnPrice
+from pbcore.prices.shape import ModelShape
+
+SIZE = 2  # bytes of a weight, a cached number and a logit: bfloat16
+SOFTMAX = 16  # bytes moved for each logit after the projection: its float32 copy, read and written
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedCalls:
+    """Seconds of a call of a network of this shape on this device."""
+
+    shape: ModelShape
+    device: Device
+    backend: Backend
+    kernels: Kernels
+
+    def seconds(self, call: CallShape, batch: int) -> float:
+        """The longer of the host's and the device's part."""
+        return max(self.host_seconds(), self.device_seconds(call, batch))
+
+    def host_seconds(self) -> float:
+        """What the host takes to start a forward's kernels."""
+        started = self.kernels.layer * self.shape.layers + self.kernels.call
+        return started * self.backend.kernel
+
+    def device_seconds(self, call: CallShape, batch: int) -> float:
+        """What the device takes for the layers and then for the logits."""
+        shape = self.shape
+        rows = batch * call.rows
+        positions = rows * call.tokens
+        keys = call.tokens + call.context
+        attended = 4 * shape.layers * shape.heads * shape.head_width * positions * keys
+        operations = 2 * shape.active * positions + attended
+        bytes_ = SIZE * (shape.read(positions) + rows * call.context * shape.cached)
+        read = rows * call.logits
+        last = self._roofline(2 * shape.head * read, SIZE * shape.head) if read else 0.0
+        softmax = read * shape.vocabulary * SOFTMAX / self.device.bytes
+        return self._roofline(operations, bytes_) + last + softmax
+
+    def _roofline(self, operations: float, bytes_: float) -> float:
+        share = self.backend.share
+        computing = operations / (self.device.operations * share)
+        reading = bytes_ / (self.device.bytes * share)
+        return max(computing, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedOwnWork:
+    """The price of a sampler's own work: its kernels and waits in a call, counted once on a device
+    that isn't there, times the backend's price of each.
+    """
+
+    backend: Backend
+
+    def of(self, sampler: str) -> OwnPrice:
+        counts: OwnWork = own_work(sampler)
+        # Outside a network's graph each kernel is started by the host, whatever runs the network.
+        seconds = counts.kernels * self.backend.kernel + counts.waits * self.backend.wait
+        return OwnPrice(call=seconds)

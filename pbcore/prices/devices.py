@@ -1,0 +1,79 @@
+"""The table of devices and backends that prices are computed for: data/devices.yaml."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pbcore.package_data import package_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU's peaks: dense bfloat16 products in 10^12 operations a second, memory in 10^12 bytes a
+    second and 10^9 bytes, and where these numbers come from.
+    """
+
+    name: str
+    title: str
+    tflops: float
+    bandwidth: float
+    memory: float
+    source: str
+    sure: str
+
+    @property
+    def operations(self) -> float:
+        """Operations a second."""
+        return self.tflops * 1e12
+
+    @property
+    def bytes(self) -> float:
+        """Bytes a second."""
+        return self.bandwidth * 1e12
+
+    @property
+    def ridge(self) -> float:
+        """Tokens from which on a layer of 16-bit weights computes for longer than it reads."""
+        return self.tflops / self.bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a network is run: the `share` of the device's peaks that forwards reach, and the host's
+    seconds for each `kernel` that it starts and each `wait` for the device.
+    """
+
+    name: str
+    share: float
+    kernel: float
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Kernels of a network's forward: for each `layer`, and for each `call` beside them."""
+
+    layer: float
+    call: float
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    table: Mapping[str, Any] = package_yaml("pbcore.prices", "devices.yaml")
+    return table
+
+
+def devices() -> Mapping[str, Device]:
+    """All devices by name."""
+    return {name: Device(name, **values) for name, values in _table()["devices"].items()}
+
+
+def backends() -> Mapping[str, Backend]:
+    """All backends by name, the first the default."""
+    return {name: Backend(name, **values) for name, values in _table()["backends"].items()}
+
+
+def kernels() -> Kernels:
+    """The kernels of a network's forward."""
+    return Kernels(**_table()["kernels"])

@@ -1,0 +1,125 @@
+"""Price lists by what `--price` is given: `here`, a device such as `h200` or `h200:graphs`, or a
+file of `pbcore price`.
+"""
+
+import platform
+import re
+from pathlib import Path
+
+import platformdirs
+
+from pbcore.errors import InputError
+from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
+from pbcore.prices.devices import backends, devices, kernels
+from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
+from pbcore.prices.price_list import PriceList
+from pbcore.prices.shape import shape_of
+from pbcore.printable import shown
+from pbcore.registry import hint
+
+HERE = "here"
+COMPUTED_DTYPE = "bfloat16"
+
+
+def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
+    """A price list for a model.
+
+    Args:
+        text: `here` for what `pbcore price` measured on this machine; a device of the table, with
+            `:graphs` for CUDA graphs; or a file that `pbcore price` wrote.
+        model: the model's name.
+        dtype: what the model computes in; a measured list must have it. None: any.
+
+    Raises:
+        InputError: for an unknown device, a model whose shape isn't known, and a file that is
+            missing, damaged, or of another model or dtype.
+    """
+    if text == HERE:
+        return _measured(text, here_file(model, dtype or "float32"), model, dtype)
+    name, _, backend = text.partition(":")
+    if name in devices():
+        return computed(name, backend or next(iter(backends())), model)
+    if Path(text).suffix == ".json" or Path(text).is_file():
+        return _measured(Path(text).stem, Path(text), model, dtype)
+    raise InputError(
+        f"--price {shown(text)}: neither here, a device nor a file of pbcore price;"
+        f" {hint(name, list(devices()))}"
+    )
+
+
+def computed(device: str, backend: str, model: str) -> PriceList:
+    """The computed prices of a model on a device. Raises InputError as `price_list`."""
+    chosen = devices()[device]
+    if backend not in backends():
+        raise InputError(
+            f"--price {device}:{shown(backend)}: there is no such backend; choose from"
+            f" {', '.join(backends())}"
+        )
+    shape = shape_of(model)
+    how = backends()[backend]
+    name = device if backend == next(iter(backends())) else f"{device}:{backend}"
+    return PriceList(
+        name=name,
+        basis="computed",
+        model=model,
+        dtype=COMPUTED_DTYPE,
+        shape=shape,
+        calls=ComputedCalls(shape, chosen, how, kernels()),
+        own=ComputedOwnWork(how),
+        about=f"{chosen.title}, {backend}, {COMPUTED_DTYPE}: computed from the model's shape",
+    )
+
+
+def here_file(model: str, dtype: str) -> Path:
+    """Where `pbcore price` keeps this machine's prices of a model in a dtype."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-.") or "model"
+    folder = platformdirs.user_cache_path("pbcore", appauthor=False) / "prices"
+    return folder / f"{plain}-{dtype}.json"
+
+
+def _measured(name: str, path: Path, model: str, dtype: str | None) -> PriceList:
+    """The measured prices in a file. Raises InputError as `price_list`."""
+    if not path.is_file() and name == HERE:
+        raise InputError(
+            f"--price here: no prices of {model} were measured on this machine (looked for {path});"
+            f" run pbcore price {model}"
+        )
+    measurement = read_measurement(path)
+    _check_fits(measurement, path, model, dtype)
+    return of_measurement(name, measurement)
+
+
+def of_measurement(name: str, measurement: Measurement) -> PriceList:
+    """The prices of a complete measurement. Raises InputError for one that isn't."""
+    if measurement.fit is None:
+        raise InputError(
+            f"price list {name} isn't complete; run pbcore price {measurement.model} again, which"
+            " goes on where it stopped"
+        )
+    machine = measurement.machine.get("device") or platform.machine()
+    return PriceList(
+        name=name,
+        basis="measured",
+        model=measurement.model,
+        dtype=measurement.dtype,
+        shape=measurement.shape,
+        calls=measurement.fit,
+        own=MeasuredOwnWork(measurement.own),
+        about=f"{machine}, {measurement.dtype}: measured",
+    )
+
+
+def _check_fits(measurement: Measurement, path: Path, model: str, dtype: str | None) -> None:
+    """Raises InputError where a measurement isn't of this model and dtype."""
+    if measurement.model != model:
+        shape = shape_of(model) if measurement.shape is not None else None
+        if shape is None or shape != measurement.shape:
+            raise InputError(
+                f"price list {path} is of {measurement.model}, not of {model} or a model of its"
+                f" shape; run pbcore price {model}"
+            )
+    if dtype is not None and dtype != measurement.dtype:
+        raise InputError(
+            f"price list {path} is of {measurement.model} in {measurement.dtype}, not in {dtype};"
+            f" run pbcore price {model} --dtype {dtype}"
+        )

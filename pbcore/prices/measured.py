@@ -1,0 +1,179 @@
+"""Prices measured on a machine: what was timed is kept in a small JSON file, with the numbers
+fitted to it.
+
+    seconds of a call = call + token · max(positions, floor) + cached · (positions behind a cache)
+                        + pair · (positions · columns attended) + logit · (logits read)
+
+`call` is the overhead, `token` the computing, `floor` the positions that reading the weights takes
+as long as computing, `pair` the attention, `cached` what a position behind a cache takes more.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from pbcore.decoding.samplers import resolve
+from pbcore.errors import InputError
+from pbcore.models.call_shape import CallShape
+from pbcore.names import parse
+from pbcore.prices.price_list import OwnPrice
+from pbcore.prices.shape import ModelShape
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The numbers of the form above: seconds, and `floor` in positions. `error` is the median
+    relative error at the calls that were timed.
+    """
+
+    call: float
+    token: float
+    floor: float
+    cached: float
+    pair: float
+    logit: float
+    error: float = 0.0
+
+    def seconds(self, call: CallShape, batch: int) -> float:
+        """Seconds of one call of `batch` answers."""
+        positions = batch * call.positions
+        attended = positions * (call.tokens + call.context)
+        behind = positions if call.context else 0
+        return (
+            self.call
+            + self.token * max(positions, self.floor)
+            + self.cached * behind
+            + self.pair * attended
+            + self.logit * batch * call.rows * call.logits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A call that was timed: its shape, answers that took part, and its seconds."""
+
+    call: CallShape
+    batch: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Measurement:
+    """The file of `pbcore price`: the model, the machine, what was timed so far, and what was
+    fitted to it once all of it was timed.
+    """
+
+    model: str
+    dtype: str
+    shape: ModelShape | None
+    machine: Mapping[str, Any]
+    timings: list[Timing] = field(default_factory=list)
+    fit: Fit | None = None
+    own: dict[str, OwnPrice] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The file's content."""
+        data = {
+            "pbcore_prices": FORMAT,
+            "model": self.model,
+            "dtype": self.dtype,
+            "shape": None if self.shape is None else self.shape.as_dict(),
+            "machine": dict(self.machine),
+            "fit": None if self.fit is None else asdict(self.fit),
+            "own": {name: asdict(price) for name, price in self.own.items()},
+            "timings": [
+                {**asdict(timing.call), "batch": timing.batch, "seconds": timing.seconds}
+                for timing in self.timings
+            ],
+        }
+        return json.dumps(data, indent=1) + "\n"
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The measurement that `text` wrote. Raises ValueError, KeyError or TypeError for another
+        text.
+        """
+        data = json.loads(text)
+        if data["pbcore_prices"] != FORMAT:
+            raise ValueError(f"format {data['pbcore_prices']!r}, not {FORMAT}")
+        measurement = cls(
+            model=str(data["model"]),
+            dtype=str(data["dtype"]),
+            shape=None if data["shape"] is None else ModelShape.of(data["shape"]),
+            machine=dict(data["machine"]),
+            timings=[_timing(entry) for entry in data["timings"]],
+            fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
+            own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
+        )
+        for name in measurement.own:
+            resolve(name)
+        return measurement
+
+
+def _timing(data: Mapping[str, Any]) -> Timing:
+    sizes = {item.name: data[item.name] for item in fields(CallShape)}
+    timing = Timing(CallShape(**sizes), data["batch"], data["seconds"])
+    if timing.batch < 1 or not 0 < timing.seconds < math.inf:
+        raise ValueError(f"a call of {timing.batch} answers that took {timing.seconds} s")
+    return timing
+
+
+def _numbers(kind: Any, data: Mapping[str, Any]) -> Any:
+    """An object whose fields are all numbers of at least 0."""
+    values = {name: float(value) for name, value in data.items()}
+    wrong = [name for name, value in values.items() if not 0 <= value < math.inf]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is {values[wrong[0]]}")
+    return kind(**values)
+
+
+def read_measurement(path: Path) -> Measurement:
+    """The measurement in a file. Raises InputError for one that can't be read."""
+    try:
+        return Measurement.of(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"price list {path}: {error.strerror}; write one with pbcore price MODEL"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = str(error).split("\n")[0] or type(error).__name__
+        raise InputError(
+            f"price list {path} is damaged or not one of pbcore price ({what[:200]}); measure it"
+            " again with pbcore price MODEL --again"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredOwnWork:
+    """The prices of own work that were timed, by sampler. A sampler that wasn't has the price of
+    one with the same policy and modifiers, whatever their numbers; else of one with the same
+    policy; else the median of all.
+    """
+
+    prices: Mapping[str, OwnPrice]
+
+    def of(self, sampler: str) -> OwnPrice:
+        name = str(resolve(sampler).alone)
+        if name in self.prices:
+            return self.prices[name]
+        for alike in (_kind, _policy):
+            for other, price in self.prices.items():
+                if alike(other) == alike(name):
+                    return price
+        by_call = sorted(self.prices.values(), key=lambda price: (price.call, price.logit))
+        return by_call[len(by_call) // 2] if by_call else OwnPrice(0.0)
+
+
+def _policy(sampler: str) -> str:
+    return parse(sampler).policy
+
+
+def _kind(sampler: str) -> tuple[str, ...]:
+    """A sampler's policy and modifiers without their numbers."""
+    policy, *modifiers = sampler.split("+")
+    return policy.split("-")[0], *sorted(part.rstrip("0123456789._-") for part in modifiers)

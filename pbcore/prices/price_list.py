@@ -1,0 +1,93 @@
+"""What things cost on a machine: seconds of a call of a network, and of a sampler's own work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pbcore.models.call_shape import CallShape
+from pbcore.prices.shape import ModelShape
+
+Basis = Literal["measured", "computed"]
+
+
+class CallPrices(Protocol):
+    """Prices of a network's calls."""
+
+    def seconds(self, call: CallShape, batch: int) -> float:
+        """Seconds of one call in which `batch` answers take part with this shape each."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPrice:
+    """Seconds of a sampler's own work: for each call of the network, for each position whose logits
+    it reads, and for each answer once.
+    """
+
+    call: float
+    logit: float = 0.0
+    answer: float = 0.0
+
+
+class OwnPrices(Protocol):
+    """Prices of samplers' own work."""
+
+    def of(self, sampler: str) -> OwnPrice:
+        """The price of a sampler's own work. Raises SamplerNameError for a name that isn't one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """Prices of one model in one dtype on one machine.
+
+    `name` is what `--price` was given, short; `basis` says whether its numbers were measured on
+    that machine or computed from the model's shape and the device's peaks; `about` is the machine
+    in a line.
+    """
+
+    name: str
+    basis: Basis
+    model: str
+    dtype: str
+    shape: ModelShape | None
+    calls: CallPrices
+    own: OwnPrices
+    about: str = ""
+
+    def call_seconds(self, shape: CallShape, batch: int = 1) -> float:
+        """Seconds of one call of the network in which `batch` answers take part."""
+        return self.calls.seconds(shape, batch)
+
+    def own_seconds(self, sampler: str, calls: int, batch: int = 1, logits: int = 0) -> float:
+        """Seconds of a sampler's own work in some calls.
+
+        Args:
+            sampler: its name.
+            calls: how many calls, each of `batch` answers.
+            batch: answers that take part in each.
+            logits: positions of each answer whose logits are read in all of these calls.
+        """
+        price = self.own.of(sampler)
+        return calls * price.call + batch * logits * price.logit
+
+    def answer_seconds(
+        self, calls: Mapping[CallShape, int], answers: int, sampler: str, batch: int = 1
+    ) -> float:
+        """Mean seconds of an answer.
+
+        Answers of a batch share each call, so a call's seconds are divided among them; that they
+        end at different times is left out.
+
+        Args:
+            calls: how often each shape was called, summed over all answers.
+            answers: how many answers these are.
+            sampler: the sampler's name, for its own work.
+            batch: answers decoded together.
+        """
+        price = self.own.of(sampler)
+        number = sum(calls.values())
+        logits = sum(times * shape.rows * shape.logits for shape, times in calls.items())
+        network = sum(
+            times * self.call_seconds(shape, batch) for shape, times in calls.items() if times
+        )
+        own = self.own_seconds(sampler, number, batch, logits)
+        return ((network + own) / batch) / answers + price.answer
