@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.option import lengths, levels, positive
-from pbcore.theory.tables import report
+from pbcore.theory.tables import GAMMAS, report
 
 if TYPE_CHECKING:
     from pbcore.report.style import Drawing
@@ -116,7 +116,6 @@ def run_figures(args: argparse.Namespace) -> int:
     from pbcore.figures import lists
     from pbcore.models import load_model
     from pbcore.report.style import write_csv
-    from pbcore.theory.tables import GAMMAS
 
     model = load_model(args.model)
     count = args.samples

@@ -10,6 +10,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
+from pbcore.names import parse as parse_sampler
 from pbcore.plugin.state import HANDS_OUT, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def conditions(
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its
     task.
     """
-    from pbcore.names import parse as parse_sampler
     from pbcore.results.check import plain
     from pbcore.results.environment import versions
     from pbcore.results.record import Conditions

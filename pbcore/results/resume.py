@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.extensions import HOME, integrations
+from pbcore.names import parse
 from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
@@ -72,7 +73,6 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
     """
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
-    from pbcore.names import parse
 
     return {
         "policy": source_of(policies().get(parse(sampler).policy)),

@@ -150,9 +150,9 @@ class TestDeclaration:
 
 class TestCounterexamples:
     def test_the_page(self, own_policies: None, capsys: pytest.CaptureFixture[str]) -> None:
-        """docs/theory-numbers.md: a sampler that draws tokens together is right in one step, far above the
-        frontier; one that keeps one position per token reaches the frontier of its kind, H₁₀ = 2.93
-        steps.
+        """docs/theory-numbers.md: a sampler that draws tokens together is right in one step, far
+        above the frontier; one that keeps one position per token reaches the frontier of its kind,
+        H₁₀ = 2.93 steps.
         """
         [(code, printed)] = re.findall(
             r"```python\n([^`]*class Dealt[^`]*)```\n\n```text\n([^`]*)```", THEORY

@@ -26,6 +26,7 @@ from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import printable, shown
 from pbcore.registry import hint
+from pbcore.tasks import all_task_names
 from pbcore.tasks.files import read_text, read_yaml
 
 if TYPE_CHECKING:
@@ -86,8 +87,6 @@ class ServerModels:
         gives. Adding a file again reads it again. Raises InputError that names file, model, key and
         what is allowed; FileNotFoundError for a missing file. `taken` are names of other models.
         """
-        from pbcore.tasks import all_task_names
-
         file = Path(path)
         if not file.is_file():
             raise FileNotFoundError(
