@@ -39,7 +39,7 @@ def check_gates(settings: Settings) -> None:
     _given(settings)
     if settings.gate_time is not None and settings.against is None:
         with _naming("--gate-time"):
-            check_timed(settings.gate)
+            check_timed(settings.gate, settings.rounds)
     if settings.against is not None:
         with _naming("--against"):
             check_base(settings.against)

@@ -232,21 +232,30 @@ class TestCheckGates:
         assert str(raised.value).startswith(said)
 
     def test_a_time_gate_needs_timings(self, tmp_path: Path) -> None:
-        """A baseline file has none, nor has a run whose cells shared forwards; a run with seconds,
-        or code to time, is enough.
+        """A baseline file has none, nor has a run whose cells shared forwards; a run with seconds
+        of three rounds, or code to time, is enough.
         """
-        entry = factory.cell()
-        timed = factory.write(create(tmp_path, "timed"), [entry])
-        untimed = replace(entry[0], rounds=[], seconds=None), entry[1]
-        shared = factory.write(create(tmp_path, "shared"), [untimed])
-        file = write_baseline(tmp_path / "b.json", timed.read_cells())
+        cell, samples = factory.cell()
+        runs = {
+            name: factory.write(create(tmp_path, name), [(replace(cell, rounds=rounds), samples)])
+            for name, rounds in (("timed", [1.0] * 3), ("twice", [1.0] * 2), ("shared", []))
+        }
+        file = write_baseline(tmp_path / "b.json", runs["timed"].read_cells())
         for gates, said in (
             ((file,), f"--gate-time: {file} holds no timings: give --gate the directory of a run"),
-            ((file, shared.path), f"; no cell of {shared.path} has a time of its own: give"),
+            ((file, runs["shared"].path), "shared has a time of its own: give"),
+            ((runs["twice"].path,), "twice has more than 2 rounds: give"),
         ):
             with pytest.raises(InputError) as raised:
-                check_gates(Settings(gate=gates, gate_time=0.1))
+                check_gates(Settings(gate=gates, gate_time=0.1, rounds=3))
             assert said in str(raised.value)
         check_gates(Settings(gate=(file,)))
-        check_gates(Settings(gate=(file, timed.path), gate_time=0.1))
+        check_gates(Settings(gate=(file, runs["timed"].path), gate_time=0.1, rounds=3))
         check_gates(Settings(gate=(file,), gate_time=0.1, against=str(Path.cwd())))
+
+    def test_a_time_gate_needs_rounds(self, tmp_path: Path) -> None:
+        """Of the run that is judged, too: fewer are refused before it begins."""
+        cell, samples = factory.cell()
+        run = factory.write(create(tmp_path, "x"), [(replace(cell, rounds=[1.0] * 3), samples)])
+        with pytest.raises(InputError, match="--gate-time: 2 rounds a cell, and seconds"):
+            check_gates(Settings(gate=(run.path,), gate_time=0.1, rounds=2))

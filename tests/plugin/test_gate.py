@@ -146,21 +146,36 @@ class TestFloor:
 
 
 class TestTime:
-    def test_it_says_why_it_did_not_judge(self, run: Run, baseline: Path) -> None:
-        """Against a file there are no timings, against a run of one round too few.
+    def test_it_says_why_it_did_not_judge(
+        self, run: Run, baseline: Path, project: pytest.Pytester
+    ) -> None:
+        """Against a file there are no timings, against another machine's none that count.
 
         A timing gate that judged nothing fails the run.
         """
-        result = run(*GOOD, "--gate", str(baseline), "--gate base --gate-time 10%")
+        run(*GOOD, "--rounds 3 --out timed").assert_outcomes(passed=2)
+        facts = project.path / "timed" / "run.json"
+        told = json.loads(facts.read_text(encoding="utf-8"))
+        told["machine"]["cpus"] = 999
+        facts.write_text(json.dumps(told), encoding="utf-8")
+        result = run(
+            *GOOD, "--gate", str(baseline), "--gate timed --gate-time 10% --rounds 3 --out again"
+        )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
                 "timing not judged against *holds no timings*",
-                "timing against base:",
-                "  2 cells (*1 and 1 rounds; at least 3*",
+                "timing against timed:",
+                "  2 cells (*different machines: cpus is *, the baseline's 999*",
                 "timing FAILED: no cell's time could be judged*",
             ]
         )
+
+    def test_too_few_rounds_are_refused(self, run: Run, baseline: Path) -> None:
+        """Before the first cell."""
+        result = run(*GOOD, "--gate base --gate-time 10%")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*--gate-time: 1 round a cell*add --rounds 3*"])
 
 
 class TestUpdate:

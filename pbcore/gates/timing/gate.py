@@ -148,25 +148,39 @@ def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     return timings
 
 
-def check_timed(baselines: Sequence[Path]) -> None:
-    """Raises InputError unless one of the baselines has timings: a run directory with a cell that
-    was timed by itself.
+def check_timed(baselines: Sequence[Path], rounds: int) -> None:
+    """Raises InputError unless a run of so many `rounds` can be judged against one of the
+    baselines: a run directory with a cell that was timed by itself, in enough rounds.
     """
-    if not baselines or any(_timed(path) for path in baselines):
+    if not baselines:
         return
-    reasons = [
-        f"no cell of {path} has a time of its own" if path.is_dir() else f"{path} holds no timings"
-        for path in baselines
-    ]
+    if rounds < LEAST_ROUNDS:
+        raise InputError(
+            f"{counted(rounds, 'round')} a cell, and seconds are judged from {LEAST_ROUNDS} on: add"
+            f" --rounds {LEAST_ROUNDS}, or --against REV, which takes its own"
+        )
+    if any(_most_rounds(path) >= LEAST_ROUNDS for path in baselines):
+        return
+    reasons = []
+    for path in baselines:
+        most = _most_rounds(path)
+        if most:
+            reasons.append(f"no cell of {path} has more than {counted(most, 'round')}")
+        elif path.is_dir():
+            reasons.append(f"no cell of {path} has a time of its own")
+        else:
+            reasons.append(f"{path} holds no timings")
     raise InputError(
         f"{'; '.join(reasons)}: give --gate the directory of a run on this machine with --rounds"
         f" {LEAST_ROUNDS}, or add --against REV"
     )
 
 
-def _timed(path: Path) -> bool:
-    """Whether a baseline is a run with seconds of some cell."""
-    return path.is_dir() and any(cell.rounds for cell in _finished(open_run(path)))
+def _most_rounds(path: Path) -> int:
+    """The most rounds of a cell of a baseline; 0 for a file, which has no timings."""
+    if not path.is_dir():
+        return 0
+    return max((len(cell.rounds) for cell in _finished(open_run(path))), default=0)
 
 
 def _finished(run: RunDir) -> list[CellRecord]:
