@@ -125,6 +125,12 @@ class Capabilities:
                 f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no"
                 " ideal model"
             )
+        reads_attention = "attention" in traits(policy(name)).needs
+        if model == "ideal-mi" and reads_attention and task_spec(task).scorer == "walk":
+            return (
+                f"{model} × {task} with a sampler that reads attention: the mutual information of a"
+                " walk's positions is not worked out"
+            )
         if entry.family == "ideal" and name.cache:
             return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
         return None

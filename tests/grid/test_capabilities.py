@@ -38,6 +38,7 @@ class TestWhyNot:
                 "the right answers can't be listed",
             ),
             ("ideal", COPY, "confidence-k2+dual", "+dual: it has no attention"),
+            ("ideal-mi", "walk/graph", "axon-1", "the mutual information of a walk's positions"),
             ("ideal", COPY, "ar", "for models that decode by themselves"),
             ("tiny", COPY, "no_such_policy-3", "for models that decode by themselves"),
             (
