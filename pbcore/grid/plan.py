@@ -284,6 +284,18 @@ def masked_tokens(sample: Sample) -> int:
     return sample.max_new_tokens if sample.canvas is None else sample.canvas.count(MASK)
 
 
+def add_own_tasks(settings: Settings) -> list[str]:
+    """Reads the user's tasks files (`--tasks`) and returns the tasks' names.
+
+    Raises:
+        InputError: for a file that can't be read.
+    """
+    try:
+        return [name for file in settings.tasks for name in add_tasks_file(file)]
+    except (OSError, ValueError) as error:
+        raise InputError(f"--tasks: {error}") from error
+
+
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
@@ -293,10 +305,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
     profile = profiles()[settings.profile]
-    try:
-        own = [name for file in settings.tasks for name in add_tasks_file(file)]
-    except (OSError, ValueError) as error:
-        raise InputError(f"--tasks: {error}") from error
+    own = add_own_tasks(settings)
     for part in settings.parts:
         part.prepare()
     folder = settings.data_dir

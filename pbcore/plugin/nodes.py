@@ -8,7 +8,8 @@ import pytest
 
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.plugin import may_name_cell
-from pbcore.plugin.state import PLAN, plan
+from pbcore.plugin.options import usage_errors
+from pbcore.plugin.state import PLAN, plan, settings
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -21,11 +22,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     given = config.invocation_params
     start = given.dir
-    known = {text: read_name(text) for text in config.args if may_name_cell(text, given.dir)}
-    names = {text: name for text, name in known.items() if name is not None}
+    texts = [text for text in config.args if may_name_cell(text, given.dir)]
+    if not texts:
+        return
+    from pbcore.grid.plan import add_own_tasks
+    from pbcore.report.rerun import cell_file, path_of_cells
+
+    with usage_errors():
+        add_own_tasks(settings(config))
+    names = {text: name for text in texts if (name := read_name(text)) is not None}
     if not names:
         return
-    from pbcore.report.rerun import cell_file, path_of_cells
 
     folders = [text for text in config.args if (start / text).is_dir()]
     instead = {}  # a node id for a name, nothing for a folder that has its cells

@@ -60,7 +60,8 @@ class ModelShape:
         """
         if not self.experts:
             return 0.0
-        return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
+        untouched: float = (1 - self.chosen / self.experts) ** tokens
+        return self.experts * (1 - untouched)
 
     def read(self, tokens: float) -> float:
         """Weights of the layers that a call of `tokens` tokens reads."""

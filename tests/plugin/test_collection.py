@@ -257,7 +257,9 @@ class TestOwnDecoders:
 
 class TestOwnTasks:
     def test_a_tasks_file_brings_cells(self, run: Run, project: pytest.Pytester) -> None:
-        """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py."""
+        """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py, also by their
+        names.
+        """
         (project.path / "mine.yaml").write_text(
             "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths:"
             " [3]\n  samples: 4\n  max_new_tokens: 32\n  prompt: |\n    Turn round: {context}\n"
@@ -267,6 +269,8 @@ class TestOwnTasks:
         )
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])
+        again = run("ideal/desk/turn_round/confidence-k2", "--tasks mine.yaml --out again")
+        again.assert_outcomes(passed=1)
 
 
 class TestOwnSampler:
