@@ -4,6 +4,7 @@ positions, V tokens.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
@@ -12,7 +13,7 @@ from pbcore.decoding.protocol import Course
 from pbcore.decoding.rows import Rows
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import BlockContext, Request
+from pbcore.models.base import BlockContext, Request, SizedBlockContext
 from pbcore.models.counter_rng import uniform
 from pbcore.models.transfer import places
 from pbcore.names import SamplerName
@@ -43,7 +44,8 @@ def begin(job: Job, rows: Rows, context: BlockContext) -> None:
     if job.traits.course.cut:
         rows.answer = rows.requested
     before = rows.canvas.clone()
-    rows.prefill = rows.prefill + _store(job, rows, context, rows.block, torch.ones_like(rows.hold))
+    every = torch.ones_like(rows.hold)
+    rows.prefill = rows.prefill + _store(job, rows, context, rows.block, every, prefill=True)
     stop_early(job, rows, before)
 
 
@@ -110,11 +112,21 @@ def _stops(job: Job, rows: Rows) -> Tensor:
     return job.stops(rows.canvas) & (index < rows.length[:, None])
 
 
-def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
+def _store(
+    job: Job,
+    rows: Rows,
+    context: BlockContext,
+    block: Tensor,
+    among: Tensor,
+    prefill: bool = False,
+) -> Tensor:
     """One storing forward for the rows `among` (R,), up to their `block` (R,), and the block's
     first token where the model reads it there; returns the rows that ran (R,).
     """
     ran, stored = context.store(rows.canvas, block, among)
+    tally = job.log.tally
+    if tally is not None and tally.counted:
+        tally.count(rows.numbers, cast(SizedBlockContext, context).stored, prefill)
     if stored is None:
         return ran
     column = block * job.size - rows.lead  # (R,) canvas index of the block's first token

@@ -32,6 +32,7 @@ from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.tally import Tally, knows_sizes
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, inference, torch
 from pbcore.models.base import Denoiser, Generation, Request, complete
@@ -77,6 +78,7 @@ def denoise(
         context = store.prepare(requests, seed, at_once or len(requests))
     else:
         context = model.prepare(requests, cache=name.cache, seed=seed)
+    log.tally = Tally(requests, knows_sizes(model, context, name.cache))
     if model.block:
         begin(job, rows, context)
     try:
@@ -236,10 +238,10 @@ def _split(rows: Rows, going: Sequence[int], finished: list[Rows], context: Sour
     assert rows.outlook is not None
     staying = set(going)
     over = [number for number in range(count) if number not in staying]
-    finished.append(rows.select(on_device(over, rows.canvas.device)))
+    finished.append(rows.select(on_device(over, rows.canvas.device), over))
     index = on_device(going, rows.canvas.device)
     outlook = rows.outlook
-    rows = rows.select(index)
+    rows = rows.select(index, going)
     if going:
         rows.outlook = outlook.of(going, index)
         keep(context, index, going)

@@ -5,8 +5,9 @@ R rows, W what-if rows, L canvas positions, C slots of the active block, M candi
 slots, V tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.job import Job
@@ -17,7 +18,7 @@ from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import AttentionContext, Context, Query
+from pbcore.models.base import AttentionContext, Context, Query, SizedContext
 from pbcore.models.transfer import chosen, on_device, places
 
 Source = Context | SharedContext
@@ -97,6 +98,7 @@ def forward(
     again = None
     if isinstance(context, SharedContext):
         step._see(context.predict(query))
+        _count_sizes(job, context, query, rows.numbers)
     else:
         logits, again = _logits(job, rows, context, query, step, revealed, reused)
         step.mask = _without_mask(job, logits, step.masked)
@@ -280,11 +282,25 @@ def forwarded(
                 query, block=asked.block[index], blocks=tuple(blocks[number] for number in live)
             )
         numbers = [owners[number] for number in live]
-        logits = of_rows(context, row[index], len(rows.origin), numbers).logits(query)
+        part = of_rows(context, row[index], len(rows.origin), numbers)
+        logits = part.logits(query)
+        _count_sizes(job, part, query, [rows.numbers[number] for number in numbers])
         check_logits(job.model, logits, sum(wanted), canvas, "masked")
         logits[:, job.model.mask_id] = -torch.inf
     rows.count(torch.zeros_like(rows.nfe).index_add_(0, row, (counts > 0).long()))
     return Forwards(canvas, nfe, numbered(want), logits, None if slots is None else sum(inner))
+
+
+def _count_sizes(job: Job, context: Any, query: Query, origins: Sequence[int]) -> None:
+    """Adds the forward that answered a query to the tally; `origins` are its rows' requests."""
+    tally = job.log.tally
+    if tally is None or not tally.counted:
+        return
+    if isinstance(context, SizedContext):
+        sizes = context.sizes(query)
+    else:
+        sizes = tally.whole(origins, query)
+    tally.count(origins, sizes)
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
@@ -314,13 +330,13 @@ def _logits(
         query = replace(query, attending=job.traits.attends, slots=step.column)
         logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
-        logits, again = context.logits_and_review(
-            replace(query, hidden=job.traits.review == "hidden")
-        )
+        query = replace(query, hidden=job.traits.review == "hidden")
+        logits, again = context.logits_and_review(query)
     elif rows.kept is not None:
         return _partly_kept(job, rows, context, query, reused), None
     else:
         logits = context.logits(query)
+    _count_sizes(job, context, query, rows.numbers)
     check_logits(job.model, logits, sum(outlook.masked), query.canvas, "masked")
     if again is not None:
         check_logits(job.model, again, sum(outlook.shown), query.canvas, "revealed")
@@ -341,6 +357,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     total = sum(outlook.masked)
     if len(fresh_rows) == len(again):
         logits = context.logits(query)
+        _count_sizes(job, context, query, rows.numbers)
         check_logits(job.model, logits, total, query.canvas, "masked")
         return logits
     at = places(query.want & reused[:, None], total - fresh_count)
@@ -361,7 +378,9 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
         blocks=blocks,
         wanted=tuple(outlook.masked[number] for number in fresh_rows),
     )
-    fresh = of_rows(context, index, len(again), fresh_rows).logits(query_of)
+    part = of_rows(context, index, len(again), fresh_rows)
+    fresh = part.logits(query_of)
+    _count_sizes(job, part, query_of, [rows.numbers[number] for number in fresh_rows])
     check_logits(job.model, fresh, fresh_count, query.canvas, "masked")
     logits = known.new_empty(total, known.shape[-1])
     from_kept = chosen(reused[:, None].expand_as(query.want), places(query.want, total))  # (M,)

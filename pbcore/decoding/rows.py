@@ -12,6 +12,7 @@ from typing import Any
 
 from pbcore.decoding.outlook import Outlook
 from pbcore.decoding.step import State
+from pbcore.decoding.tally import Tally
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
@@ -52,16 +53,20 @@ class Rows:
     kept: Forwards | None  # of what-if rows that the last move took
     foreseen: list[Forwards | None]  # of each row that looks ahead
     outlook: Outlook | None = None  # what the host knows of the next step
+    numbers: Sequence[int] = ()  # `origin` on the host; empty for rows that are only asked about
 
-    def select(self, rows: Tensor) -> Rows:
-        """Only the given rows; `rows` (R',) are indices."""
+    def select(self, rows: Tensor, on_host: Sequence[int] = ()) -> Rows:
+        """Only the given rows; `rows` (R',) are indices, `on_host` the same on the host, if the rows
+        are to be decoded further.
+        """
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
         states = {
             name: replace(state, value=state.value[rows]) for name, state in self.states.items()
         }
         kept = None if self.kept is None else self.kept.select(rows)
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
-        return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
+        numbers = [self.numbers[row] for row in on_host] if self.numbers else ()
+        return Rows(**tensors, states=states, kept=kept, foreseen=foreseen, numbers=numbers)
 
     def on_host(self) -> Rows:
         """The rows on the CPU, by two copies, without what only steps need."""
@@ -132,7 +137,7 @@ class Rows:
         return start, targets[after] if after < len(targets) else self.canvas.shape[1]
 
 
-_OTHERS = ("states", "kept", "foreseen", "outlook")
+_OTHERS = ("states", "kept", "foreseen", "outlook", "numbers")
 _TENSORS = tuple(f.name for f in fields(Rows) if f.name not in _OTHERS)
 
 
@@ -143,6 +148,7 @@ class Log:
     """
 
     trajectories: list[list[tuple[int, ...]]] | None
+    tally: Tally | None = None  # what was forwarded for each row
     finished: list[Rows] = field(default_factory=list)
     # Of each step that took tokens away: row, position, token, its step, this step, confidence.
     gone: list[tuple[Tensor, ...]] = field(default_factory=list)
@@ -214,6 +220,8 @@ class Log:
                 prefill=int(rows.prefill[row]) if model.block else None,
                 store=int(rows.store[row]) if model.block else None,
                 rows=int(rows.forwarded[row]),
+                calls=None if self.tally is None else self.tally.calls(row),
+                tokens_padded=None if self.tally is None else self.tally.padded(row),
             )
 
 
@@ -267,6 +275,7 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         kept=None,
         foreseen=[],
         states={},
+        numbers=range(len(requests)),
     )
 
 
@@ -290,4 +299,5 @@ def join(parts: Sequence[Rows]) -> Rows:
             for part in parts
         ]
         states[name] = replace(model, value=torch.cat(values)[order])
-    return Rows(**tensors, states=states, kept=None, foreseen=[])
+    numbers = sorted(number for part in parts for number in part.numbers)
+    return Rows(**tensors, states=states, kept=None, foreseen=[], numbers=numbers)

@@ -26,7 +26,8 @@ from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import Context, Denoiser, Query, Request, complete
+from pbcore.models.base import Context, Denoiser, Query, Request, SizedContext, complete
+from pbcore.models.call_shape import RowSize
 from pbcore.models.transfer import keep
 from pbcore.names import SamplerName
 
@@ -178,6 +179,16 @@ class SharedContext:
             :, query.want[masked]
         ]  # (M,) each
         return Prediction(token.long(), confidence, numbers=dict(zip(NUMBERS, others, strict=True)))
+
+    def sizes(self, query: Query) -> list[RowSize]:
+        """What a forward of the query would compute for each row without the store, decoded alone."""
+        if not isinstance(self.context, SizedContext):
+            known = zip(self.rows, query.wanted or (), strict=True)
+            return [
+                RowSize(len(row.request.prompt_ids) + len(row.request.canvas), 0, wanted)
+                for row, wanted in known
+            ]
+        return [size._replace(padding=0) for size in self.context.sizes(query)]
 
     def _compute(self, query: Query, masked: Tensor, part: list[int]) -> list[NDArray[Any]]:
         """One forward of some rows: the numbers of all their masked positions."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.call_shape import CallShape, RowSize, tokens_forwarded, tokens_prefilled
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
@@ -137,6 +138,11 @@ class Generation:
     block, and `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing
     forward is no step, and a token that it predicts belongs to the step before. Canvases may go on
     behind the answer, to the end of the last block.
+
+    `calls` says how often the network was called for this answer with each size, prefill and
+    storing forwards among them (None: not counted), and `tokens_padded` how many positions were
+    computed beside this answer's own, to fill its rows of a batch. The latter depends on the batch,
+    so it takes no part in comparisons.
     """
 
     text: str
@@ -153,10 +159,22 @@ class Generation:
     store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
+    calls: Mapping[CallShape, int] | None = None
+    tokens_padded: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.rows is None:
             object.__setattr__(self, "rows", self.nfe)
+
+    @property
+    def tokens_forwarded(self) -> int | None:
+        """Positions computed for this answer in all calls, prefill included and padding not."""
+        return None if self.calls is None else tokens_forwarded(self.calls)
+
+    @property
+    def tokens_prefilled(self) -> int | None:
+        """The part of `tokens_forwarded` that only stored the prompt."""
+        return None if self.calls is None else tokens_prefilled(self.calls)
 
 
 class Context(Protocol):
@@ -177,7 +195,27 @@ class Context(Protocol):
         """Goes on with these rows: `rows` (R',) are indices into the current rows; for what-if
         forwards one may stand there several times. It must rebind its tensors, not change them in
         place: the loop narrows shallow copies.
+
+        A context may also have `sizes`, see `SizedContext`. Without it, each forward counts as one
+        of the row's prompt and canvas; with a cache, or in blocks, nothing is counted.
         """
+
+
+@runtime_checkable
+class SizedContext(Protocol):
+    """A context that knows what its forwards compute."""
+
+    def sizes(self, query: Query) -> Sequence[RowSize]:
+        """What the latest forward, which answered this query, computed for each of its rows."""
+
+
+@runtime_checkable
+class SizedBlockContext(SizedContext, Protocol):
+    """One of a block model. `stored`: what the latest storing forward computed for each row, None
+    for rows that took no part.
+    """
+
+    stored: Sequence[RowSize | None]
 
 
 class AttentionContext(Context, Protocol):

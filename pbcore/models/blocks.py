@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request
+from pbcore.models.call_shape import RowSize
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.transfer import on_device, places
 
@@ -131,12 +132,34 @@ class BlockCausalContext(PositionReader):
             self._end, -1
         )  # the block of the last whole forward, with `parts`
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
+        self.stored: list[RowSize | None] = []  # of the latest storing forward
+        self._parts_run: list[RowSize] = []  # of the latest forward, with `parts`
+
+    def sizes(self, query: Query) -> list[RowSize]:
+        """What the latest forward, which answered this query, computed for each row."""
+        assert query.blocks is not None
+        logits = query.wanted or [0] * len(self._sizes)
+        if query.review is not None and query.shown is not None:
+            logits = [wanted + shown for wanted, shown in zip(logits, query.shown, strict=True)]
+        if self._parts_run:
+            runs = zip(self._parts_run, logits, strict=True)
+            return [size._replace(logits=wanted) for size, wanted in runs]
+        times = 2 if query.causal and not self._model.shift else 1
+        sizes = []
+        rows = zip(self._sizes, query.blocks, logits, strict=True)
+        for (prompt, end), block, wanted in rows:
+            start = (prompt // self._block + block) * self._block
+            tokens = max(0, min(start + self._block, end) - start)
+            padding = times * (self._block - tokens)
+            sizes.append(RowSize(times * tokens, start, wanted, padding))
+        return sizes
 
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
         ran = rows & (until > self._stored)
         runs, starts, stops = torch.stack([ran, self._stored, until]).tolist()
         numbers = [number for number, runs_now in enumerate(runs) if runs_now]
+        self.stored = [None] * len(runs)
         if not numbers:
             return ran, None
         some = on_device(numbers, canvas.device)  # (R',)
@@ -145,6 +168,10 @@ class BlockCausalContext(PositionReader):
         stop = until[some]
         width = max(stops[number] - starts[number] for number in numbers)
         reach = max(stops[number] for number in numbers)
+        for number in numbers:
+            tokens = stops[number] - starts[number]
+            logits = int(self._model.shift)
+            self.stored[number] = RowSize(tokens, starts[number], logits, width - tokens)
         hidden = self._forward(some, start, width, stop, reach)  # (R', Q, H)
         self._stored[some] = stop
         if not self._model.shift:
@@ -169,6 +196,7 @@ class BlockCausalContext(PositionReader):
         """
         assert query.block is not None
         self._write(query.canvas)
+        self._parts_run = []
         start = (self._prompt // self._block + query.block) * self._block  # (R,)
         if query.causal:
             hidden = self._causally(start)
@@ -196,7 +224,17 @@ class BlockCausalContext(PositionReader):
         whole = (self._kept != block) | masked.gather(1, first[:, None]).squeeze(1)  # (R,)
         hidden: Tensor | None = None
         ends = (start + self._block).minimum(self._end)
-        wholly, reaches = torch.stack([whole, ends]).tolist()
+        wholly, reaches, starts, offsets = torch.stack([whole, ends, start, first]).tolist()
+        for runs_whole, begin, offset_in_block, end in zip(
+            wholly, starts, offsets, reaches, strict=True
+        ):
+            if runs_whole:
+                columns_run = self._block
+                own = end - begin
+            else:
+                columns_run = min(part, self._block)
+                own = min(columns_run, end - begin - offset_in_block)
+            self._parts_run.append(RowSize(own, end - own, 0, columns_run - own))
         for kind, offset, width in (
             (True, torch.zeros_like(first), self._block),
             (False, first, min(part, self._block)),

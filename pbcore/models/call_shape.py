@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,6 +26,21 @@ class CallShape:
     def positions(self) -> int:
         """Positions computed in the call for this answer."""
         return self.rows * self.tokens
+
+
+class RowSize(NamedTuple):
+    """What a forward computes for one of its rows.
+
+    - `tokens`: columns that are the row's own;
+    - `context`: columns that a cache holds and these attend to beside themselves;
+    - `logits`: positions whose logits are worked out;
+    - `padding`: further columns, which only fill the batch.
+    """
+
+    tokens: int
+    context: int
+    logits: int
+    padding: int = 0
 
 
 def tokens_forwarded(calls: Mapping[CallShape, int]) -> int:

@@ -4,6 +4,7 @@ tokens, decoded by the library's own `generate`.
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from transformers import (
 
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.call_shape import CallShape, tokens_forwarded
 from pbcore.models.checkpoints import from_pretrained
 from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.device import find_device, find_dtype
@@ -158,7 +160,12 @@ class CausalModel:
             if draft is None
             else draft.register_forward_hook(watch.counter("draft_forwards"))
         )
-        with self.module.register_forward_hook(watch.counter("forwards")), drafting:
+        sizes = _Sizes([len(request.prompt_ids) for request in requests], prompt)
+        with (
+            self.module.register_forward_pre_hook(sizes, with_kwargs=True),
+            self.module.register_forward_hook(watch.counter("forwards")),
+            drafting,
+        ):
             output = self.module.generate(
                 ids,
                 attention_mask=pad_sequence(
@@ -179,20 +186,29 @@ class CausalModel:
             )
         answers = output[:, prompt:].tolist()
         return [
-            self._generation(request, row, answers[row], watch)
+            self._generation(request, row, answers[row], watch, sizes)
             for row, request in enumerate(requests)
         ]
 
     def _generation(
-        self, request: Request, row: int, tokens: list[int], watch: "_Watch"
+        self,
+        request: Request,
+        row: int,
+        tokens: list[int],
+        watch: "_Watch",
+        sizes: "_Sizes",
     ) -> Generation:
         tokens = tokens[: len(request.canvas)]
         end = end_of(tokens, self.stop_ids)
         kept = tokens[: end + 1]  # what follows is padding
+        nfe = int(watch.nfe[row])
+        calls, padded = sizes.of(row, nfe)
         return Generation(
             text=self.text(kept),
             token_ids=tuple(kept),
-            nfe=int(watch.nfe[row]),
+            nfe=nfe,
+            calls=calls,
+            tokens_padded=padded,
             answer_tokens=end,
             steps=tuple(watch.steps[row, : len(kept)].tolist()),
             confidences=tuple(watch.confidences[row, : len(kept)].tolist()),
@@ -206,6 +222,41 @@ class CausalModel:
 
     def _tensor(self, values: Any) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=self.device)
+
+
+class _Sizes:
+    """A hook that notes the size of each forward, whose columns all rows share.
+
+    Args:
+        prompts: the length of each row's prompt.
+        width: that of the longest, to which the others are padded on the left.
+    """
+
+    def __init__(self, prompts: Sequence[int], width: int) -> None:
+        self._prompts = prompts
+        self._width = width
+        self._forwards: list[tuple[int, int, int]] = []  # columns, earlier ones in the cache, read
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        ids = args[0] if args else kwargs["input_ids"]
+        cache = kwargs.get("past_key_values")
+        columns = ids.shape[1]
+        cached = 0 if cache is None else int(cache.get_seq_length())
+        read = kwargs.get("logits_to_keep") or columns
+        self._forwards.append((columns, cached, min(int(read), columns)))
+
+    def of(self, row: int, count: int) -> tuple[dict[CallShape, int], int]:
+        """The calls for a row that took part in the first `count` forwards, and the columns that
+        were padding in it, those of later forwards among them.
+        """
+        left = self._width - self._prompts[row]  # columns before the row's own
+        calls = Counter[CallShape]()
+        for columns, cached, read in self._forwards[:count]:
+            context = max(0, cached - left)
+            tokens = cached + columns - left - context
+            calls[CallShape(1, tokens, context, min(read, tokens))] += 1
+        every = sum(columns for columns, _, _ in self._forwards)
+        return dict(calls), every - tokens_forwarded(calls)
 
 
 class _Watch:

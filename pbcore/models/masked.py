@@ -16,6 +16,7 @@ from pbcore.errors import InputError
 from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader
+from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.tokenizer import Tokenizer, encoded, end_of
@@ -200,8 +201,6 @@ class MaskedContext(PositionReader):
         first, last = (
             (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
         )
-        start = 0
-        stop = total
         if self._mode is not None:
             if query.refresh:
                 self._cache = self._model.network.cache(total)
@@ -210,9 +209,7 @@ class MaskedContext(PositionReader):
                     f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at"
                     " the window's first step"
                 )
-            else:
-                start = prompt + first - shift
-                stop = prompt + last if self._mode == "dual" else total
+        start, stop = self._range(query)
         lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
         skip = max(0, lead)  # the columns before it aren't read
         ids = columns[:, start:stop]
@@ -223,6 +220,41 @@ class MaskedContext(PositionReader):
         at = places(positions[:, first:last], count).to(hidden.device)
         wanted = chosen(hidden[:, offset + first : offset + last], at)  # (M, H)
         return self._model.read(wanted)
+
+    def _range(self, query: Query) -> tuple[int, int]:
+        """The first column of the T that a forward runs, and the one after its last."""
+        prompt = self._prompt.shape[1]
+        total = prompt + self._length
+        if self._mode is None or query.refresh or query.window is None:
+            return 0, total
+        first, last = query.window
+        stop = prompt + last if self._mode == "dual" else total
+        return prompt + first - int(self._model.shift), stop
+
+    def sizes(self, query: Query) -> list[RowSize]:
+        """What a forward that answers the query computes for each row, by numbers of the host."""
+        start, stop = self._range(query)
+        width = self._prompt.shape[1]
+        shadows = [0] * len(self._sizes)
+        read = query.wanted or shadows
+        if query.review is not None and query.shown is not None:
+            read = [wanted + shown for wanted, shown in zip(read, query.shown, strict=True)]
+            if query.hidden:
+                shadows = list(read)
+        sizes = []
+        for (prompt, canvas), shadow, wanted in zip(self._sizes, shadows, read, strict=True):
+            begin = max(start, width - prompt)
+            end = min(stop, width + canvas)
+            tokens = end - begin + shadow
+            sizes.append(
+                RowSize(
+                    tokens,
+                    prompt + canvas - (end - begin),
+                    tokens if self._model.network.reads_all else wanted,
+                    stop - start + max(shadows) - tokens,
+                )
+            )
+        return sizes
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (M, V) of the wanted positions and (N, V) of the shadows of `review` (R, L); both

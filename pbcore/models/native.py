@@ -2,6 +2,7 @@
 (arXiv 2505.24857).
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt
+from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import with_its_keys
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -131,7 +133,9 @@ class DiffusionGemma:
         given |= {"streamer": drafts, "max_new_tokens": length, "return_dict_in_generate": True}
         with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
             torch.manual_seed((seed << 20) + (sample.index if sample else place))
-            output = self._module.generate(ids, **given)
+            encoder = self._module.model.encoder
+            with encoder.register_forward_pre_hook(drafts.encoding, with_kwargs=True):
+                output = self._module.generate(ids, **given)
         tokens = output.sequences[0, ids.shape[1] :].tolist()
         return self._generation(tokens, drafts, float(output.tokens_per_forward[0]), length)
 
@@ -145,6 +149,8 @@ class DiffusionGemma:
             text=text,
             token_ids=tuple(tokens),
             nfe=len(drafts.canvases),
+            calls=dict(drafts.calls),
+            tokens_padded=0,
             answer_tokens=end,
             **past_eos(
                 tokens,
@@ -186,14 +192,25 @@ class DiffusionGemma:
 
 class _Drafts:
     """A streamer for `generate`: it gets one draft per forward of the decoder, so their number is
-    the NFE.
+    the NFE. The encoder's forwards store the prompt, then each finished canvas; the decoder's run a
+    canvas against what is stored.
     """
 
     def __init__(self) -> None:
         self.canvases: list[tuple[int, ...]] = []
+        self.calls = Counter[CallShape]()
+        self._stored = 0
+
+    def encoding(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A hook before each forward of the encoder."""
+        tokens = (args[0] if args else kwargs["input_ids"]).shape[1]
+        self.calls[CallShape(1, tokens, self._stored, 0, prefill=not self._stored)] += 1
+        self._stored += tokens
 
     def put_draft(self, value: torch.Tensor) -> None:
         self.canvases.append(tuple(value[0].tolist()))
+        length = value.shape[1]
+        self.calls[CallShape(1, length, self._stored, length)] += 1
 
     def put(self, value: torch.Tensor) -> None:
         """Ignored: the prompt and finished canvases are in the output too."""

@@ -48,6 +48,7 @@ class NativeNetwork:
     """
 
     caches = frozenset({"prefix", "dual"})
+    reads_all = False
 
     def __init__(self, module: nn.Module) -> None:
         self.module: Any = module
@@ -141,6 +142,7 @@ class RemoteNetwork:
 
     caches: frozenset[str] = frozenset()
     pairwise = False
+    reads_all = True  # logits are worked out at every position
 
     def __init__(self, module: nn.Module) -> None:
         self.module: Any = module

@@ -38,7 +38,7 @@ STEADY = Toy(
 
 def answers(runs: list[Generation]) -> list[Generation]:
     """All of the runs but their price."""
-    return [replace(run, nfe=0, rows=0) for run in runs]
+    return [replace(run, nfe=0, rows=0, calls=None) for run in runs]
 
 
 def calls(run: Generation) -> int:

@@ -6,6 +6,7 @@ R rows, T positions, M open positions, N columns.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import shards
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.models.device import find_device, find_dtype
@@ -166,6 +168,7 @@ class Sedd:
             torch.where(is_open, 0, -1),
         )  # (R, T) the last step that changed a token
         confidences = torch.zeros(canvas.shape, device=self.device)
+        predicted = []  # of each forward, how many positions (R,) of each row
         for step, t in enumerate(times(steps)):
             where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
             sigma = torch.full(
@@ -174,6 +177,7 @@ class Sedd:
             score = self.network(
                 canvas, sigma, where, None if bool(seen.all()) else seen
             ).exp()  # (M, N)
+            predicted.append(where.sum(-1))
             tokens = canvas[where]  # (M,)
             if step == steps:
                 probabilities = denoised(self._graph, noise, tokens, score, t)
@@ -190,11 +194,16 @@ class Sedd:
             changed[canvas != before] = step
             canvases.append(canvas)
         film = torch.stack(canvases, dim=1)  # (R, steps + 2, T)
+        counts = torch.stack(predicted, dim=1).tolist()  # (R, steps + 1)
         spans = [
             slice(len(row.prompt_ids), size) for row, size in zip(requests, sizes, strict=True)
         ]
         return [
-            self._generation(film[row, :, span], changed[row, span], confidences[row, span])
+            replace(
+                self._generation(film[row, :, span], changed[row, span], confidences[row, span]),
+                calls=dict(Counter(CallShape(1, span.stop, 0, count) for count in counts[row])),
+                tokens_padded=(steps + 1) * (given.shape[1] - span.stop),
+            )
             for row, span in enumerate(spans)
         ]
 
