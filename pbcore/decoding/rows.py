@@ -56,8 +56,8 @@ class Rows:
     numbers: Sequence[int] = ()  # `origin` on the host; empty for rows that are only asked about
 
     def select(self, rows: Tensor, on_host: Sequence[int] = ()) -> Rows:
-        """Only the given rows; `rows` (R',) are indices, `on_host` the same on the host, if the rows
-        are to be decoded further.
+        """Only the given rows; `rows` (R',) are indices, `on_host` the same on the host, for rows
+        that are decoded further.
         """
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
         states = {

@@ -181,7 +181,7 @@ class SharedContext:
         return Prediction(token.long(), confidence, numbers=dict(zip(NUMBERS, others, strict=True)))
 
     def sizes(self, query: Query) -> list[RowSize]:
-        """What a forward of the query would compute for each row without the store, decoded alone."""
+        """What a forward of the query computes for each row decoded alone, without the store."""
         if not isinstance(self.context, SizedContext):
             known = zip(self.rows, query.wanted or (), strict=True)
             return [
