@@ -46,7 +46,9 @@ def merge(
     """
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
-    runs = {str(path): open_run(path) for path in sources}
+    # A run that is given twice, through a link too, counts once.
+    distinct = {Path(path).resolve(): str(path) for path in reversed(sources)}
+    runs = {path: open_run(path) for path in reversed(distinct.values())}
     parts = [part for path, run in runs.items() for part in _parts(path, run.read_run())]
     _check_settings(parts)
     if not allow_missing_shards:

@@ -49,6 +49,14 @@ class TestMerge:
                 )
             ] == [1.0]
 
+    def test_one_run_given_twice(self, tmp_path: Path) -> None:
+        """Through a link or in another spelling it is the same run, counted once."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        (tmp_path / "link").symlink_to(run.path, target_is_directory=True)
+        sources = [run.path, tmp_path / "link", tmp_path / "x" / ".." / "a"]
+        merged = merge(sources, tmp_path / "m")
+        assert len(merged.read_run()["merged_from"]) == 1
+
     def test_conflicts_are_named(self, tmp_path: Path) -> None:
         """Another key, or another outcome under the same key, is refused with the cell's id, and
         nothing is written.
