@@ -4,7 +4,7 @@ text.
 
 import re
 from argparse import SUPPRESS, ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -209,6 +209,31 @@ def _several(text: str, least: int = 1, distinct: bool = False) -> tuple[int, ..
     return tuple(sorted(set(numbers)))
 
 
+def numbers_of(text: str) -> tuple[int, ...]:
+    """`0-2,7` as 0, 1, 2, 7; none where they don't rise or are too many."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        begin = int(first)
+        end = int(last or first)
+        falls = end < begin or (bool(numbers) and begin <= numbers[-1])
+        if falls or end - begin + len(numbers) >= MOST_SAMPLES:
+            return ()
+        numbers += range(begin, end + 1)
+    return tuple(numbers)
+
+
+def numbers_text(numbers: Iterable[int]) -> str:
+    """0, 1, 2, 7 as `0-2,7`; the numbers rise."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
 def _shard(part: str, parts: str) -> tuple[int, int] | None:
     return (int(part), int(parts)) if 1 <= int(part) <= int(parts) else None
 
@@ -239,6 +264,12 @@ samples = ValueKind(
     "([0-9]{1,7})",
     lambda text: int(text) if 0 < int(text) <= MOST_SAMPLES else None,
     "is not a whole number above 0, at most 1,000,000",
+)
+questions = ValueKind(
+    r"((?:[^=]+=)?[0-9]{1,7}(?:-[0-9]{1,7})?(?:,[0-9]{1,7}(?:-[0-9]{1,7})?)*)",
+    lambda text: text if numbers_of(text.rpartition("=")[2]) else None,
+    "are not questions; write 0-99 or 3,5,8-20, in rising order, or copy=0-99 for one task",
+    "[TASK=]LIST",
 )
 threads = ValueKind(
     "([0-9]{1,4})", lambda text: int(text) or None, "is not a number of threads, 1 to 9999"

@@ -18,6 +18,7 @@ from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.levels import at, levels
 from pbcore.grid.needs import Use, acts, takes_length
+from pbcore.grid.option import numbers_of
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 from pbcore.grid.validate_settings import check_gpu
@@ -38,6 +39,7 @@ from pbcore.tasks import (
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
+from pbcore.tasks.registry import data_hash
 from pbcore.tasks.spec import MORE, WAYS, asked_by
 
 _read = cache(parse_sampler)
@@ -59,9 +61,12 @@ class Plan:
     named: tuple[CellName, ...] = ()
     drilled: bool = False
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
+    _chosen: dict[str, Task] = field(default_factory=dict)
 
     def limit(self, model: str) -> int | None:
-        """The most samples a task for this model; None: all."""
+        """The most samples a task for this model; None: all, or those of --questions."""
+        if self.settings.questions:
+            return None
         limit: int | None = self.settings.limit or self._profile_of(
             model, "limit", self.profile.limit
         )
@@ -186,7 +191,30 @@ class Plan:
         """A task with this run's samples for a model, one selected by number whatever the limit.
         Raises InputError.
         """
-        return self._load(name, None if self.numbered else self.limit(model))
+        numbers = () if self.numbered else self.questions(name)
+        if not numbers:
+            return self._load(name, None if self.numbered else self.limit(model))
+        if name not in self._chosen:
+            endless = task_spec(name).generator is not None and self.settings.data_dir is None
+            whole = self._load(name, numbers[-1] + 1 if endless else None)
+            known = {sample.index: sample for sample in whole.samples}
+            missing = [number for number in numbers if number not in known]
+            if missing:
+                raise InputError(
+                    f"--questions {missing[0]}: {name} has questions {min(known)} to {max(known)}"
+                )
+            samples = tuple(known[number] for number in numbers)
+            self._chosen[name] = replace(whole, samples=samples, data_hash=data_hash(samples))
+        return self._chosen[name]
+
+    def questions(self, task: str) -> tuple[int, ...]:
+        """The questions of a task that --questions names, rising; empty where it names none."""
+        chosen = ""
+        for text in self.settings.questions:
+            name, _, numbers = text.rpartition("=")
+            if name in (task, short(task)) or not (name or chosen):
+                chosen = numbers
+        return numbers_of(chosen) if chosen else ()
 
     def _each_length(self, name: str, model: str = "") -> tuple[Sample, ...]:
         """Samples of a task with answers of every length that its samples' answers have. Of a task
@@ -195,7 +223,8 @@ class Plan:
         """
         settings = self.settings
         spec = task_spec(name)
-        drawn = name in task_names() and not (settings.n or settings.data_dir or settings.limit)
+        given = settings.n or settings.data_dir or settings.limit or settings.questions
+        drawn = name in task_names() and not given
         return (
             self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)
         ).samples
@@ -347,8 +376,13 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError(
             "--cot-answer: no task of this run asks for steps; add --cot, or leave it out"
         )
+    for text in settings.questions:
+        name = text.rpartition("=")[0]
+        if name and not any(name in (task, short(task)) for task in plan.tasks):
+            raise InputError(f"--questions {text}: this run has no task {name}")
     if (
         settings.n
+        or settings.questions
         or settings.data_dir
         or settings.sample
         or settings.shots is not None

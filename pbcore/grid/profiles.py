@@ -2,10 +2,11 @@
 the settings of papers of `--preset` (data/presets.yaml), each with its source.
 """
 
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pbcore.errors import InputError
@@ -59,6 +60,9 @@ def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
             yield from (f"{policy}-{parameter}{ending}" for parameter in parameters)
 
 
+PRESET_KEYS = ("options", "source", "tuned")  # of a preset's file
+
+
 class Preset(NamedTuple):
     """Options of a run, by field, as the source states them."""
 
@@ -78,22 +82,60 @@ def presets() -> dict[str, Preset]:
     }
 
 
+def read_preset(file: Path) -> Preset:
+    """The preset in a YAML file: `options` by field, as `pbcore tune` writes them, `source` in
+    words, and `tuned`, which is for readers. Raises InputError for a file that can't be one.
+    """
+    import yaml  # at first use, as for the package's own
+
+    try:
+        entry = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--preset {file}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = " ".join(str(error).split())[:200]
+        raise InputError(f"--preset {file}: not a YAML file ({where})") from error
+    options = entry.get("options") if isinstance(entry, dict) else None
+    if not isinstance(options, dict) or not options or not entry.keys() <= {*PRESET_KEYS}:
+        raise InputError(
+            f"--preset {file}: it needs options, e.g. options: {{sampler: [threshold-0.9]}}, and"
+            f" may have {', '.join(PRESET_KEYS[1:])}"
+        )
+    return Preset(str(entry.get("source", file)), options)
+
+
+def _preset(name: str) -> Preset:
+    """A preset by its name, or by its file. Raises InputError for an unknown one."""
+    if name in presets():
+        return presets()[name]
+    if name.endswith((".yaml", ".yml")):
+        return read_preset(Path(name))
+    raise InputError(
+        f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists"
+        " all), or give a FILE.yaml"
+    )
+
+
 def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
     """The options given, by field, with those of the preset among them. Raises InputError for an
-    unknown name, with near ones, and for an option that contradicts the preset.
+    unknown name, with near ones, for a file that can't be read, and for an option that contradicts
+    the preset.
     """
     name = given.get("preset")
     if name is None:
         return given
-    if name not in presets():
-        raise InputError(
-            f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists"
-            " all)"
-        )
     known = {one.field: one for one in options}
     values = dict(given)
-    for option, text in presets()[name].options.items():
-        value = known[option].read(text)
+    for option, text in _preset(name).options.items():
+        if option not in known or known[option].many != isinstance(text, list):
+            kinds = "unknown" if option not in known else "a list"
+            if option in known and not known[option].many:
+                kinds = "a single value"
+            raise InputError(f"--preset {name}: option {option!r} is {kinds}; see --help-pbcore")
+        try:
+            value = known[option].read(text)
+        except ArgumentTypeError as error:
+            raise InputError(f"--preset {name}: {option}: {error}") from error
         if values.setdefault(option, value) != value:
             other = f"another --{known[option].name} is given; leave one of the two out"
             raise InputError(f"--preset {name} means {_words(option, text)}, and {other}")

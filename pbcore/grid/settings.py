@@ -54,10 +54,18 @@ class Settings:
     )
     preset: str | None = option(
         ANSWERS,
-        "settings of a paper by name: sampler, length … (`pbcore presets` lists them)",
-        metavar="NAME",
+        "settings of a paper by name: sampler, length … (`pbcore presets` lists them), or a"
+        " FILE.yaml of `pbcore tune`",
+        metavar="NAME|FILE",
     )
     limit: int | None = option(SELECTS, "at most N samples a task", kinds.samples)
+    questions: tuple[str, ...] = option(
+        SELECTS,
+        "these questions of each task alone, by number: 0-99 or 3,5,8-20; copy=0-99: of one task"
+        " (repeatable)",
+        kinds.questions,
+        many=True,
+    )
     gpu: bool = option(
         ANSWERS,
         "run models on the GPU; a usage error where none can be used",
@@ -418,7 +426,8 @@ class Settings:
         and answered.
         """
         given = self._given(ANSWERS, LOADS)
-        return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
+        selected = {"profile": self.profile, "limit": self.limit, "questions": self.questions}
+        return {**selected, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:
         """Name → value of the options of these roles that are neither off nor empty; no shots at

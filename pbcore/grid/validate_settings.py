@@ -10,6 +10,10 @@ def check(settings: Settings) -> Settings:
     """
     if settings.out and settings.resume:
         raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.questions and settings.limit is not None:
+        raise InputError(
+            f"--questions and --limit {settings.limit} both choose questions; give one of them"
+        )
     if settings.gpu and settings.device is not None:
         raise InputError(f"--gpu and --device {settings.device} name two devices; give one of them")
     if settings.resume_anyway and not settings.resume:

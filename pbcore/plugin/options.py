@@ -24,7 +24,7 @@ _SHORT = pytest.StashKey[frozenset[str]]()
 EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
 TOPICS = {  # of `--help-pbcore`, which shows all
     "What is measured": (
-        "model task sampler preset profile factor limit sample per_sample shard tasks"
+        "model task sampler preset profile factor limit questions sample per_sample shard tasks"
     ),
     "Questions": "n shots cot cot_answer max_new_tokens data_seed data_dir",
     "Answers and scores": "seed official_text languagetool_url bertscore_model no_download",

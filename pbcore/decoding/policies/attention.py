@@ -2,9 +2,16 @@
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Annotated
 
 from pbcore.decoding.outlook import marked
-from pbcore.decoding.policies.registry import Chance, Ranged, Whole, register_policy
+from pbcore.decoding.policies.registry import (
+    Ranged,
+    Span,
+    TunedChance,
+    Whole,
+    register_policy,
+)
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
@@ -60,7 +67,7 @@ class DapdStaged:
     which it may choose, is excluded here.
     """
 
-    low: float = 0.01
+    low: Annotated[float, Span(0.003, 0.1, "log")] = 0.01
     high: float = 0.15
     share: float = 0.3
     sure: float = 0.9
@@ -110,7 +117,7 @@ class DapdClad:
     the last four layers. Slots are tried by falling sum of attention times confidence.
     """
 
-    low: float = 0.01
+    low: Annotated[float, Span(0.003, 0.1, "log")] = 0.01
     high: float = 0.05
     sure: float = 0.9
     needs = NEEDS
@@ -143,7 +150,7 @@ class Clad(Ranged):
     no pair here.
     """
 
-    gamma: Chance = 0.7
+    gamma: TunedChance = 0.7
     needs = NEEDS
     attends = Attending(last=4)
     chooses = "tokens"
@@ -204,7 +211,7 @@ class Dawn:
     the prompt among them, since nothing is predicted there.
     """
 
-    gamma: float = 0.9
+    gamma: Annotated[float, Span(0.5, 0.98, "rest")] = 0.9
     edge: float = 0.07
     induce: float = 0.7
     least: float = 0.7
@@ -258,7 +265,7 @@ class Axon(Ranged):
     """
 
     times: Whole = 1
-    gamma: float = 0.9
+    gamma: Annotated[float, Span(0.5, 0.98, "rest")] = 0.9
     edge: float = 0.07
     induce: float = 0.7
     least: float = 0.7

@@ -3,8 +3,15 @@ token included.
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
-from pbcore.decoding.policies.registry import Chance, Count, Ranged, register_policy
+from pbcore.decoding.policies.registry import (
+    Count,
+    Ranged,
+    Span,
+    TunedChance,
+    register_policy,
+)
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.step import Step, share
 from pbcore.lazy_torch import Tensor, torch
@@ -54,7 +61,7 @@ class SdarStatic(Ranged):
     tokens; here it takes what is left.
     """
 
-    steps: Count = 4
+    steps: Annotated[Count, Span(1, 4, "log")] = 4
     course = SDAR
     needs = NEEDS
     chooses = "tokens"
@@ -72,7 +79,7 @@ class SdarDynamic(Ranged):
     The schedule and what is left out of the authors' code are as in `sdar_static`.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     steps: Count = 4
     course = SDAR
     needs = NEEDS
@@ -105,7 +112,7 @@ class Llada2(Ranged):
     answers nothing; here the prompt doesn't count.
     """
 
-    gamma: Chance = 0.95
+    gamma: TunedChance = 0.95
     steps: Count = 32
     early: bool = False
     needs = NEEDS
@@ -131,7 +138,7 @@ class FastDllmV2(Ranged):
     block, and loops for ever where the mask token is predicted; this one does neither.
     """
 
-    gamma: Chance = 1.0
+    gamma: TunedChance = 1.0
     part: Count = 8
     course = Course(fill="blocks", cut=False, stop="token", ends_at_stop=True)
     needs = NEEDS
@@ -175,7 +182,7 @@ class StableDiffcoderThreshold(Ranged):
     until none is left.
     """
 
-    gamma: Chance = 0.95
+    gamma: TunedChance = 0.95
     course = STABLE_DIFFCODER
     needs = NEEDS
     chooses = "tokens"

@@ -9,6 +9,7 @@ from pbcore.decoding.policies.registry import (
     Positive,
     Ranged,
     Several,
+    TunedChance,
     register_policy,
 )
 from pbcore.decoding.prediction import predict
@@ -30,7 +31,7 @@ class Klass(Ranged):
     State: each slot's last distribution and last divergences.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     kl: Positive = 0.01
     history: Count = 2
     chooses = "tokens"
@@ -71,7 +72,7 @@ class Less(Ranged):
     that.
     """
 
-    gamma: Chance = 0.75
+    gamma: TunedChance = 0.75
     jsd: NotNegative = 0.04
     history: Several = 2
     top: Count = 10
@@ -119,7 +120,7 @@ class Credit(Ranged):
     State: each slot's top tokens and their gains.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     alpha: float = 0.7
     power: float = 0.2
     beta: Chance = 0.8
@@ -158,7 +159,7 @@ class MeanField(Ranged):
     the paper alone; revealing the best where none qualifies is a reproduction's choice.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     rounds: int = 2
     chooses = "tokens"
 

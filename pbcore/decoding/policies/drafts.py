@@ -1,12 +1,15 @@
 """Branches and drafts that one forward of what-if rows tries before they are written."""
 
+from typing import Annotated
+
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import joined
 from pbcore.decoding.policies.registry import (
-    Chance,
     Count,
     NotNegative,
     Ranged,
+    Span,
+    TunedChance,
     Whole,
     register_policy,
 )
@@ -32,8 +35,8 @@ class Lopa(Ranged):
     fewest and surest tokens.
     """
 
-    branches: Count = 3
-    gamma: Chance = 0.9
+    branches: Annotated[Count, Span(2, 8, "log")] = 3
+    gamma: TunedChance = 0.9
     needs = frozenset({"probe"})
 
     @property
@@ -74,7 +77,7 @@ class FreeDave(Ranged):
     random numbers.
     """
 
-    drafts: Count = 4
+    drafts: Annotated[Count, Span(2, 8, "log")] = 4
     needs = frozenset({"probe"})
 
     @property
@@ -115,7 +118,7 @@ class Punt(Ranged):
     takes no forward. So a step takes at most 1 + ⌈log₂ m⌉ forwards for m masks.
     """
 
-    epsilon: NotNegative = 0.05
+    epsilon: Annotated[NotNegative, Span(0.005, 0.5, "log")] = 0.05
     needs = frozenset({"probe"})
     what_if_rows = 1
 
@@ -195,7 +198,7 @@ class Spec(Ranged):
     likeliest token.
     """
 
-    rows: Count = 8
+    rows: Annotated[Count, Span(4, 16, "log")] = 8
     beta: NotNegative = 0.9
     sure: NotNegative = 0.99
     near: NotNegative = 0.0
@@ -316,7 +319,7 @@ class S2d2(Ranged):
     check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM v2's parts.
     """
 
-    gamma: Chance = 0.85
+    gamma: TunedChance = 0.85
     steps: Whole = 0
     span: Count = 1
     rewrites = True

@@ -1,6 +1,6 @@
 """Policies that mask or replace revealed tokens again."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pbcore.decoding.policies.block_models import NEEDS, chosen, surer_or_first
 from pbcore.decoding.policies.registry import (
@@ -8,6 +8,8 @@ from pbcore.decoding.policies.registry import (
     Count,
     OptionalChance,
     Ranged,
+    Span,
+    TunedChance,
     register_policy,
 )
 from pbcore.decoding.protocol import Course
@@ -32,7 +34,7 @@ class WideInNarrowOut(Ranged):
     State: tokens revealed at the last step.
     """
 
-    gamma: Chance = 0.6
+    gamma: TunedChance = 0.6
     back: Chance = 0.9
     review = "hidden"
 
@@ -71,7 +73,7 @@ class Saber(Ranged):
     at the last step.
     """
 
-    n: Count = 2
+    n: Annotated[Count, Span(2, 8, "log")] = 2
     review = "seen"
     reach = "prefix"
 
@@ -120,7 +122,7 @@ class TokenToMask(Ranged):
     was first full.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     theta: OptionalChance = None
     strategy: Literal["low_prob", "t2t_remask", "logit_diff"] = "low_prob"
     times: int = 3
@@ -180,7 +182,7 @@ class JointThreshold(Ranged):
     State: steps since the block was first full.
     """
 
-    gamma: Chance = 0.5
+    gamma: TunedChance = 0.5
     edit: Chance = 0.0
     post: int = 16
     least: Count = 1

@@ -1,6 +1,14 @@
 """Rules about where positions stand."""
 
-from pbcore.decoding.policies.registry import Count, Ranged, Several, register_policy
+from typing import Annotated
+
+from pbcore.decoding.policies.registry import (
+    Count,
+    Ranged,
+    Several,
+    Span,
+    register_policy,
+)
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 
@@ -20,7 +28,7 @@ class Dilated(Ranged):
     block takes O(log L) steps.
     """
 
-    base: Several = 2
+    base: Annotated[Several, Span(2, 4)] = 2
     reads = "numbers"
     chooses = "positions"
 
@@ -61,7 +69,7 @@ class Origin(Ranged):
     may reveal nothing.
     """
 
-    steps: Count = 32
+    steps: Annotated[Count, Span(4, 32, "log")] = 32
     reads = "numbers"
     chooses = "positions"
 
@@ -84,7 +92,7 @@ class Hierarchy:
     as the authors' code does by default.
     """
 
-    gamma: float = 0.9
+    gamma: Annotated[float, Span(0.5, 0.98, "rest")] = 0.9
     low: float = 0.4
     reads = "numbers"
     chooses = "tokens"
@@ -112,7 +120,7 @@ class LocalLeap:
     LocalLeap, arXiv 2510.07081.
     """
 
-    gamma: float = 0.9
+    gamma: Annotated[float, Span(0.5, 0.98, "rest")] = 0.9
     relaxed: float = 0.75
     radius: int = 4
     reads = "numbers"

@@ -1,8 +1,16 @@
 """Bold drafts, of which those that the others make less probable are taken back."""
 
+from typing import Annotated
+
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies.drafts import marks
-from pbcore.decoding.policies.registry import Count, NotNegative, Ranged, register_policy
+from pbcore.decoding.policies.registry import (
+    Count,
+    NotNegative,
+    Ranged,
+    Span,
+    register_policy,
+)
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
@@ -20,7 +28,7 @@ class Recheck(Ranged):
     forward.
     """
 
-    most: Count = 4
+    most: Annotated[Count, Span(2, 8, "log")] = 4
     beta: NotNegative = 0.9
     sure: NotNegative = 0.95
     gap: Count = 2

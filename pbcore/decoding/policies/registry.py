@@ -4,6 +4,7 @@ A policy is a frozen dataclass whose fields are its parameters; its docstring st
 defaults.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import (
@@ -79,6 +80,61 @@ class Range(NamedTuple):
     holds: Callable[[float], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where `pbcore tune` looks for a parameter: from `low` to `high`, in one of three spacings.
+
+    `scale`: `linear`; `log`, for a parameter whose ratios count; `rest`, logarithmic in 1 − value,
+    for one that counts towards 1, such as a confidence. It stands beside the type: `gamma:
+    Annotated[float, Span(0.5, 0.98, "rest")]`. A parameter without one keeps its default; k, the
+    number of tokens per step, is looked for in any case.
+    """
+
+    low: float
+    high: float
+    scale: Literal["linear", "log", "rest"] = "linear"
+
+    def __post_init__(self) -> None:
+        inside = self.low > 0 if self.scale == "log" else self.scale != "rest" or self.high < 1
+        if not (self.low < self.high and inside):
+            raise InputError(
+                f"Span({self.low:g}, {self.high:g}, {self.scale!r}): low lies below high, above 0"
+                " for log, and high below 1 for rest"
+            )
+
+    def spread(self, count: int) -> list[float]:
+        """So many values (at least 2) from low to high, evenly spaced on the scale."""
+        first = self._to_scale(self.low)
+        step = (self._to_scale(self.high) - first) / (count - 1)
+        return [self._from_scale(first + i * step) for i in range(count)]
+
+    def between(self, one: float, other: float) -> float:
+        """The middle of two values on the scale; of values outside it, their mean."""
+        if all(self.low <= value <= self.high for value in (one, other)):
+            return self._from_scale((self._to_scale(one) + self._to_scale(other)) / 2)
+        return (one + other) / 2
+
+    def _to_scale(self, value: float) -> float:
+        if self.scale == "linear":
+            return value
+        return math.log(value if self.scale == "log" else 1 - value)
+
+    def _from_scale(self, place: float) -> float:
+        if self.scale == "linear":
+            return place
+        return math.exp(place) if self.scale == "log" else 1 - math.exp(place)
+
+
+def spans(policy: type) -> dict[str, Span]:
+    """The parameters of a policy that declare a `Span`, by name."""
+    declared = {}
+    for name, hint in get_type_hints(policy, include_extras=True).items():
+        for part in getattr(hint, "__metadata__", ()):
+            if isinstance(part, Span):
+                declared[name] = part
+    return declared
+
+
 Chance = Annotated[float, Range("a probability in [0, 1]", lambda value: 0 <= value <= 1)]
 OptionalChance = Annotated[
     float | None, Range("a probability in [0, 1]", lambda value: 0 <= value <= 1)
@@ -88,6 +144,9 @@ Positive = Annotated[float, Range("a number above 0", lambda value: value > 0)]
 Whole = Annotated[int, Range("a whole number of at least 0", lambda value: value >= 0)]
 Count = Annotated[int, Range("a whole number of at least 1", lambda value: value >= 1)]
 Several = Annotated[int, Range("a whole number of at least 2", lambda value: value >= 2)]
+
+
+TunedChance = Annotated[Chance, Span(0.5, 0.98, "rest")]
 
 
 class Ranged:
@@ -104,5 +163,7 @@ class Ranged:
                 choices = ", ".join(get_args(hint))
                 raise ValueError(f"{name} is one of {choices}, not {value!r}")
             for allowed in getattr(hint, "__metadata__", ()):
-                if value is not None and not allowed.holds(value):
+                if not isinstance(allowed, Range) or value is None:
+                    continue
+                if not allowed.holds(value):
                     raise ValueError(f"{name} is {allowed.words}, not {value}")

@@ -1,11 +1,15 @@
 """As many of the surest candidates as one bound allows."""
 
+from typing import Annotated
+
 from pbcore.decoding.policies.registry import (
     Chance,
     NotNegative,
     Positive,
     Ranged,
     Several,
+    Span,
+    TunedChance,
     register_policy,
 )
 from pbcore.decoding.step import Step
@@ -21,7 +25,7 @@ class Threshold(Ranged):
     equality.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     reads = "numbers"
     chooses = "tokens"
 
@@ -38,7 +42,7 @@ class EntropyThreshold(Ranged):
     sum of a step's entropies instead.
     """
 
-    epsilon: NotNegative = 0.5
+    epsilon: Annotated[NotNegative, Span(0.02, 1.0, "log")] = 0.5
     reads = "numbers"
     chooses = "positions"
 
@@ -56,7 +60,7 @@ class EntropyBounded(Ranged):
     revealing the k tokens together.
     """
 
-    gamma: NotNegative = 0.1
+    gamma: Annotated[NotNegative, Span(0.01, 3.0, "log")] = 0.1
     reads = "numbers"
     chooses = "positions"
 
@@ -79,7 +83,7 @@ class Factor(Ranged):
     and c = .99, .98, .1 with f = 1 gives 3, not 2.
     """
 
-    f: Positive = 1.0
+    f: Annotated[Positive, Span(0.5, 2.0)] = 1.0
     ref: bool = False
     reads = "numbers"
     chooses = "tokens"
@@ -110,7 +114,7 @@ class Frechet:
     that all n tokens are correct.
     """
 
-    delta: float = 0.1
+    delta: Annotated[float, Span(0.0, 0.7)] = 0.1
     reads = "numbers"
     chooses = "tokens"
 
@@ -138,7 +142,7 @@ class SlowFast(Ranged):
     State: the cycle's start and end, the last estimate, exploring steps.
     """
 
-    gamma: Chance = 0.9
+    gamma: TunedChance = 0.9
     low: Chance = 0.3
     steps: Several = 6
     reads = "numbers"
