@@ -91,7 +91,7 @@ class Plan:
         """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those
         of node ids.
         """
-        grid = (cell for cell, reason in self._grid if reason is None)
+        grid = (cell for cell, reason in self.combinations if reason is None)
         items = (
             item for cell in grid for item in (self._samples(cell) if self.drilled else [cell])
         )
@@ -103,12 +103,12 @@ class Plan:
         """
         return Counter(
             reason
-            for cell, reason in self._grid
+            for cell, reason in self.combinations
             if reason is not None and cell.category in categories
         )
 
     @cached_property
-    def _grid(self) -> list[tuple[CellName, str | None]]:
+    def combinations(self) -> list[tuple[CellName, str | None]]:
         """Each combination, and why the model can't run it (None: it is a cell)."""
         return [
             found

@@ -426,7 +426,9 @@ class Settings:
         and answered.
         """
         given = self._given(ANSWERS, LOADS)
-        selected = {"profile": self.profile, "limit": self.limit, "questions": self.questions}
+        selected: dict[str, Any] = {"profile": self.profile, "limit": self.limit}
+        if self.questions:
+            selected["questions"] = self.questions
         return {**selected, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:

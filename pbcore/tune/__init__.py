@@ -1,0 +1,16 @@
+"""`pbcore tune`: the fastest sampler of a model that is shown to lose at most so much.
+
+| module | what for |
+|---|---|
+| `candidates` | the samplers that run a race, and the neighbours of those in front |
+| `questions` | which questions each round and the proof have, and how many the proof needs |
+| `race` | who leaves after a round, and who goes to the proof: pure rules |
+| `answers` | what the rounds' run folders say of each sampler beside the reference |
+| `axis` | what a sampler costs: calls, tokens forwarded, or seconds at a price |
+| `proof` | the four that were left, on questions that nothing was chosen on |
+| `simulation` | races with known samplers, many at once |
+| `state` | `tune.json`, by which an interrupted tuning goes on |
+| `pytest_runs` | rounds and proof as ordinary runs of the benchmark |
+| `report` | what is printed and written: plan, progress, report, tuned.yaml |
+| `command` | the command itself |
+"""

@@ -1,0 +1,159 @@
+"""What the run folders of a tuning say of each sampler, beside the reference on the same questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from pbcore.analysis.noninferiority import lower_bound, p_worse
+from pbcore.errors import InputError
+from pbcore.results.record import by_index
+from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.tune.axis import Axis
+from pbcore.tune.race import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class CellAnswers:
+    """A sampler's answers to a task in one run: question → score, and mean costs of an answer: on
+    the axis, in forwards, in canvases forwarded, and in tokens where they were counted.
+    """
+
+    scores: Mapping[int, float]
+    cost: float | None
+    forwards: float | None
+    rows: float | None
+    tokens: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A finished run: sampler → task → answers; and sampler → why it failed."""
+
+    cells: Mapping[str, Mapping[str, CellAnswers]]
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """A sampler beside the reference, over the questions that both answered.
+
+    `differences` by task, in score units. `cost`, `forwards`, `rows` and `tokens` are shares of the
+    reference's, added up over tasks; None where not measured.
+    """
+
+    sampler: str
+    differences: Mapping[str, tuple[float, ...]]
+    cost: float | None
+    forwards: float | None
+    rows: float | None
+    tokens: float | None
+
+    @property
+    def n(self) -> int:
+        return sum(map(len, self.differences.values()))
+
+    @property
+    def change(self) -> float:
+        """Mean over tasks of the mean difference."""
+        return fmean(fmean(values) for values in self.differences.values())
+
+    @property
+    def lower(self) -> float:
+        """Its one-sided 95 % bound."""
+        return lower_bound(list(self.differences.values()))
+
+    @property
+    def discordance(self) -> float:
+        """The share of questions whose scores differ, weighted by the squares of differences."""
+        return fmean(fmean(value**2 for value in values) for values in self.differences.values())
+
+    def standing(self, margin: float) -> Standing:
+        """How it stands in the race."""
+        own = [list(values) for values in self.differences.values()]
+        turned = [[-value for value in values] for values in own]
+        return Standing(
+            sampler=self.sampler,
+            cost=1.0 if self.cost is None else self.cost,
+            p_loss=p_worse(own, margin),
+            p_good=p_worse(turned, -margin),
+            n=self.n,
+            twin=(tuple(sorted(self.differences.items())), round(self.cost or 1.0, 9)),
+        )
+
+
+def read_round(run: RunDir, axis: Axis) -> Round:
+    """What a run measured. Raises InputError for a cell without its task's score, or without the
+    axis' count.
+    """
+    cells: dict[str, dict[str, CellAnswers]] = {}
+    failed: dict[str, str] = {}
+    for stored in run.read_cells():
+        cell = stored.cell
+        if cell.status != "ok":
+            failed.setdefault(cell.sampler, (cell.error or "it failed").splitlines()[0])
+            continue
+        cells.setdefault(cell.sampler, {})[cell.task] = _answers(stored, axis)
+    return Round({name: of for name, of in cells.items() if name not in failed}, failed)
+
+
+def _answers(stored: StoredCell, axis: Axis) -> CellAnswers:
+    cell = stored.cell
+    known = [sample for sample in stored.samples if cell.headline in sample.scores]
+    if len(known) < len(stored.samples):
+        why = cell.absent.get(cell.headline, "no reason given")
+        raise InputError(f"{cell.id}: its score {cell.headline} was not measured ({why})")
+    scores = {
+        index: fmean(sample.scores[cell.headline] for sample in same)
+        for index, same in by_index(known).items()
+    }
+    cost = axis.of(cell)
+    if cost is None:
+        raise InputError(
+            f"{cell.id}: its record has no {axis.words}; choose another axis (--axis) or model"
+        )
+    rows = cell.nfe_mean if cell.rows_mean is None else cell.rows_mean
+    tokens = getattr(cell, "tokens_forwarded", None)
+    return CellAnswers(scores, cost, cell.nfe_mean, rows, tokens)
+
+
+def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> Paired | None:
+    """A sampler beside the reference over all rounds that have both; None if none has."""
+    differences: dict[str, list[float]] = {}
+    both: dict[str, list[tuple[int, CellAnswers, CellAnswers]]] = {}
+    for one in rounds:
+        for task, own in one.cells.get(sampler, {}).items():
+            base = one.cells.get(reference, {}).get(task)
+            if base is None:
+                continue
+            shared = sorted(own.scores.keys() & base.scores.keys())
+            differences.setdefault(task, []).extend(
+                own.scores[number] - base.scores[number] for number in shared
+            )
+            both.setdefault(task, []).append((len(shared), own, base))
+    if not differences:
+        return None
+    return Paired(
+        sampler,
+        {task: tuple(values) for task, values in differences.items()},
+        *(_share(both.values(), name) for name in ("cost", "forwards", "rows", "tokens")),
+    )
+
+
+def _share(
+    tasks: Iterable[Sequence[tuple[int, CellAnswers, CellAnswers]]], name: str
+) -> float | None:
+    """A cost as a share of the reference's: means over the questions of each task, added up."""
+    own_total = 0.0
+    base_total = 0.0
+    for parts in tasks:
+        whole = sum(number for number, _, _ in parts)
+        for number, own, base in parts:
+            one = getattr(own, name)
+            other = getattr(base, name)
+            if one is None or other is None:
+                return None
+            own_total += number / whole * one
+            base_total += number / whole * other
+    return own_total / base_total if base_total else None

@@ -1,0 +1,72 @@
+"""The proof: the samplers that are left, on questions that nothing was chosen on.
+
+Each is tested against "loses the margin or more", one-sided, stratified by task, with Holm's
+correction over those tried; the recommended one is the fastest of those confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_to_settle
+from pbcore.analysis.paired import holm
+from pbcore.tune.answers import Paired
+from pbcore.tune.race import LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A sampler in the proof: `p` adjusted by Holm; `worse` the tasks on which it is shown to be
+    worse than the reference (Holm over the tasks); `limits` the task with its largest loss;
+    `needed` how many questions, over all tasks, would confirm it if its scores stayed as they are
+    (None: none would).
+    """
+
+    paired: Paired
+    p: float
+    worse: tuple[str, ...]
+    limits: str
+    needed: int | None
+
+    @property
+    def sampler(self) -> str:
+        return self.paired.sampler
+
+    @property
+    def confirmed(self) -> bool:
+        return self.p <= LEVEL
+
+
+def trials(tried: Sequence[Paired], margin: float) -> list[Trial]:
+    """The samplers of the proof, in the given order."""
+    p_values = [p_worse(list(one.differences.values()), margin) for one in tried]
+    return [
+        Trial(one, p, _worse(one), _limits(one), _needed(one, margin, len(tried)))
+        for one, p in zip(tried, holm(p_values), strict=True)
+    ]
+
+
+def recommended(tried: Sequence[Trial]) -> Trial | None:
+    """The fastest confirmed one that is faster than the reference; None if none is."""
+    good = [trial for trial in tried if trial.confirmed and (trial.paired.cost or 1.0) < 1]
+    return min(good, key=lambda trial: (trial.paired.cost, trial.sampler), default=None)
+
+
+def _worse(one: Paired) -> tuple[str, ...]:
+    turned = [[-value for value in values] for values in one.differences.values()]
+    adjusted = holm([p_worse([values], 0.0) for values in turned])
+    pairs = zip(one.differences, adjusted, strict=True)
+    return tuple(task for task, p in pairs if p <= LEVEL)
+
+
+def _limits(one: Paired) -> str:
+    """The task with the lowest bound."""
+    return min(one.differences, key=lambda task: lower_bound([one.differences[task]]))
+
+
+def _needed(one: Paired, margin: float, tried: int) -> int | None:
+    change = min(0.0, fmean(fmean(values) for values in one.differences.values()))
+    discordance = max(one.discordance, abs(change))
+    return questions_to_settle(discordance, margin, change=change, level=LEVEL / tried)

@@ -1,0 +1,138 @@
+"""The rules of the race: who leaves after a round, and who goes to the proof.
+
+They see of a sampler its cost, as a share of the reference's, and two p-values of the paired test
+of `analysis.noninferiority`, stratified by task. They decide nothing but who is tried: what the
+proof says holds whatever they do, since it asks other questions.
+
+After each round a sampler leaves that
+1. costs as much as the reference or more,
+2. is shown to lose more than the margin (one-sided at 5 %),
+3. gave the same answers at the same cost as another one, over enough questions, or
+4. is slower than one that is shown to lose less than the margin (Holm over those that are left).
+Of the others the more promising go on (successive halving; Jamieson and Talwalkar 2016). A
+sampler's promise is the chance that the proof will confirm it, as far as the round knows, times the
+share of the reference's cost that it saves. With z = Φ⁻¹(1 − p) after n of the proof's N questions
+and a = Φ⁻¹(1 − level) that chance is Φ((z − a √(n/N)) / √(1 + n/N)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from pbcore.analysis.paired import holm
+
+FINALISTS = 4
+LEVEL = 0.05
+_NORMAL = NormalDist()
+TWINS = 48  # questions from which equal answers and costs make two samplers one
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A sampler after a round.
+
+    `cost`: a share of the reference's. `p_loss`: p of "loses the margin or more", small where it is
+    shown to be as good. `p_good`: p of "loses at most the margin", small where it is shown to be
+    worse. `n` questions; `twin`: equal values mean equal answers at equal cost on each of them.
+    """
+
+    sampler: str
+    cost: float
+    p_loss: float
+    p_good: float
+    n: int = 0
+    twin: object = None
+
+    def promise(self, proof: int) -> float:
+        """The share of the reference's cost that it is expected to save, after a proof of so many
+        questions.
+        """
+        known = self.n / proof
+        p = min(max(self.p_loss, 1e-300), 1 - 1e-16)
+        asked = _NORMAL.inv_cdf(1 - LEVEL / FINALISTS) * math.sqrt(known)
+        chance = _NORMAL.cdf((-_NORMAL.inv_cdf(p) - asked) / math.sqrt(1 + known))
+        return chance * (1 - self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Who goes on, fastest first, and why the others left: sampler → reason."""
+
+    stay: tuple[str, ...]
+    left: Mapping[str, str]
+
+
+def cut(standings: Collection[Standing], keep: int, margin: float, proof: int) -> Cut:
+    """Who goes on after a round.
+
+    Args:
+        standings: the samplers of the round, without the reference.
+        keep: at most so many go on; the surest always does.
+        margin: the loss that is allowed, for the reasons' words, in score units.
+        proof: how many questions the proof will have.
+
+    Returns:
+        Those that stay and the others. The first place is kept for the fastest that is shown to
+        lose less than the margin, or the surest where none is: many fast samplers that lose just
+        too much look promising by chance, and would else take all places.
+    """
+    stay, left = _without_the_shown(standings, margin)
+    if not stay:
+        return Cut((), left)
+    sure = _fastest_shown(stay) or min(stay, key=lambda one: (one.p_loss, one.cost, one.sampler))
+    others = [one for one in stay if one is not sure]
+    others.sort(key=lambda one: (-one.promise(proof), one.cost, one.sampler))
+    ranked = [sure, *others]
+    for standing in ranked[keep:]:
+        left[standing.sampler] = "less promising than those that went on"
+    chosen = sorted(ranked[:keep], key=lambda one: (one.cost, one.sampler))
+    return Cut(tuple(one.sampler for one in chosen), left)
+
+
+def _without_the_shown(
+    standings: Collection[Standing], margin: float
+) -> tuple[list[Standing], dict[str, str]]:
+    """Those about whom nothing is shown, and sampler → why it leaves of the others."""
+    points = f"{100 * margin:g} points"
+    left: dict[str, str] = {}
+    stay: list[Standing] = []
+    twins: dict[object, str] = {}
+    for one in sorted(standings, key=lambda one: (len(one.sampler), one.sampler)):
+        if one.cost >= 1 - 1e-9:
+            left[one.sampler] = "not faster than the reference"
+        elif one.p_good <= LEVEL:
+            left[one.sampler] = f"shown to lose more than {points}"
+        elif one.twin is not None and one.n >= TWINS and one.twin in twins:
+            left[one.sampler] = f"the same answers at the same cost as {twins[one.twin]}"
+        else:
+            twins.setdefault(one.twin, one.sampler)
+            stay.append(one)
+    best = _fastest_shown(stay)
+    if best is None:
+        return stay, left
+    for one in stay:
+        if one.cost > best.cost:
+            reason = f"slower than {best.sampler}, which is shown to lose less than {points}"
+            left[one.sampler] = reason
+    return [one for one in stay if one.sampler not in left], left
+
+
+def _fastest_shown(standings: Sequence[Standing]) -> Standing | None:
+    """The fastest that is shown to lose less than the margin; None if none is."""
+    adjusted = holm([one.p_loss for one in standings]) if standings else []
+    shown = [one for one, p in zip(standings, adjusted, strict=True) if p <= LEVEL]
+    return min(shown, key=lambda one: (one.cost, one.p_loss, one.sampler), default=None)
+
+
+def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The samplers that no other beats: sampler → (cost, mean difference); fastest first."""
+    best = -math.inf
+    chosen = []
+    for sampler in sorted(points, key=lambda name: (points[name][0], -points[name][1], name)):
+        if points[sampler][1] > best:
+            chosen.append(sampler)
+            best = points[sampler][1]
+    return chosen

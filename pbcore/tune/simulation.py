@@ -1,0 +1,127 @@
+"""Tunings of samplers whose loss is known, many at once: how often one is recommended.
+
+The reference is right on 90 % of the questions; a sampler loses and gains at fixed rates on those
+that it has right and wrong, independently of others. Then a round needs only counts, which are
+drawn for all races together; the rules and the tests are those of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.analysis.noninferiority import p_worse
+from pbcore.analysis.paired import holm
+from pbcore.tune.questions import kept, proof_questions, round_sizes
+from pbcore.tune.race import LEVEL, Standing, cut
+
+RIGHT = 0.9  # of the reference's answers
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A sampler that loses and gains these shares of all answers, at a share `cost` of the
+    reference's forwards.
+    """
+
+    lost: float
+    gained: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of all tunings, the share that recommends one of the watched samplers; the share in which one
+    of them reached the proof; and answers taken against those of all samplers on all questions.
+    """
+
+    recommended: float
+    reached: float
+    taken: float
+
+
+def crowd(number: int, lost: float, gained: float, dearest: float = 0.9) -> dict[str, Known]:
+    """So many samplers of the same loss and gain, at costs spread evenly up to the dearest."""
+    return {f"worse-{i}": Known(lost, gained, dearest * i / number) for i in range(1, number + 1)}
+
+
+def simulate(
+    samplers: Mapping[str, Known],
+    watched: Sequence[str],
+    races: int,
+    *,
+    margin: float = 0.03,
+    proof: int | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Tunes so many times among these samplers.
+
+    Args:
+        samplers: name → what it is.
+        watched: the samplers whose recommendation is counted.
+        races: how many tunings.
+        margin: the loss that is allowed, in score units.
+        proof: questions of the proof; None: what 5 % discordant answers need.
+        seed: of all draws.
+    """
+    generator = np.random.default_rng(seed)
+    names = list(samplers)
+    sizes = round_sizes(len(names), 1)
+    keep = kept(len(names))
+    n_proof = proof_questions(0.05, margin) if proof is None else proof
+    counts = [_flips(generator, size, races, samplers) for size in sizes]
+    last = _flips(generator, n_proof, races, samplers)
+    place = {name: index for index, name in enumerate(names)}
+    recommended = 0
+    reached = 0
+    taken = 0
+    for race in range(races):
+        racing = names
+        seen = np.zeros((len(names), 2), dtype=np.int64)
+        n = 0
+        for number, size in enumerate(sizes):
+            n += size
+            seen += counts[number][race]
+            taken += size * (len(racing) + 1)
+            standings = [
+                _standing(name, samplers[name].cost, seen[place[name]], n, margin)
+                for name in racing
+            ]
+            racing = list(cut(standings, keep[number], margin, n_proof).stay)
+        taken += n_proof * (len(racing) + 1)
+        reached += any(name in watched for name in racing)
+        p_values = [_p(*map(int, last[race][place[name]]), n_proof, margin) for name in racing]
+        adjusted = holm(p_values) if racing else []
+        confirmed = [name for name, p in zip(racing, adjusted, strict=True) if p <= LEVEL]
+        chosen = min(confirmed, key=lambda name: samplers[name].cost, default="")
+        recommended += chosen in watched
+    every = races * (len(names) + 1) * (sum(sizes) + n_proof)
+    return Outcome(recommended / races, reached / races, taken / every)
+
+
+def _flips(
+    generator: np.random.Generator, n: int, races: int, samplers: Mapping[str, Known]
+) -> NDArray[np.int64]:
+    """(races, samplers, 2): how many of n answers are newly wrong, and newly right."""
+    right = generator.binomial(n, RIGHT, (races, 1))  # (races, 1)
+    lost = np.array([known.lost / RIGHT for known in samplers.values()])  # (S,)
+    gained = np.array([known.gained / (1 - RIGHT) for known in samplers.values()])  # (S,)
+    both = (generator.binomial(right, lost), generator.binomial(n - right, gained))
+    return np.stack(both, axis=-1)  # (races, S, 2)
+
+
+def _standing(name: str, cost: float, flips: NDArray[np.int64], n: int, margin: float) -> Standing:
+    lost, gained = map(int, flips)
+    good = _p(gained, lost, n, -margin)  # the same test with all signs turned
+    return Standing(name, cost, _p(lost, gained, n, margin), good, n)
+
+
+@cache
+def _p(lost: int, gained: int, n: int, margin: float) -> float:
+    """p of "loses the margin or more" of 0/1 scores, of which these counts are all that matters."""
+    same = n - lost - gained
+    return p_worse([[-1.0] * lost + [1.0] * gained + [0.0] * same], margin)

@@ -1,0 +1,89 @@
+"""`tune.json`: what a tuning was asked and what it has done, so that it goes on after any end.
+
+Written before each run and after it. What follows from the records (who left, and why) is not kept:
+the rules give it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.results import check
+from pbcore.results.rundir import write_json
+
+FILE = "tune.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked: `samplers` to choose from (empty: all), `max_loss` in points, `budget`
+    in seconds (None: no limit), `words` further options of the benchmark, as on the command line.
+    """
+
+    model: str
+    samplers: list[str]
+    max_loss: float
+    axis: str
+    price: str | None
+    budget: float | None
+    words: list[str]
+
+    @property
+    def margin(self) -> float:
+        """The loss that is allowed, in score units."""
+        return self.max_loss / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A round, or the proof: its samplers without the reference, and the seconds that it took (None
+    until it is done).
+    """
+
+    samplers: list[str]
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """A tuning: `tokens` are the mean masked tokens of an answer, `sizes` questions per task of
+    each round, `need` those of the proof over all tasks at each share of discordant answers,
+    `known` the questions of tasks whose data end, `row_seconds` those of a row's forward here.
+    """
+
+    request: Request
+    reference: str
+    candidates: list[str]
+    tasks: list[str]
+    left_out: dict[str, int]
+    tokens: float
+    sizes: list[int]
+    need: list[int]
+    known: dict[str, list[int] | None]
+    row_seconds: float | None
+    rounds: list[Run] = field(default_factory=list)
+    proof: Run | None = None
+    proof_size: int | None = None
+
+    def write(self, out: Path) -> None:
+        """Writes tune.json."""
+        write_json(out / FILE, {"schema": SCHEMA, **asdict(self)})
+
+
+_state = partial(check.validated, lambda: check.shape(State, built=True))
+
+
+def read_state(out: Path) -> State:
+    """The state of a tuning. Raises InputError for a folder that has none, or a damaged one."""
+    file = out / FILE
+    if not file.is_file():
+        raise InputError(f"--resume {out}: it has no {FILE}; give the folder of a tuning")
+    data: Mapping[str, Any] = check.check_schema(check.read_json(file), SCHEMA, str(file))
+    state: State = _state({key: data[key] for key in data if key != "schema"}, str(file))
+    return state
