@@ -37,6 +37,10 @@ COMMANDS = {
     "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "vary": ("pbcore.report.commands", "run cells at levels of batch size, dtype, threads, seed"),
+    "tune": (
+        "pbcore.tune.command",
+        "find the fastest sampler of a model that loses at most so many points",
+    ),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.view", "open the page of a run in a browser"),

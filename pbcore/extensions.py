@@ -36,6 +36,8 @@ class Integration:
     folders: str | None = None  # folders of questions in another layout (`tasks.spec.Folders`)
     exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
+    # What sets a sampler on a server: `(model, sampler, tokens) -> list[str]`, lines for a reader.
+    same_on_servers: str | None = None
     report: str | None = None  # what reports say of these parts (`report.cells.Section`)
     decides: bool = False  # its code decides answers or scores, so that it counts in a cell's key
 

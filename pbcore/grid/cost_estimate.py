@@ -69,7 +69,7 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         probe = _probe(plan, denoiser, mine)
         for task in dict.fromkeys(cell.task for cell in mine):
             samples = plan.task(task, cells[0].model).samples
-            forward.append(_forward_seconds(denoiser, samples, plan.settings.rows))
+            forward.append(forward_seconds(denoiser, samples, plan.settings.rows))
             samplers = [cell.sampler for cell in mine if cell.task == task]
             costs += [
                 _cost(name, samples, len(plan.settings.seed), probe, forward[-1])
@@ -167,7 +167,7 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
     return ProbedSample(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
 
 
-def _forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
+def forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
     """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in
     about STEPS steps, the median of TIMED times.
     """

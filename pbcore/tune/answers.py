@@ -1,4 +1,4 @@
-"""What the run folders of a tuning say of each sampler, beside the reference on the same questions."""
+"""What the runs of a tuning say of each sampler, beside the reference on the same questions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,179 @@
+"""`pbcore tune MODEL`: the fastest sampler that is confirmed to lose at most so much."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pbcore.errors import InputError
+from pbcore.grid.option import points
+from pbcore.results.lock import lock_run
+from pbcore.results.rundir import new_name
+from pbcore.text import folded, terminal_width
+from pbcore.tune.axis import AXES, Axis, axis_of
+from pbcore.tune.pytest_runs import read_settings
+from pbcore.tune.report import (
+    front_line,
+    plan_text,
+    proof_table,
+    server_lines,
+    verdict_text,
+    write_report,
+)
+from pbcore.tune.state import FILE, Request, State, read_state
+from pbcore.tune.tuning import Result, Watcher, prepare, run
+
+MAX_LOSS = 3.0
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+LOCK = "race"  # the folder whose lock keeps a second tuning away
+
+
+def budget(text: str) -> float:
+    """`90s`, `30m` or `2h` in seconds. Raises argparse.ArgumentTypeError for other texts."""
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh])", text)
+    seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 30m or 2h")
+    return seconds
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `tune` to the command line."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="find the fastest sampler of a model that loses at most so many points",
+        description=(
+            "Races the samplers that the model can run on paired questions in growing rounds, and"
+            " confirms the best on others. All other options are those of the benchmark: --task,"
+            " --profile, --gpu, --dtype, --models, -n, --ray … (`pytest --help-pbcore`)."
+        ),
+        epilog="example: pbcore tune tiny --task shuffle --task copy --budget 30m",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("model", nargs="?", metavar="MODEL", help="the model: a name, a folder or a hub id")
+    add("--max-loss", type=points, metavar="POINTS", help="loss that is allowed (default: 3)")
+    about = "what is to be small: calls, tokens forwarded, or seconds (default: seconds at a price)"
+    add("--axis", choices=AXES, help=about)
+    add("--budget", type=budget, metavar="TIME", help="time for all, e.g. 90s, 30m or 2h")
+    about = "a policy, with all its candidates, or a whole sampler to choose from (repeatable)"
+    add("--samplers", action="append", default=[], metavar="NAME", help=about)
+    add("-n", dest="workers", metavar="N", help="processes, as pytest -n")
+    add("--out", type=Path, metavar="DIR", help="run folder (default: reports/<date-time>)")
+    add("--resume", type=Path, metavar="DIR", help="go on with an interrupted tuning")
+    add("--plan", action="store_true", help="print the plan, and run nothing")
+    parser.set_defaults(run=run_tune, more=[])
+
+
+def run_tune(args: argparse.Namespace) -> int:
+    """Plans, runs and reports a tuning. Exit status: 0 a sampler is recommended, 1 none is
+    confirmed, 2 unusable input, 130 interrupted.
+    """
+    width = terminal_width(120)
+    if args.resume is not None:
+        out, state = _resumed(args)
+        settings = read_settings(["--model", state.request.model, *state.request.words])
+    else:
+        out = args.out or Path("reports") / new_name()
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise InputError(f"--out {out} exists and is not empty; to go on: --resume {out}")
+        state, settings = prepare(_request(args))
+        print("\n".join(plan_text(state, width)), flush=True)
+        if args.plan:
+            return 0
+        (out / LOCK).mkdir(parents=True, exist_ok=True)
+        state.write(out)
+    lock = lock_run(out / LOCK)
+    try:
+        result = run(state, settings, out, _watcher(axis_of(state.request.axis), width))
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with: pbcore tune --resume {out}", file=sys.stderr)
+        return 130
+    finally:
+        lock.release()
+    return _end(state, result, out, width)
+
+
+def _request(args: argparse.Namespace) -> Request:
+    """What the command line asks. Raises InputError."""
+    if args.model is None:
+        raise InputError("name the model, e.g. pbcore tune tiny")
+    if args.model.startswith("-") or any(not word for word in args.more):
+        raise InputError("name the model first, then the options")
+    axis = args.axis or "calls"
+    axis_of(axis)
+    words = list(args.more)
+    if args.workers is not None:
+        words += ["-n", args.workers]
+    samplers = [name for text in args.samplers for name in text.split(",") if name]
+    return Request(
+        model=args.model,
+        samplers=samplers,
+        max_loss=args.max_loss or MAX_LOSS,
+        axis=axis,
+        price=None,
+        budget=args.budget,
+        words=words,
+    )
+
+
+def _resumed(args: argparse.Namespace) -> tuple[Path, State]:
+    """The tuning to go on with. Raises InputError for options beside it, which it has already."""
+    given = {
+        args.model: args.model,
+        "--max-loss": args.max_loss,
+        "--axis": args.axis,
+        "--budget": args.budget,
+        "--samplers": args.samplers,
+        "-n": args.workers,
+        "--out": args.out,
+        " ".join(args.more): args.more,
+    }
+    for option, value in given.items():
+        if value:
+            raise InputError(
+                f"--resume {args.resume} goes on as it began ({FILE}); leave {option} out"
+            )
+    return args.resume, read_state(args.resume)
+
+
+def _watcher(axis: Axis, width: int) -> Watcher:
+    """Lines on stdout; on a terminal the present run rewrites one line."""
+    stream = sys.stdout
+    shown = stream.isatty()
+
+    def line(text: str) -> None:
+        if shown:
+            stream.write("\r" + " " * (width - 1) + "\r")
+        stream.write("\n".join(folded(text, width)) + "\n")
+        stream.flush()
+
+    def progress(name: str, done: int, cells: int) -> None:
+        if shown:
+            stream.write(f"\r{name}: {done} of {cells} cells"[:width])
+            stream.flush()
+
+    def after(name: str, result: Result, racing: Sequence[str]) -> None:
+        ran = len(result.rounds[-1].cells) - 1
+        front = front_line(result.standing, axis)
+        line(f"{name}: {len(racing)} of {ran} go on; {front}")
+
+    return Watcher(line, after, progress)
+
+
+def _end(state: State, result: Result, out: Path, width: int) -> int:
+    """Prints and writes the report."""
+    paths = write_report(state, result, out)
+    if result.trials:
+        print(f"\n{proof_table(state, result)}\n")
+    for text in verdict_text(state, result):
+        print("\n".join(folded(text, width)))
+    if result.chosen is not None:
+        for text in server_lines(state, result.chosen.sampler):
+            print("\n".join(folded(text, width)))
+        print(f"to use it: pytest benches --model {state.request.model} --preset {paths[-1]}")
+    print(f"{out}: {', '.join(path.name for path in paths)}")
+    return 0 if result.chosen is not None else 1

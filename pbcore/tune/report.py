@@ -1,0 +1,286 @@
+"""What a tuning prints and writes: its plan, the front while it runs, the report, tuned.yaml."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.extensions import provided
+from pbcore.names import parse
+from pbcore.printable import counted, printable
+from pbcore.results.rundir import write_atomic
+from pbcore.tasks.naming import short
+from pbcore.text import folded
+from pbcore.tune.answers import Paired
+from pbcore.tune.axis import Axis, axis_of
+from pbcore.tune.proof import Trial
+from pbcore.tune.questions import SHARES
+from pbcore.tune.race import front
+from pbcore.tune.state import State
+from pbcore.tune.tuning import (
+    Result,
+    discordance_held,
+    proof_rows,
+    questions_in,
+    race_rows,
+    share_taken,
+)
+
+REPORT = "tune.md"
+PRESET = "tuned.yaml"
+SHOWN = 4  # samplers of a front in a line
+NAMED = 6  # samplers that left for the same reason, in the terminal
+
+
+def plan_text(state: State, width: int) -> list[str]:
+    """What is about to run: the candidates, what the proof needs, and whether the budget holds
+    it.
+    """
+    request = state.request
+    tasks = ", ".join(short(task) for task in state.tasks)
+    lines = [
+        f"{request.model}: {counted(len(state.candidates), 'candidate')} against"
+        f" {state.reference} on {counted(len(state.tasks), 'task')} ({tasks}); at most"
+        f" {request.max_loss:g} points may be lost",
+        *folded("  " + " ".join(state.candidates), width),
+    ]
+    for reason, number in state.left_out.items():
+        lines += folded(f"  left out: {counted(number, 'sampler')}: {reason}", width)
+    if state.sizes:
+        sizes = ", ".join(map(str, state.sizes))
+        lines += folded(
+            f"race: {counted(len(state.sizes), 'round')} of {sizes} questions a task; about"
+            f" {race_rows(state):,.0f} forwards{_time(state, race_rows(state))}",
+            width,
+        )
+    else:
+        lines.append("no race: all candidates go to the proof")
+    for share, need in zip(SHARES, state.need, strict=True):
+        rows = proof_rows(state, need)
+        lines += folded(
+            f"proof at {100 * share:.0f} % discordant answers: {counted(need, 'question')}, at"
+            f" most {rows:,.0f} forwards{_time(state, rows)}",
+            width,
+        )
+    ended = {task: len(known) for task, known in state.known.items() if known is not None}
+    for task, number in ended.items():
+        lines.append(f"{short(task)} has {counted(number, 'question')}, a third of them race")
+    if request.budget is not None:
+        lines += folded(_budget(state, request.budget), width)
+    return lines
+
+
+def _time(state: State, rows: float) -> str:
+    if state.row_seconds is None:
+        return ""
+    return f", about {duration(rows * state.row_seconds)} here"
+
+
+def _budget(state: State, budget: float) -> str:
+    """Whether the budget holds the proof."""
+    if state.row_seconds is None:
+        return f"budget {duration(budget)}: the pace of this server is not known yet"
+    left = budget - race_rows(state) * state.row_seconds
+    held = questions_in(state, left)
+    if held >= state.need[-1]:
+        return f"budget {duration(budget)}: it holds the proof at 10 % discordant answers"
+    share = discordance_held(state, held)
+    if share == 0.0:
+        return (
+            f"budget {duration(budget)}: too small for a proof, of which it holds"
+            f" {counted(held, 'question')}: nothing may be confirmed"
+        )
+    return (
+        f"budget {duration(budget)}: it holds {counted(held, 'question')} of the proof, enough up"
+        f" to {100 * share:.1f} % discordant answers"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `12 min` or `3.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def front_line(standing: Sequence[Paired], axis: Axis) -> str:
+    """The present front in a line: speed-up, mean difference and bound."""
+    points = {one.sampler: (_cost(one), one.change) for one in standing}
+    known = {one.sampler: one for one in standing}
+    best = [known[name] for name in front(points)][-SHOWN:]
+    parts = [f"{one.sampler} {times(one.cost)} fewer {axis.words}, {change(one)}" for one in best]
+    return f"front: {'; '.join(parts)}" if parts else "none is left"
+
+
+def times(share: float | None) -> str:
+    """How many times fewer a share of the reference's is: `7.5×`."""
+    if not share:
+        return "–"
+    return f"{1 / share:.1f}×"
+
+
+def change(one: Paired) -> str:
+    """`−0.4 points [at most 1.5 lower]`."""
+    points = 100 * one.change
+    sign = "−" if points < -0.05 else "+" if points > 0.05 else ""
+    return f"{sign}{abs(points):.1f} points [{bound(one.lower)}]"
+
+
+def bound(lower: float) -> str:
+    """A one-sided bound of a difference in points, rounded away from 0."""
+    points = -100 * lower
+    if points <= 0:
+        return "not lower"
+    return f"at most {math.ceil(10 * points - 1e-6) / 10:.1f} lower"
+
+
+def _cost(one: Paired) -> float:
+    return 1.0 if one.cost is None else one.cost
+
+
+def verdict_text(state: State, result: Result) -> list[str]:
+    """The recommendation in words, and what it means on a server."""
+    axis = axis_of(state.request.axis)
+    margin = f"{state.request.max_loss:g} points"
+    chosen = result.chosen
+    if chosen is None:
+        return [_not_confirmed(state, result)]
+    own = chosen.paired
+    lines = [
+        f"{state.request.model}: {own.sampler} is the fastest that is confirmed to lose less than"
+        f" {margin} to {state.reference}: {times(own.cost)} fewer {axis.words}; {change(own)},"
+        f" one-sided 95 %, {counted(own.n, 'question')} that nothing was chosen on, Holm over"
+        f" {len(result.trials)}"
+    ]
+    lines.append(f"the task that limits it: {short(chosen.limits)}")
+    if chosen.worse:
+        named = ", ".join(short(task) for task in chosen.worse)
+        lines.append(f"shown to be worse on: {named}")
+    return lines
+
+
+def _not_confirmed(state: State, result: Result) -> str:
+    if not result.trials:
+        return f"{state.request.model}: not confirmed: no sampler was left to prove"
+    best = max(result.trials, key=lambda trial: trial.paired.lower)
+    needed = (
+        f"{counted(best.needed, 'question')} would do if its scores stay as they are"
+        if best.needed is not None
+        else "more questions would not help if its scores stay as they are"
+    )
+    return (
+        f"{state.request.model}: not confirmed: no sampler is shown to lose less than"
+        f" {state.request.max_loss:g} points to {state.reference}; nearest is {best.sampler},"
+        f" {change(best.paired)} after {counted(best.paired.n, 'question')}; {needed}"
+    )
+
+
+def proof_table(state: State, result: Result) -> str:
+    """A row for each sampler of the proof."""
+    rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
+    heads = (
+        *("sampler", axis_of(state.request.axis).words, "forwards", "rows"),
+        *("loss", "bound", "p (Holm)", "", "limits it", "shown worse on"),
+    )
+    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+
+
+def _by_cost(trial: Trial) -> tuple[float, str]:
+    return _cost(trial.paired), trial.sampler
+
+
+def _proof_row(trial: Trial) -> list[str | None]:
+    own = trial.paired
+    verdict = "confirmed"
+    if not trial.confirmed:
+        needed = "more won't do" if trial.needed is None else f"{trial.needed:,} questions would do"
+        verdict = f"not confirmed: {needed}"
+    return [
+        own.sampler,
+        times(own.cost),
+        times(own.forwards),
+        times(own.rows),
+        f"{-100 * own.change:.1f}",
+        bound(own.lower),
+        f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
+        verdict,
+        short(trial.limits),
+        ", ".join(short(task) for task in trial.worse) or None,
+    ]
+
+
+def left_table(state: State, result: Result) -> str:
+    """A row for each sampler that left the race, in the order of rounds."""
+    rows = [
+        [
+            left.sampler,
+            str(left.round),
+            left.reason,
+            None if left.paired is None else times(left.paired.cost),
+            None if left.paired is None else f"{-100 * left.paired.change:.1f}",
+            None if left.paired is None else str(left.paired.n),
+        ]
+        for left in result.left
+    ]
+    words = axis_of(state.request.axis).words
+    heads = ("sampler", "round", "left because", words, "loss", "questions")
+    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+
+
+def write_report(state: State, result: Result, out: Path) -> list[Path]:
+    """Writes tune.md, and tuned.yaml where a sampler is recommended. Returns their paths."""
+    taken, every = share_taken(state, result)
+    share = f"{100 * taken / every:.0f} %" if every else "–"
+    parts = [
+        f"# Tuning of {printable(state.request.model)}",
+        "\n".join(f"{line}\n" for line in verdict_text(state, result)).strip(),
+        "## The proof",
+        "Times fewer than the reference, and loss in points; the bound is one-sided, 95 %.",
+        proof_table(state, result),
+        "## What left the race",
+        left_table(state, result) if result.left else "Nothing: there was no race.",
+        f"The tuning forwarded {taken:,.0f} canvases, {share} of what all candidates take on all"
+        " of its questions.",
+    ]
+    paths = [write_atomic(out / REPORT, "\n\n".join(parts) + "\n")]
+    if result.chosen is not None:
+        paths.append(write_atomic(out / PRESET, preset_text(state, result.chosen)))
+    return paths
+
+
+def preset_text(state: State, chosen: Trial) -> str:
+    """The preset that sets the recommended sampler, as YAML."""
+    import yaml
+
+    own = chosen.paired
+    said = {
+        "model": state.request.model,
+        "tasks": list(state.tasks),
+        "reference": state.reference,
+        "max_loss": state.request.max_loss,
+        "axis": state.request.axis,
+        "times_fewer": round(1 / _cost(own), 2),
+        "loss": round(-100 * own.change, 2),
+        "bound": round(-100 * own.lower, 2),
+        "questions": own.n,
+    }
+    entry = {
+        "source": f"pbcore tune {state.request.model}: loss and bound in points, 95 %, one-sided",
+        "options": {"sampler": [own.sampler]},
+        "tuned": said,
+    }
+    text: str = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def server_lines(state: State, sampler: str) -> list[str]:
+    """What sets the sampler on a server, where that is known."""
+    lines: list[str] = []
+    for same in provided("same_on_servers"):
+        told: Any = same(state.request.model, parse(sampler), round(state.tokens))
+        lines += told
+    return lines

@@ -1,0 +1,492 @@
+"""A tuning from its request to its result: plan, rounds, proof."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+
+from pbcore.errors import InputError
+from pbcore.grid.capabilities import Capabilities
+from pbcore.grid.cost import forwards
+from pbcore.grid.needs import Use, acts
+from pbcore.grid.plan import Plan, make_plan, masked_tokens
+from pbcore.grid.settings import Settings
+from pbcore.names import parse
+from pbcore.results.rundir import RunDir
+from pbcore.tasks import task_spec
+from pbcore.tune.answers import Paired, Round, paired, read_round
+from pbcore.tune.axis import axis_of
+from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
+from pbcore.tune.loaded import load
+from pbcore.tune.proof import Trial, recommended, trials
+from pbcore.tune.pytest_runs import read_settings, run_cells
+from pbcore.tune.questions import (
+    RACE,
+    SHARES,
+    Split,
+    discordance_of,
+    kept,
+    proof_questions,
+    round_sizes,
+    split,
+)
+from pbcore.tune.race import FINALISTS, cut
+from pbcore.tune.state import Request, Run, State
+
+NEWCOMERS = 4  # neighbours that join after a round
+FRONT = 16  # samplers left, from which on neighbours join
+LEAST_RACE = 100  # questions of a race, over all tasks, which a budget doesn't make smaller
+SEEN = 40  # samples of a task whose length is looked at
+LEAST_PROOF = 100  # questions of a proof, below which a budget is too small
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A sampler that left: after which round, why, and where it stood (None: it failed)."""
+
+    sampler: str
+    round: int
+    reason: str
+    paired: Paired | None
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a tuning: who left, how those that stood in the last round stand, and the trials
+    of the proof. `rounds` are the runs of the race, `proof` that of the proof.
+    """
+
+    left: list[Left] = field(default_factory=list)
+    standing: list[Paired] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    proof: Round | None = None
+
+    @property
+    def chosen(self) -> Trial | None:
+        return recommended(self.trials)
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """What is told while a tuning runs: a line; how far the present run is (name, cells done, cells
+    in all); and a round that is done (name, result so far, who goes on).
+    """
+
+    line: Callable[[str], None]
+    round: Callable[[str, Result, Sequence[str]], None]
+    progress: Callable[[str, int, int], None]
+
+
+def prepare(request: Request) -> tuple[State, Settings]:
+    """The plan of a tuning: its samplers, rounds and questions. Nothing is run.
+
+    Raises:
+        InputError: what the user asked for does not exist or can't be done.
+    """
+    settings = read_settings(["--model", request.model, *request.words])
+    _check(settings)
+    tasks, tokens = _tasks(settings)
+    chosen = field_of(settings, tasks, sorted(tokens), request.samplers)
+    loaded = load(settings, tasks, [chosen.reference, *chosen.candidates])
+    candidates = [name for name in chosen.candidates if name not in loaded.refused]
+    left_out = dict(chosen.left_out)
+    for name, reason in loaded.refused.items():
+        if name == chosen.reference:
+            raise InputError(f"{request.model} can't run {name}, the reference: {reason}")
+        left_out[reason] = left_out.get(reason, 0) + 1
+    if not candidates:
+        why = next(iter(loaded.refused.values()))
+        raise InputError(f"{request.model} can run none of the samplers to choose from: {why}")
+    need = [proof_questions(share, request.margin) for share in SHARES]
+    state = State(
+        request=request,
+        reference=chosen.reference,
+        candidates=candidates,
+        tasks=tasks,
+        left_out=left_out,
+        tokens=fmean(tokens.elements()),
+        sizes=round_sizes(len(candidates), len(tasks)),
+        need=need,
+        known=_known(settings, tasks, RACE + 2 * len(tasks) + need[-1]),
+        row_seconds=loaded.row_seconds,
+    )
+    _fit(state)
+    return state, settings
+
+
+def _check(settings: Settings) -> None:
+    """Raises InputError for a model that has no samplers to choose from, and for options that a
+    tuning sets itself.
+    """
+    if len(settings.model) > 1:
+        raise InputError("tune one model at a time: leave further --model out")
+    model = settings.model[0]
+    can = Capabilities(model)
+    if not can.entry.served and can.own_samplers:
+        raise InputError(
+            f"{model} decodes by itself ({', '.join(can.own_samplers[:3])}), so it has no sampler"
+            " to choose; tune a masked or a block model, or a server with sampler_fields"
+        )
+    set_here = {
+        "--sampler": settings.sampler,
+        "--limit": settings.limit,
+        "--questions": settings.questions,
+        "--sample": settings.sample,
+        "--preset": settings.preset,
+        "--shard": settings.shard,
+        "--factor": settings.factor,
+        "--per-sample": settings.per_sample,
+        "--estimate": settings.estimate,
+    }
+    for option, value in set_here.items():
+        if value:
+            instead = "; choose among samplers by --samplers" if option == "--sampler" else ""
+            raise InputError(f"{option}: a tuning sets it itself; leave it out{instead}")
+    if settings.gated:
+        raise InputError("a tuning is not judged by gates, floors or baselines; leave them out")
+
+
+def _tasks(settings: Settings) -> tuple[list[str], Counter[int]]:
+    """The tasks that the model can run, and how many masked tokens their answers have."""
+    plan = make_plan(replace(settings, sampler=REFERENCES))
+    runs = [cell.task for cell, reason in plan.combinations if reason is None]
+    tasks = list(dict.fromkeys(runs))
+    reasons = {cell.task: reason for cell, reason in plan.combinations if reason is not None}
+    missing = [task for task in plan.tasks if task not in tasks and task in reasons]
+    if missing and (settings.task or not tasks):
+        raise InputError(f"{settings.model[0]} can't run {missing[0]}: {reasons[missing[0]]}")
+    tokens: Counter[int] = Counter()
+    for task in tasks:
+        samples = plan.task(task, settings.model[0]).samples[:SEEN]
+        tokens.update(max(1, masked_tokens(sample)) for sample in samples)
+    return tasks, tokens
+
+
+def _known(settings: Settings, tasks: Sequence[str], wanted: int) -> dict[str, list[int] | None]:
+    """Task → the numbers of its questions; None where at least as many as wanted can be drawn."""
+    known: dict[str, list[int] | None] = {}
+    for task in tasks:
+        generator = task_spec(task).generator
+        if generator is None or settings.data_dir is not None:
+            whole = make_plan(replace(settings, task=(task,), sampler=(), limit=10**6))
+            known[task] = [sample.index for sample in whole.task(task).samples]
+            continue
+        number = _drawn(settings, task, wanted)
+        known[task] = None if number >= wanted else list(range(number))
+    return known
+
+
+def _drawn(settings: Settings, task: str, wanted: int) -> int:
+    """How many different questions of a task can be drawn, at most so many as wanted."""
+
+    def there_are(number: int) -> bool:
+        questions = (f"{task}=0-{number - 1}",)
+        try:
+            make_plan(replace(settings, task=(task,), sampler=(), questions=questions))
+        except InputError:
+            return False
+        return True
+
+    if there_are(wanted):
+        return wanted
+    low, high = 0, wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        if there_are(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def expected_rows(state: State, samplers: Sequence[str]) -> float:
+    """About how many canvases the samplers forward for one question: a fixed number where the rule
+    says it, else the geometric mean of the bounds.
+    """
+    tokens = round(state.tokens)
+    return sum(min(forwards(parse(name), tokens).guess, 2 * tokens) for name in samplers)
+
+
+def race_rows(state: State) -> float:
+    """About how many canvases the race forwards, the reference's included."""
+    total = 0.0
+    share = expected_rows(state, state.candidates) / len(state.candidates)
+    left = [len(state.candidates), *kept(len(state.candidates))]
+    for size, number in zip(state.sizes, left, strict=False):
+        total += size * len(state.tasks) * (number * share + state.tokens)
+    return total
+
+
+def proof_rows(state: State, questions: int) -> float:
+    """At most so many canvases does a proof of so many questions forward."""
+    return questions * state.tokens * (FINALISTS + 1)
+
+
+def _fit(state: State) -> None:
+    """Makes race and proof smaller where the budget needs it. Raises InputError for a budget that
+    doesn't hold a first round and a proof of 100 questions.
+    """
+    budget = state.request.budget
+    if budget is None or state.row_seconds is None:
+        return
+    tasks = len(state.tasks)
+    least = LEAST_RACE
+    while True:
+        race = race_rows(state) * state.row_seconds
+        proof = proof_rows(state, state.need[0]) * state.row_seconds
+        smaller = [max(1, size // 2) for size in state.sizes]
+        if race <= max(budget - proof, budget / 2) or smaller == state.sizes:
+            break
+        if sum(smaller) * tasks < least:
+            break
+        state.sizes = smaller
+    first = race_rows(replace(state, sizes=state.sizes[:1])) * state.row_seconds
+    needed = first + proof_rows(state, LEAST_PROOF) * state.row_seconds
+    if needed > budget:
+        raise InputError(
+            f"--budget {budget:.0f}s: a first round and a proof of {LEAST_PROOF} questions take"
+            f" about {needed:.0f} s; give more, or fewer --samplers or --task"
+        )
+
+
+def questions_in(state: State, seconds: float) -> int:
+    """How many questions of a proof fit in so many seconds, at most those at 10 % discordance."""
+    if state.row_seconds is None:
+        return state.need[-1]
+    return min(state.need[-1], int(seconds / (proof_rows(state, 1) * state.row_seconds)))
+
+
+def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result:
+    """Runs what is left of a tuning.
+
+    Args:
+        state: its plan, and what is done; written to tune.json as it changes.
+        settings: those of its runs.
+        out: the run folder of the proof, in which `race/1`, `race/2` … have the rounds.
+        watcher: what is told meanwhile.
+
+    Raises:
+        InputError: a run that can't begin or lacks a score.
+    """
+    axis = axis_of(state.request.axis)
+    parts = split(state.sizes, _per_task(state.need[-1], state.tasks), state.known)
+    result = Result()
+    racing = list(state.candidates)
+    raced = set(racing)
+    keeps = kept(len(state.candidates))
+    for number in range(len(state.sizes)):
+        if number == len(state.rounds):
+            if number and _too_late(state, number, len(racing)):
+                watcher.line("the budget ends the race: those in front go to the proof")
+                break
+            state.rounds.append(Run(racing))
+            state.write(out)
+        racing = state.rounds[number].samplers
+        raced.update(racing)
+        name = f"round {number + 1} of {len(state.sizes)}"
+        folder = out / "race" / str(number + 1)
+        state.rounds[number] = _measure(
+            state, settings, folder, parts.rounds[number], state.rounds[number], name, watcher
+        )
+        state.write(out)
+        result.rounds.append(read_round(RunDir(folder), axis))
+        last = number == len(state.sizes) - 1 or (
+            number + 1 == len(state.rounds) and state.proof is not None
+        )
+        keep = FINALISTS if last else keeps[number]
+        racing = _after(state, result, racing, number + 1, keep)
+        if not last and len(racing) <= FRONT:
+            new = _newcomers(settings, state, racing, raced)
+            racing = [*racing, *new]
+        watcher.round(name, result, racing)
+        if not racing:
+            break
+    racing = racing[:FINALISTS] if state.proof is None else state.proof.samplers
+    if not racing:
+        return result
+    _prove(state, settings, out, parts, racing, result, watcher)
+    return result
+
+
+def _per_task(questions: int, tasks: Sequence[str]) -> int:
+    return math.ceil(questions / len(tasks))
+
+
+def _measure(
+    state: State,
+    settings: Settings,
+    folder: Path,
+    questions: Mapping[str, Sequence[int]],
+    run_: Run,
+    name: str,
+    watcher: Watcher,
+) -> Run:
+    """Runs a round or the proof into its folder, unless it is done; returns it with its seconds."""
+    if run_.seconds is not None:
+        return run_
+    questions = {task: numbers for task, numbers in questions.items() if numbers}
+    samplers = [state.reference, *run_.samplers]
+    cells = len(samplers) * len(questions)
+    finished = 0
+
+    def done(node_id: str) -> None:
+        nonlocal finished
+        finished += 1
+        watcher.progress(name, finished, cells)
+
+    watcher.progress(name, 0, cells)
+    words = ["--model", state.request.model, *_words(state, settings, samplers, folder)]
+    begun = time.monotonic()
+    run_cells(folder, words, questions, samplers, done)
+    return replace(run_, seconds=round(time.monotonic() - begun, 1))
+
+
+def _words(state: State, settings: Settings, samplers: Sequence[str], folder: Path) -> list[str]:
+    """The options of a run: the user's, the loss that its page allows, and shared forwards where
+    the model can share them.
+    """
+    words = [*state.request.words, "--max-loss", f"{state.request.max_loss:g}"]
+    if settings.share_forwards is None and settings.rounds == 1:
+        plan: Plan = make_plan(
+            replace(settings, sampler=tuple(samplers), task=tuple(state.tasks[:1]))
+        )
+        if any(acts("share_forwards", Use.of(settings, cell)) for cell in plan.items.values()):
+            words.append("--share-forwards")
+    return words
+
+
+def _after(
+    state: State, result: Result, racing: Sequence[str], number: int, keep: int
+) -> list[str]:
+    """Who goes on after round `number`; notes who left, and how those that ran stand."""
+    failed = result.rounds[-1].failed
+    if state.reference in failed:
+        raise InputError(f"the reference {state.reference} failed: {failed[state.reference]}")
+    standing = {}
+    for sampler in racing:
+        one = None
+        if sampler not in failed:
+            one = paired(sampler, state.reference, result.rounds)
+        if one is None:
+            reason = f"it failed: {failed.get(sampler, 'it has no answers')}"
+            result.left.append(Left(sampler, number, reason, None))
+        else:
+            standing[sampler] = one
+    margin = state.request.margin
+    outcome = cut([one.standing(margin) for one in standing.values()], keep, margin, state.need[0])
+    for sampler, reason in outcome.left.items():
+        result.left.append(Left(sampler, number, reason, standing[sampler]))
+    result.standing = [standing[sampler] for sampler in outcome.stay]
+    return list(outcome.stay)
+
+
+def _newcomers(
+    settings: Settings, state: State, racing: Sequence[str], raced: set[str]
+) -> list[str]:
+    """The neighbours of those in front that the model can run, the fastest sampler's first."""
+    names = [name for sampler in racing for name in neighbours(sampler, raced)]
+    if not names:
+        return []
+    runs, _ = runnable(settings, state.tasks, list(dict.fromkeys(names)))
+    return runs[:NEWCOMERS]
+
+
+def _too_late(state: State, number: int, racing: int) -> bool:
+    """Whether the budget lacks the time of the next round and of a proof, at the pace so far."""
+    budget = state.request.budget
+    if budget is None:
+        return False
+    spent = sum(done.seconds or 0.0 for done in state.rounds)
+    answers = sum(
+        size * (len(done.samplers) + 1)
+        for size, done in zip(state.sizes, state.rounds, strict=False)
+    )
+    pace = spent / (answers * len(state.tasks))  # seconds of an answer
+    following = pace * state.sizes[number] * len(state.tasks) * (racing + 1)
+    proof = pace * LEAST_PROOF * (FINALISTS + 1)
+    return spent + following + proof > budget
+
+
+def _prove(
+    state: State,
+    settings: Settings,
+    out: Path,
+    parts: Split,
+    racing: Sequence[str],
+    result: Result,
+    watcher: Watcher,
+) -> None:
+    """The proof: as many questions as the race's discordant answers ask for, between those at 5 and
+    at 10 %, and as the budget holds.
+    """
+    if state.proof is None:
+        state.proof = Run(list(racing))
+        state.proof_size = _proof_size(state, result)
+        state.write(out)
+    assert state.proof_size is not None
+    size = _per_task(state.proof_size, state.tasks)
+    questions = {task: numbers[:size] for task, numbers in parts.proof.items()}
+    state.proof = _measure(state, settings, out, questions, state.proof, "proof", watcher)
+    state.write(out)
+    result.proof = read_round(RunDir(out), axis_of(state.request.axis))
+    tried = [paired(name, state.reference, [result.proof]) for name in state.proof.samplers]
+    result.trials = trials([one for one in tried if one is not None], state.request.margin)
+
+
+def _proof_size(state: State, result: Result) -> int:
+    """How many questions the proof has, over all tasks."""
+    wanted = state.need[0]
+    if result.standing:
+        sure = min(one.discordance for one in result.standing)
+        share = min(max(sure, SHARES[0]), SHARES[-1])
+        wanted = proof_questions(share, state.request.margin, len(result.standing))
+    budget = state.request.budget
+    if budget is None:
+        return wanted
+    spent = sum(done.seconds or 0.0 for done in state.rounds)
+    pace = _proof_pace(state, result)
+    if pace is None:
+        return min(wanted, questions_in(state, budget))
+    return max(LEAST_PROOF, min(wanted, int((budget - spent) / pace)))
+
+
+def _proof_pace(state: State, result: Result) -> float | None:
+    """Seconds of a question in the proof, by the pace of the last round; None without rounds."""
+    if not state.rounds or state.rounds[-1].seconds is None:
+        return None
+    done = state.rounds[-1]
+    size = state.sizes[len(state.rounds) - 1] * len(state.tasks)
+    return (done.seconds or 0.0) / size * (FINALISTS + 1) / (len(done.samplers) + 1)
+
+
+def share_taken(state: State, result: Result) -> tuple[float, float]:
+    """The forwards that were taken, and those of all candidates of the list on all questions. Of a
+    sampler that left early the mean of the answers that it gave counts for all questions.
+    """
+    runs = [*result.rounds, *([result.proof] if result.proof is not None else [])]
+    asked = 0
+    taken = 0.0
+    means: dict[str, tuple[float, int]] = {}
+    for one in runs:
+        base = one.cells.get(state.reference, {})
+        asked += sum(len(cell.scores) for cell in base.values())
+        for sampler, tasks in one.cells.items():
+            for cell in tasks.values():
+                rows = (cell.rows or 0.0) * len(cell.scores)
+                taken += rows
+                total, number = means.get(sampler, (0.0, 0))
+                means[sampler] = (total + rows, number + len(cell.scores))
+    listed = [name for name in (state.reference, *state.candidates) if name in means]
+    every = sum(means[name][0] / means[name][1] * asked for name in listed)
+    return taken, every
+
+
+def discordance_held(state: State, questions: int) -> float:
+    """The share of discordant answers up to which a proof of so many questions is enough."""
+    return discordance_of(questions, state.request.margin)
