@@ -18,7 +18,7 @@ from pbcore.tune.race import FINALISTS, LEVEL
 
 POWER = 0.95  # of the proof alone; the race may lose a good sampler, too
 SHARES = (0.05, 0.10)  # of discordant answers, for which the need is said beforehand
-RACE = 800  # questions that a sampler answers which stays in the race to its end
+RACE = 1000  # questions that a sampler answers which stays in the race to its end
 GROWTH = 2.2  # a round has so many times the questions of the one before, for fewer samplers
 RACING = 1 / 3  # of data that end
 

@@ -8,7 +8,8 @@ After each round a sampler leaves that
 1. costs as much as the reference or more,
 2. is shown to lose more than the margin (one-sided at 5 %),
 3. gave the same answers at the same cost as another one, over enough questions, or
-4. is slower than one that is shown to lose less than the margin (Holm over those that are left).
+4. is slower than one that is shown to lose less than the margin (Holm over those that are left),
+   except in the last round, so that the proof has someone else if that one fails.
 Of the others the more promising go on (successive halving; Jamieson and Talwalkar 2016). A
 sampler's promise is the chance that the proof will confirm it, as far as the round knows, times the
 share of the reference's cost that it saves. With z = Φ⁻¹(1 − p) after n of the proof's N questions
@@ -65,7 +66,9 @@ class Cut:
     left: Mapping[str, str]
 
 
-def cut(standings: Collection[Standing], keep: int, margin: float, proof: int) -> Cut:
+def cut(
+    standings: Collection[Standing], keep: int, margin: float, proof: int, last: bool = False
+) -> Cut:
     """Who goes on after a round.
 
     Args:
@@ -73,6 +76,7 @@ def cut(standings: Collection[Standing], keep: int, margin: float, proof: int) -
         keep: at most so many go on; the surest always does.
         margin: the loss that is allowed, for the reasons' words, in score units.
         proof: how many questions the proof will have.
+        last: whether those that stay go to the proof.
 
     Returns:
         Those that stay and the others. The first place is kept for the fastest that is shown to
@@ -82,7 +86,12 @@ def cut(standings: Collection[Standing], keep: int, margin: float, proof: int) -
     stay, left = _without_the_shown(standings, margin)
     if not stay:
         return Cut((), left)
-    sure = _fastest_shown(stay) or min(stay, key=lambda one: (one.p_loss, one.cost, one.sampler))
+    best = _fastest_shown(stay)
+    if best is not None and not last:
+        reason = f"slower than {best.sampler}, which is shown to lose less than {_points(margin)}"
+        left.update({one.sampler: reason for one in stay if one.cost > best.cost})
+        stay = [one for one in stay if one.cost <= best.cost]
+    sure = best or min(stay, key=lambda one: (one.p_loss, one.cost, one.sampler))
     others = [one for one in stay if one is not sure]
     others.sort(key=lambda one: (-one.promise(proof), one.cost, one.sampler))
     ranked = [sure, *others]
@@ -95,8 +104,7 @@ def cut(standings: Collection[Standing], keep: int, margin: float, proof: int) -
 def _without_the_shown(
     standings: Collection[Standing], margin: float
 ) -> tuple[list[Standing], dict[str, str]]:
-    """Those about whom nothing is shown, and sampler → why it leaves of the others."""
-    points = f"{100 * margin:g} points"
+    """Those that may be the fastest good one, and sampler → why it leaves of the others."""
     left: dict[str, str] = {}
     stay: list[Standing] = []
     twins: dict[object, str] = {}
@@ -104,20 +112,17 @@ def _without_the_shown(
         if one.cost >= 1 - 1e-9:
             left[one.sampler] = "not faster than the reference"
         elif one.p_good <= LEVEL:
-            left[one.sampler] = f"shown to lose more than {points}"
+            left[one.sampler] = f"shown to lose more than {_points(margin)}"
         elif one.twin is not None and one.n >= TWINS and one.twin in twins:
             left[one.sampler] = f"the same answers at the same cost as {twins[one.twin]}"
         else:
             twins.setdefault(one.twin, one.sampler)
             stay.append(one)
-    best = _fastest_shown(stay)
-    if best is None:
-        return stay, left
-    for one in stay:
-        if one.cost > best.cost:
-            reason = f"slower than {best.sampler}, which is shown to lose less than {points}"
-            left[one.sampler] = reason
-    return [one for one in stay if one.sampler not in left], left
+    return stay, left
+
+
+def _points(margin: float) -> str:
+    return f"{100 * margin:g} points"
 
 
 def _fastest_shown(standings: Sequence[Standing]) -> Standing | None:

@@ -130,6 +130,12 @@ def change(one: Paired) -> str:
     return f"{sign}{abs(points):.1f} points [{bound(one.lower)}]"
 
 
+def loss(one: Paired) -> str:
+    """The mean loss in points, below 0 for a gain."""
+    points = -100 * one.change
+    return f"{points:.1f}" if abs(points) >= 0.05 else "0.0"
+
+
 def bound(lower: float) -> str:
     """A one-sided bound of a difference in points, rounded away from 0."""
     points = -100 * lower
@@ -204,7 +210,7 @@ def _proof_row(trial: Trial) -> list[str | None]:
         times(own.cost),
         times(own.forwards),
         times(own.rows),
-        f"{-100 * own.change:.1f}",
+        loss(own),
         bound(own.lower),
         f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
         verdict,
@@ -221,7 +227,7 @@ def left_table(state: State, result: Result) -> str:
             str(left.round),
             left.reason,
             None if left.paired is None else times(left.paired.cost),
-            None if left.paired is None else f"{-100 * left.paired.change:.1f}",
+            None if left.paired is None else loss(left.paired),
             None if left.paired is None else str(left.paired.n),
         ]
         for left in result.left
@@ -264,7 +270,7 @@ def preset_text(state: State, chosen: Trial) -> str:
         "max_loss": state.request.max_loss,
         "axis": state.request.axis,
         "times_fewer": round(1 / _cost(own), 2),
-        "loss": round(-100 * own.change, 2),
+        "loss": round(-100 * own.change, 2) + 0.0,
         "bound": round(-100 * own.lower, 2),
         "questions": own.n,
     }

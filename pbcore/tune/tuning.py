@@ -296,11 +296,10 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
         )
         state.write(out)
         result.rounds.append(read_round(RunDir(folder), axis))
-        last = number == len(state.sizes) - 1 or (
-            number + 1 == len(state.rounds) and state.proof is not None
-        )
+        last = number + 1 == len(state.sizes)
+        last = last or (number + 1 == len(state.rounds) and state.proof is not None)
         keep = FINALISTS if last else keeps[number]
-        racing = _after(state, result, racing, number + 1, keep)
+        racing = _after(state, result, racing, number + 1, keep, last)
         if not last and len(racing) <= FRONT:
             new = _newcomers(settings, state, racing, raced)
             racing = [*racing, *new]
@@ -362,7 +361,7 @@ def _words(state: State, settings: Settings, samplers: Sequence[str], folder: Pa
 
 
 def _after(
-    state: State, result: Result, racing: Sequence[str], number: int, keep: int
+    state: State, result: Result, racing: Sequence[str], number: int, keep: int, last: bool
 ) -> list[str]:
     """Who goes on after round `number`; notes who left, and how those that ran stand."""
     failed = result.rounds[-1].failed
@@ -379,7 +378,8 @@ def _after(
         else:
             standing[sampler] = one
     margin = state.request.margin
-    outcome = cut([one.standing(margin) for one in standing.values()], keep, margin, state.need[0])
+    standings = [one.standing(margin) for one in standing.values()]
+    outcome = cut(standings, keep, margin, state.need[0], last)
     for sampler, reason in outcome.left.items():
         result.left.append(Left(sampler, number, reason, standing[sampler]))
     result.standing = [standing[sampler] for sampler in outcome.stay]
