@@ -377,9 +377,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
             "--cot-answer: no task of this run asks for steps; add --cot, or leave it out"
         )
     for text in settings.questions:
-        name = text.rpartition("=")[0]
-        if name and not any(name in (task, short(task)) for task in plan.tasks):
-            raise InputError(f"--questions {text}: this run has no task {name}")
+        of_task = text.rpartition("=")[0]
+        if of_task and not any(of_task in (task, short(task)) for task in plan.tasks):
+            raise InputError(f"--questions {text}: this run has no task {of_task}")
     if (
         settings.n
         or settings.questions

@@ -152,7 +152,7 @@ def _has_defaults(cls: type) -> bool:
 def _with(name: SamplerName, parameter: str, value: float) -> str:
     """The sampler with this value of a parameter, in few digits."""
     cls: Any = policies()[name.policy]
-    built = build(name) if name.arguments else cls()
+    built: Any = build(name) if name.arguments else cls()
     whole = isinstance(getattr(built, parameter), int)
     number = round(value) if whole else _short(value)
     changed = replace(built, **{parameter: number})
@@ -220,7 +220,7 @@ def _values(name: SamplerName, parameter: str, known: Collection[str]) -> list[f
 
 def _others(name: SamplerName, parameter: str) -> tuple[object, ...]:
     """All of a sampler but one parameter."""
-    built = build(name)
+    built: Any = build(name)
     rest = tuple(
         getattr(built, item.name) for item in fields(type(built)) if item.name != parameter
     )

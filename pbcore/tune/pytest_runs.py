@@ -16,7 +16,8 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid.option import numbers_text
 from pbcore.grid.settings import Settings
-from pbcore.plugin.state import cell_of, settings
+from pbcore.plugin.nodes import cell_of
+from pbcore.plugin.state import settings
 
 BENCHES = ("--pyargs", "pbcore.benches", "-q", "-p", "no:cacheprovider")
 LOG = "pytest.log"

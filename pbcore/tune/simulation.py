@@ -91,7 +91,9 @@ def simulate(
                 _standing(name, samplers[name].cost, seen[place[name]], n, margin)
                 for name in racing
             ]
-            racing = list(cut(standings, keep[number], margin, n_proof, number == len(sizes) - 1).stay)
+            racing = list(
+                cut(standings, keep[number], margin, n_proof, number == len(sizes) - 1).stay
+            )
         taken += n_proof * (len(racing) + 1)
         reached += any(name in watched for name in racing)
         p_values = [_p(*map(int, last[race][place[name]]), n_proof, margin) for name in racing]

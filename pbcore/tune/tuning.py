@@ -282,8 +282,9 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
     keeps = kept(len(state.candidates))
     for number in range(len(state.sizes)):
         if number == len(state.rounds):
-            if number and _too_late(state, number, len(racing)):
+            if state.proof is not None or _too_late(state, number, len(racing)):
                 watcher.line("the budget ends the race: those in front go to the proof")
+                racing = _cut(state, result, result.standing, number, FINALISTS, last=True)
                 break
             state.rounds.append(Run(racing))
             state.write(out)
@@ -297,16 +298,16 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
         state.write(out)
         result.rounds.append(read_round(RunDir(folder), axis))
         last = number + 1 == len(state.sizes)
-        last = last or (number + 1 == len(state.rounds) and state.proof is not None)
-        keep = FINALISTS if last else keeps[number]
-        racing = _after(state, result, racing, number + 1, keep, last)
+        standing = _standing(state, result, racing, number + 1)
+        racing = _cut(state, result, standing, number + 1, keeps[number], last=last)
         if not last and len(racing) <= FRONT:
             new = _newcomers(settings, state, racing, raced)
             racing = [*racing, *new]
         watcher.round(name, result, racing)
         if not racing:
             break
-    racing = racing[:FINALISTS] if state.proof is None else state.proof.samplers
+    if state.proof is not None:
+        racing = state.proof.samplers
     if not racing:
         return result
     _prove(state, settings, out, parts, racing, result, watcher)
@@ -360,29 +361,41 @@ def _words(state: State, settings: Settings, samplers: Sequence[str], folder: Pa
     return words
 
 
-def _after(
-    state: State, result: Result, racing: Sequence[str], number: int, keep: int, last: bool
-) -> list[str]:
-    """Who goes on after round `number`; notes who left, and how those that ran stand."""
+def _standing(state: State, result: Result, racing: Sequence[str], number: int) -> list[Paired]:
+    """How those that ran round `number` stand; notes which of them failed."""
     failed = result.rounds[-1].failed
     if state.reference in failed:
         raise InputError(f"the reference {state.reference} failed: {failed[state.reference]}")
-    standing = {}
+    standing = []
     for sampler in racing:
-        one = None
+        own = None
         if sampler not in failed:
-            one = paired(sampler, state.reference, result.rounds)
-        if one is None:
+            own = paired(sampler, state.reference, result.rounds)
+        if own is None:
             reason = f"it failed: {failed.get(sampler, 'it has no answers')}"
             result.left.append(Left(sampler, number, reason, None))
         else:
-            standing[sampler] = one
+            standing.append(own)
+    return standing
+
+
+def _cut(
+    state: State,
+    result: Result,
+    standing: Sequence[Paired],
+    number: int,
+    keep: int,
+    *,
+    last: bool,
+) -> list[str]:
+    """Who goes on after round `number`; notes who left, and how the others stand."""
     margin = state.request.margin
-    standings = [one.standing(margin) for one in standing.values()]
+    known = {own.sampler: own for own in standing}
+    standings = [own.standing(margin) for own in standing]
     outcome = cut(standings, keep, margin, state.need[0], last)
     for sampler, reason in outcome.left.items():
-        result.left.append(Left(sampler, number, reason, standing[sampler]))
-    result.standing = [standing[sampler] for sampler in outcome.stay]
+        result.left.append(Left(sampler, number, reason, known[sampler]))
+    result.standing = [known[sampler] for sampler in outcome.stay]
     return list(outcome.stay)
 
 
@@ -400,7 +413,7 @@ def _newcomers(
 def _too_late(state: State, number: int, racing: int) -> bool:
     """Whether the budget lacks the time of the next round and of a proof, at the pace so far."""
     budget = state.request.budget
-    if budget is None:
+    if budget is None or not number:
         return False
     spent = sum(done.seconds or 0.0 for done in state.rounds)
     answers = sum(
