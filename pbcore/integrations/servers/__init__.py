@@ -15,5 +15,6 @@ INTEGRATION = Integration(
     models=f"{HERE}.declared:MODELS",
     served=f"{HERE}.record:Served",
     report=f"{HERE}.record:SECTION",
+    same_on_servers=f"{HERE}.same:same_on_servers",
     decides=True,
 )

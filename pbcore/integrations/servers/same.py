@@ -32,7 +32,7 @@ def same_on_servers(model: str, sampler: SamplerName, tokens: int) -> list[str]:
     """
     own = MODELS.specs().get(model)
     if own is not None:
-        if why_not(own.sampler_fields, sampler) is None:
+        if own.sampler_fields and why_not(own.sampler_fields, sampler) is None:
             fields = fields_of(own.sampler_fields, sampler, tokens, model)
             return [f"in requests to {model}: {json.dumps(fields)}"]
         return []
@@ -41,16 +41,15 @@ def same_on_servers(model: str, sampler: SamplerName, tokens: int) -> list[str]:
         if why_not(policies, sampler) is not None:
             continue
         try:
-            fields = fields_of(policies[sampler.policy], sampler, tokens, server)  # type: ignore
+            fields = fields_of(policies, sampler, tokens, server)
         except InputError:  # its steps don't come out even
             continue
         lines.append(f"in requests to {server}: {json.dumps(fields)}")
     algorithm = SGLANG.get(sampler.policy)
-    numbers = [value for word, value in sampler.arguments if not word]
-    if algorithm is not None and len(sampler.arguments) == len(numbers) == 1:
-        if str(sampler) == f"{sampler.policy}-{numbers[0]}":
-            lines.append(
-                f"SGLang: --dllm-algorithm {algorithm} --dllm-algorithm-config FILE with"
-                f" threshold: {numbers[0]}"
-            )
+    number = str(sampler).removeprefix(f"{sampler.policy}-")
+    if algorithm is not None and sampler.arguments == (("", number),):  # without modifiers
+        lines.append(
+            f"SGLang: --dllm-algorithm {algorithm} --dllm-algorithm-config FILE with threshold:"
+            f" {number}"
+        )
     return lines
