@@ -14,6 +14,12 @@ from pbcore.tasks import load_task
 
 ONE: dict[str, Any] = {"model": ("ideal",), "task": ("copy",), "sampler": ("random-k2",)}
 CELL = "ideal/copy/random-k2"
+OWN = """kitchen/flags:
+  samples: rows.jsonl
+  scorer: list_match
+  max_new_tokens: 32
+  prompt: "Name the colours of the flag of {country}."
+"""
 
 
 def plan(*arguments: str, exit_first: bool = False, **settings: Any) -> Plan:
@@ -202,3 +208,50 @@ class TestRefused:
         """Before anything runs."""
         with pytest.raises(InputError, match="unknown model 'idael'"):
             plan("t.py::test_cell[idael/copy/random-k2]")
+
+
+class TestQuestions:
+    def test_by_number(self) -> None:
+        """A task has these questions alone, the same as without, in order; also those that lie
+        beyond the usual number.
+        """
+        chosen = plan(questions=("3,5,101-102",)).task("waiting_line/copy")
+        whole = load_task("waiting_line/copy", limit=110)
+        assert chosen.samples == tuple(whole.samples[i] for i in (3, 5, 101, 102))
+        assert chosen.data_hash not in (whole.data_hash, "")
+
+    def test_of_one_task(self) -> None:
+        """What names a task goes before what is for all, wherever it stands."""
+        for questions in (("copy=7", "0-1"), ("0-1", "waiting_line/copy=7")):
+            both = plan(task=("copy", "shuffle"), questions=questions)
+            assert [one.index for one in both.task("waiting_line/copy").samples] == [7]
+            assert [one.index for one in both.task("waiting_line/shuffle").samples] == [0, 1]
+
+    def test_the_profile_does_not_limit_them(self) -> None:
+        """More than the profile's 40 questions a task."""
+        assert len(plan(questions=("0-49",)).task("waiting_line/copy", "ideal").samples) == 50
+
+    @pytest.mark.parametrize(
+        ("settings", "told"),
+        [
+            ({"questions": ("shuffle=0-4",)}, "this run has no task shuffle"),
+            (
+                {"questions": ("0-3",), "tasks": (Path("own.yaml"),), "task": ("kitchen/flags",)},
+                "0 to 1",
+            ),
+        ],
+    )
+    def test_refused(
+        self,
+        settings: dict[str, Any],
+        told: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A task that the run lacks, and a question that a file lacks."""
+        monkeypatch.chdir(tmp_path)
+        row = '{"input": {"country": "France"}, "answer": "[\\"blue\\", \\"red\\"]"}\n'
+        Path("rows.jsonl").write_text(2 * row)
+        Path("own.yaml").write_text(OWN)
+        with pytest.raises(InputError, match=told):
+            plan(**settings)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pbcore.cli import main
@@ -57,3 +60,36 @@ def test_the_list_names_sources(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for name, preset in presets().items():
         assert f"{name}\n  {preset.words()}\n  {preset.source}\n" in printed
+
+
+class TestFiles:
+    def test_a_file_is_a_preset(self, tmp_path: Path) -> None:
+        """Its options are those of the run, its other parts are for readers."""
+        file = tmp_path / "tuned.yaml"
+        file.write_text("source: mine\noptions: {sampler: [eb-0.1]}\ntuned: {bound: 0.4}\n")
+        values = with_preset({"preset": str(file)}, OPTIONS)
+        assert values == {"preset": str(file), "sampler": ("eb-0.1",)}
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            (None, "No such file"),
+            ("[1, 2", "not a YAML file"),
+            ("sampler: [eb-0.1]", "it needs options, e.g."),
+            ("options: {}", "it needs options, e.g."),
+            ("options: {sampler: [eb-0.1]}\nother: 1", "and may have source, tuned"),
+            ("options: {samplers: [eb-0.1]}", "option 'samplers' is unknown"),
+            ("options: {sampler: eb-0.1}", "option 'sampler' is a list"),
+            ("options: {max_new_tokens: [5]}", "option 'max_new_tokens' is a single value"),
+            ("options: {max_new_tokens: many}", "max_new_tokens: 'many' is not a whole number"),
+        ],
+    )
+    def test_a_bad_file(self, text: str | None, told: str, tmp_path: Path) -> None:
+        """One line names the file and what is wrong."""
+        file = tmp_path / "tuned.yaml"
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(InputError, match=re.escape(told)) as caught:
+            with_preset({"preset": str(file)}, OPTIONS)
+        assert str(caught.value).startswith(f"--preset {file}: ")
+        assert "\n" not in str(caught.value)

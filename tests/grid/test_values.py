@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pbcore.grid import option as kinds
 
@@ -20,6 +22,7 @@ READ: list[tuple[Callable[[str], Any], dict[str, Any]]] = [
     (kinds.share, {"10%": 0.1, "0.1": 0.1, "2.5%": 0.025, "3": 3.0, "0": 0.0}),
     (kinds.level, {"0.05": 0.05, "5%": 0.05}),
     (kinds.amount, {"1": 1.0, "0.5": 0.5}),
+    (kinds.questions, {"0-99": "0-99", "3,5,8-20": "3,5,8-20", "copy=7": "copy=7"}),
 ]
 REFUSED: list[tuple[Callable[[str], Any], list[str]]] = [
     (kinds.positive, ["0", "-1", "1.5", "", "x"]),
@@ -31,6 +34,7 @@ REFUSED: list[tuple[Callable[[str], Any], list[str]]] = [
     (kinds.share, ["-1", "10 %", "10%%", ".5", "", "1e3"]),
     (kinds.level, ["0", "1", "100%", "5"]),
     (kinds.amount, ["0", "0.0", "-1", "x", "1e3", ""]),
+    (kinds.questions, ["", "x", "5-3", "3,2", "3,3", "1-5,4", "-1", "copy=", "=3", "0-1000000"]),
 ]
 
 
@@ -50,6 +54,14 @@ def test_a_text_that_has_the_form_is_read(
 )
 def test_any_other_text_is_refused(kind: Callable[[str], Any], text: str) -> None:
     """The message quotes the text and says what it is not."""
-    with pytest.raises(ArgumentTypeError, match=r"not (a|an|seeds)|are not seeds") as raised:
+    with pytest.raises(ArgumentTypeError, match=r"not (a|an|seeds|questions)") as raised:
         kind(text)
     assert repr(text) in str(raised.value)
+
+
+@given(st.sets(st.integers(0, 300)).map(sorted))
+def test_numbers_as_text_and_back(numbers: list[int]) -> None:
+    """Numbers that rise are written as runs, and read again as they were."""
+    text = kinds.numbers_text(numbers)
+    assert not numbers or kinds.numbers_of(text) == tuple(numbers)
+    assert text.count(",") <= len(numbers)
