@@ -56,8 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument
     add("model", nargs="?", metavar="MODEL", help="the model: a name, a folder or a hub id")
     add("--max-loss", type=points, metavar="POINTS", help="loss that is allowed (default: 3)")
-    about = "what is to be small: calls, tokens forwarded, or seconds (default: seconds at a price)"
-    add("--axis", choices=AXES, help=about)
+    about = "what is to be small (default: calls, the forwards in sequence)"
+    add("--axis", choices=AXES[:1], help=about)
     add("--budget", type=budget, metavar="TIME", help="time for all, e.g. 90s, 30m or 2h")
     about = "a policy, with all its candidates, or a whole sampler to choose from (repeatable)"
     add("--samplers", action="append", default=[], metavar="NAME", help=about)
