@@ -120,6 +120,8 @@ def resolve_model(name: str) -> ModelEntry:
     if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
             objective = "" if entry.family == "masked" else f" --objective {entry.family}"
+            if entry.block is not None:
+                objective = " --objective block"
             graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
                 f"model {name!r} is not part of this installation: {entry.folder} has no"

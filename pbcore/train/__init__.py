@@ -1,3 +1,3 @@
-"""Training of `tiny`, a masked diffusion model for the 17 tasks, and of `tiny-ar`, its
-autoregressive counterpart.
+"""Training of `tiny`, a masked diffusion model for the 17 tasks, of `tiny-block`, its block-causal
+counterpart, and of `tiny-ar`, its autoregressive one.
 """

@@ -1,4 +1,4 @@
-"""`python -m pbcore.train`: trains `tiny` or `tiny-ar`, resumes an interrupted run, or evaluates a
+"""`python -m pbcore.train`: trains an embedded model, resumes an interrupted run, or evaluates a
 checkpoint.
 """
 
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(given)
     if options.recipe is not None and options.objective is not None:
         parser.error(
-            "--objective chooses one of the two recipes; a --recipe of your own has the key"
+            "--objective chooses one of the recipes here; a --recipe of your own has the key"
             " `objective`"
         )
     objective = options.objective or "diffusion"
@@ -120,8 +120,8 @@ def _parser() -> argparse.ArgumentParser:
     adapt = "train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help"
     add("--adapt", metavar="MODEL", help=adapt)
     trained = (
-        "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd"
-        " `tiny-sedd` on"
+        "diffusion trains `tiny` on masked tokens (default), block `tiny-block` on masked tokens"
+        " behind clean blocks, causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
     )
     add("--objective", choices=get_args(Objective), help=f"{trained} scores")
     add(

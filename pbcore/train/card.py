@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from safetensors.torch import save_file
 
 from pbcore.links import docs
+from pbcore.models.families import FAMILIES
 from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import TaskResult, scores_table
 from pbcore.train.loop import CLIP, Run, write_table
-from pbcore.train.recipe import RECIPES, model_of
+from pbcore.train.recipe import BLOCK_FAMILY, RECIPES, model_of
 
 CARD = """# {name}: a small {kind} language model
 
@@ -90,6 +91,16 @@ _WORDS = {
         f"{docs('training.md')} explains. EOS tokens after the first "
         "one have weight 0.1.",
     },
+    "block": {
+        "loss": "cross-entropy of masked tokens (nats)",
+        "kind": "block diffusion",
+        "attention": "block-causal",
+        "ends": "answers padded with EOS to the canvas",
+        "decoding": "blocks of 4, in percent. `confidence-k2` reveals the two most\nconfident tokens of the block per step.",
+        "objective": "block diffusion: each block is predicted from its own visible tokens and the clean blocks before it,"
+        "\n  cross-entropy over masked tokens. The recipe's keys are explained in "
+        f"{docs('training.md')}.",
+    },
     "causal": {
         "loss": "cross-entropy of answers' tokens (nats)",
         "kind": "autoregressive",
@@ -112,7 +123,9 @@ def export(run: Run, folder: Path) -> None:
         save(run.model, folder, torch.float16)
     else:
         run.model.config.dtype = torch.float16
-        run.model.config.architectures = ["LlamaForCausalLM"]
+        block = run.recipe.block is not None
+        architectures = FAMILIES[BLOCK_FAMILY].architectures if block else ("LlamaForCausalLM",)
+        run.model.config.architectures = list(architectures)
         run.model.config.save_pretrained(folder)
         weights = {
             name: tensor.to("cpu", torch.float16) for name, tensor in run.model.state_dict().items()

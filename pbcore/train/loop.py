@@ -20,6 +20,7 @@ from pbcore.errors import InputError
 from pbcore.models.network import NativeNetwork
 from pbcore.models.registry import all_entries, missing_here
 from pbcore.models.sedd.network import SeddNetwork
+from pbcore.train.blocks import BlockLoss
 from pbcore.train.network import AnswerLoss, ScoreLoss, new_network, process
 from pbcore.train.noise import Batch
 from pbcore.train.optimizers import optimizers
@@ -39,7 +40,7 @@ class Run:
     recipe: Recipe
     tokenizer: PreTrainedTokenizerFast
     model: LlamaForCausalLM | SeddNetwork
-    loss: AnswerLoss | ScoreLoss
+    loss: AnswerLoss | BlockLoss | ScoreLoss
     optimizers: tuple[torch.optim.Optimizer, ...]
     step: int = 0
     seconds: float = 0.0
@@ -64,9 +65,11 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
             {name: tensor.float() for name, tensor in weights.items()}, strict=False
         )
     model.to(device)  # type: ignore[arg-type]
-    loss: AnswerLoss | ScoreLoss
+    loss: AnswerLoss | BlockLoss | ScoreLoss
     if isinstance(model, SeddNetwork):
         loss = ScoreLoss(model)
+    elif recipe.block is not None:
+        loss = BlockLoss(NativeNetwork(model), model, recipe.block)
     else:
         loss = AnswerLoss(NativeNetwork(model), model, causal=recipe.causal)
     return Run(recipe, tokenizer, model, loss, optimizers(model, recipe.phases[0].rate))

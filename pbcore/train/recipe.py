@@ -11,10 +11,13 @@ from pbcore.errors import InputError
 from pbcore.models.families import SEDD_GRAPHS
 from pbcore.tasks.registry import all_task_names, task_names
 
-Objective = Literal["diffusion", "causal", "sedd"]
+Objective = Literal["diffusion", "block", "causal", "sedd"]
+BLOCK_FAMILY = "stable_diffcoder"  # the layout of block-causal checkpoints: Llama, unshifted logits
+BLOCK = 4  # its block length
 # The embedded models' recipes.
 RECIPES = {
     "tiny": "recipe.yaml",
+    "tiny-block": "recipe-block.yaml",
     "tiny-ar": "recipe-causal.yaml",
     "tiny-sedd": "recipe-sedd.yaml",
     "tiny-sedd-uniform": "recipe-sedd-uniform.yaml",
@@ -25,7 +28,13 @@ def model_of(objective: str, graph: str | None) -> str:
     """The embedded model that is trained with an objective, and with a graph of noise if that is
     sedd.
     """
-    name = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}[objective]
+    names = {
+        "diffusion": "tiny",
+        "block": "tiny-block",
+        "causal": "tiny-ar",
+        "sedd": "tiny-sedd",
+    }
+    name = names[objective]
     return f"{name}-uniform" if (objective, graph) == ("sedd", "uniform") else name
 
 
@@ -70,11 +79,12 @@ class Phase:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task
-    and split. `objective` is `diffusion` (masked tokens under full attention), `causal` (next
-    tokens) or `sedd` (scores, with the corruption `graph`, absorb or uniform, and noise levels
-    through `condition` numbers). `tasks` are those it learns, by default the paper's. `start` names
-    the embedded model whose tokens and weights the run begins with, else random ones. Raises
-    InputError for an unknown objective, graph or task.
+    and split. `objective` is `diffusion` (masked tokens under full attention), `block` (masked
+    tokens under block-causal attention), `causal` (next tokens) or `sedd` (scores, with the
+    corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks`
+    are those it learns, by default the paper's. `start` names the embedded model whose tokens and
+    weights the run begins with, else random ones. Raises InputError for an unknown objective, graph
+    or task.
     """
 
     width: int
@@ -100,6 +110,11 @@ class Recipe:
     @property
     def causal(self) -> bool:
         return self.objective == "causal"
+
+    @property
+    def block(self) -> int | None:
+        """The block length of block-causal attention; None without it."""
+        return BLOCK if self.objective == "block" else None
 
     @property
     def steps(self) -> int:

@@ -17,7 +17,15 @@ from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate
-from pbcore.train.noise import Batch, TrainingRow, Words, causal_batch, masked_batch, noisy_batch
+from pbcore.train.noise import (
+    Batch,
+    TrainingRow,
+    Words,
+    block_batch,
+    causal_batch,
+    masked_batch,
+    noisy_batch,
+)
 from pbcore.train.recipe import Recipe
 from pbcore.train.vocabulary import ASSISTANT, USER, answers
 
@@ -40,6 +48,7 @@ class Batches:
         self._phase = recipe.phases[phase]
         self._seed = recipe.seed + phase
         self._causal = recipe.causal
+        self._block = recipe.block
         self._shares = self._phase.tasks(recipe.tasks)
         self._tokenizer, self._words, self._noise = tokenizer, Words.of(tokenizer), noise
         self._chunk = lru_cache(maxsize=1)(self._make_chunk)
@@ -52,6 +61,16 @@ class Batches:
             return noisy_batch(rows, self._words.eos_id, *self._noise, rng)
         if self._causal:
             return causal_batch(rows, self._words, rng, phase.masked_shots)
+        if self._block is not None:
+            return block_batch(
+                rows,
+                self._words,
+                rng,
+                self._block,
+                phase.masked_shots,
+                phase.pairs,
+                phase.power,
+            )
         return masked_batch(rows, self._words, rng, phase.masked_shots, phase.pairs, phase.power)
 
     def _make_chunk(self, chunk: int) -> list[list[TrainingRow]]:
@@ -69,7 +88,11 @@ class Batches:
                 n=(phase.lengths or {}).get(name),
             )
             rows += encoded(
-                list(islice(stream, chosen[name])), self._tokenizer, rng, phase.full_canvas
+                list(islice(stream, chosen[name])),
+                self._tokenizer,
+                rng,
+                phase.full_canvas,
+                self._block,
             )
         rng.shuffle(rows)
         rows.sort(key=len)
@@ -79,7 +102,11 @@ class Batches:
 
 
 def encoded(
-    samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
+    samples: Sequence[Sample],
+    tokenizer: PreTrainedTokenizerFast,
+    rng: Random,
+    full_canvas: float,
+    block: int | None = None,
 ) -> list[TrainingRow]:
     """Samples as rows, with the solved example in their prompts.
 
@@ -88,6 +115,7 @@ def encoded(
         tokenizer: the model's.
         rng: chooses among right answers.
         full_canvas: the share of rows whose canvas EOS fills.
+        block: the block length of a block-causal model.
 
     Raises:
         InputError: as `row`.
@@ -109,7 +137,8 @@ def encoded(
         if prompt.count(ids[ASSISTANT]) > 1:
             start = prompt.index(ids[ASSISTANT]) + 1
             shot = start, prompt.index(ids[USER], start)
-        rows.append(row(sample, prompt, piece, int(tokenizer.eos_token_id), rng, full_canvas, shot))
+        eos_id = int(tokenizer.eos_token_id)
+        rows.append(row(sample, prompt, piece, eos_id, rng, full_canvas, shot, block))
     return rows
 
 
@@ -121,6 +150,7 @@ def row(
     rng: Random,
     full_canvas: float = 1.0,
     shot: tuple[int, int] = (0, 0),
+    block: int | None = None,
 ) -> TrainingRow:
     """A sample with one of its right answers.
 
@@ -133,6 +163,7 @@ def row(
         full_canvas: the share of rows in which EOS fills the canvas behind the answer; in the
             others there are a few. Infilling has the answer's own canvas.
         shot: start and end of the example's answer in the prompt.
+        block: with a block length a shortened canvas ends where a block does, as in decoding.
 
     Raises:
         InputError: for a sample without an answer, or with one that doesn't fit its canvas.
@@ -154,7 +185,10 @@ def row(
         size = f"an answer of {len(answer)} tokens does not fit the canvas of {room}"
         raise InputError(f"{sample.task}: {size}: {sample.answer!r}")
     if rng.random() >= full_canvas:
-        room = min(room, len(answer) + rng.randint(1, SLACK))
+        shortened = len(answer) + rng.randint(1, SLACK)
+        if block is not None:
+            shortened += -(len(prompt) + shortened) % block
+        room = min(room, shortened)
     return TrainingRow(
         sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot
     )

@@ -24,7 +24,9 @@ phases:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("objective", "name"), [("diffusion", "tiny"), ("causal", "tiny-ar")])
+@pytest.mark.parametrize(
+    ("objective", "name"), [("diffusion", "tiny"), ("block", "tiny-block"), ("causal", "tiny-ar")]
+)
 def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
     objective: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +57,7 @@ def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
     assert {"loss.csv", "loss.png"} <= {file.name for file in checkpoint.iterdir()}
 
 
-def test_an_objective_chooses_one_of_the_two_recipes_only(
+def test_an_objective_chooses_one_of_the_recipes_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A recipe of one's own says its objective itself."""

@@ -38,7 +38,7 @@ def quiet(run: loop.Run) -> None:
 
 
 class TestTrain:
-    @pytest.mark.parametrize("objective", ["diffusion", "causal"])
+    @pytest.mark.parametrize("objective", ["diffusion", "block", "causal"])
     def test_an_interrupted_run_ends_bit_identically(
         self, objective: Objective, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
     ) -> None:
@@ -60,7 +60,7 @@ class TestTrain:
             assert torch.equal(tensor, second.model.state_dict()[name]), name
         assert [row["loss"] for row in second.log] == [row["loss"] for row in whole.log]
 
-    @pytest.mark.parametrize("objective", ["diffusion", "causal"])
+    @pytest.mark.parametrize("objective", ["diffusion", "block", "causal"])
     def test_the_loss_falls(self, objective: Objective, tokenizer: PreTrainedTokenizerFast) -> None:
         """Sixty steps on one task bring the loss far below its start."""
         run = loop.start(toy(60, objective), tokenizer)
