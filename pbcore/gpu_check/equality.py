@@ -56,6 +56,7 @@ MODIFIERS = (
 OTHERS = {
     "ideal": ("confidence-k2", "threshold-0.9", "wino", "lopa"),
     "ideal-mi": ("confidence-k2", "dapd_direct"),
+    "tiny-block": ("confidence-k2", "threshold-0.9", "s2d2"),
     "tiny-ar": ("ar", "ar+t1.0"),
     "tiny-sedd": ("analytic-s8", "euler-s8"),
     "tiny-sedd-uniform": ("analytic-s8",),

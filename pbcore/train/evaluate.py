@@ -12,8 +12,9 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks.registry import all_task_names, load_task, task_names
 
-# Of masked, autoregressive and SEDD checkpoints.
+# Of masked, block-causal, autoregressive and SEDD checkpoints.
 SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
+BLOCK_SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4")  # a block has four tokens
 CAUSAL_SAMPLERS = ("ar",)
 SEDD_SAMPLERS = ("analytic-s16", "analytic-s4", "analytic-s2", "analytic-s1")
 
@@ -46,7 +47,13 @@ def evaluate(
     model = load_model(str(folder), device=device, dtype="float32")
     causal = model.info.get("autoregressive", False)
     scores = model.info.get("family") == "sedd"
-    samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
+    samplers: Sequence[str] = SAMPLERS
+    if causal:
+        samplers = CAUSAL_SAMPLERS
+    elif scores:
+        samplers = SEDD_SAMPLERS
+    elif "block" in model.info:
+        samplers = BLOCK_SAMPLERS
     results: list[TaskResult] = []
     symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
     for name in tasks or (symbols if scores else task_names()):

@@ -23,6 +23,12 @@ def embedded_ar() -> Path:
     return _folder("tiny-ar", "causal")
 
 
+@pytest.fixture(scope="session")
+def embedded_block() -> Path:
+    """The folder of `tiny-block`; skips where this copy has none."""
+    return _folder("tiny-block", "block")
+
+
 def _folder(name: str, objective: str) -> Path:
     if not (FOLDER / name / "model.safetensors").is_file():
         pytest.skip(
