@@ -166,7 +166,7 @@ def block_batch(
         rows: the samples.
         words: which tokens are words.
         rng: the source of random numbers.
-        block: the block length.
+        block: the block length B.
         masked_shots: the share of rows in which the example in the prompt is masked, too.
         pairs: as in `masked_batch`.
         power: as in `masked_batch`.
@@ -175,8 +175,8 @@ def block_batch(
     place = ((kinds > PAD).long().cumsum(1) - 1).clamp(min=0)  # (R, T)
     number = place // block  # (R, T): of each token's block
     count = int(number.max()) + 1
-    shown = torch.rand(len(rows), 1, generator=rng) >= masked_shots  # (R, 1)
-    where = (kinds >= ANSWER) | (kinds == SHOT) & ~shown  # (R, T)
+    example = torch.rand(len(rows), 1, generator=rng) < masked_shots  # (R, 1)
+    where = (kinds >= ANSWER) | (kinds == SHOT) & example  # (R, T)
     amount = torch.rand(len(rows), count, generator=rng).gather(1, number)  # (R, T)
     noise = torch.rand(ids.shape, generator=rng)  # (R, T)
     if pairs > 0:

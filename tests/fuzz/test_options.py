@@ -44,7 +44,15 @@ kitchen/flags:
 """
 ROWS = [{"input": {"country": "France"}, "answer": '["blue", "white", "red"]'}]
 GOOD = {
-    "model": ["ideal", "tiny", "tiny-ar", "tiny-sedd", "llada-8b:dummy-l1", "mercury"],
+    "model": [
+        "ideal",
+        "tiny",
+        "tiny-block",
+        "tiny-ar",
+        "tiny-sedd",
+        "llada-8b:dummy-l1",
+        "mercury",
+    ],
     "sampler": [
         "random-k1",
         "confidence-k2+b8",

@@ -143,7 +143,7 @@ class TestBlock:
             "stable_diffcoder-0.95",
             "llada2-0.95",
             "joint-0.5",
-            "confidence-k2+dual",
+            "fast_dllm_v2-0.9-part2+dual",
             "confidence-k2+t1.0",
             "confidence-k1+eos_stop",
         ],
@@ -156,7 +156,7 @@ class TestBlock:
         assert sum(one.scores["accuracy"] for one in scored) >= 1
         assert all(out.store and out.prefill == 1 for out in outputs)
 
-    @pytest.mark.parametrize("sampler", ["confidence-k2+b8", "confidence-k1+rcr", "wino"])
+    @pytest.mark.parametrize("sampler", ["confidence-k2+b8", "confidence-k2+prefix", "wino"])
     def test_refuses_what_no_block_model_runs(self, sampler: str, embedded_block: Path) -> None:
         with pytest.raises(ValueError, match="block"):
             decode(
