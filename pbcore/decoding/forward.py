@@ -282,13 +282,23 @@ def forwarded(
                 query, block=asked.block[index], blocks=tuple(blocks[number] for number in live)
             )
         numbers = [owners[number] for number in live]
-        part = of_rows(context, row[index], len(rows.origin), numbers)
-        logits = part.logits(query)
-        _count_sizes(job, part, query, [rows.numbers[number] for number in numbers])
-        check_logits(job.model, logits, sum(wanted), canvas, "masked")
-        logits[:, job.model.mask_id] = -torch.inf
+        logits = answered(job, rows, context, query, row[index], numbers)
     rows.count(torch.zeros_like(rows.nfe).index_add_(0, row, (counts > 0).long()))
     return Forwards(canvas, nfe, numbered(want), logits, None if slots is None else sum(inner))
+
+
+def answered(
+    job: Job, rows: Rows, context: Source, query: Query, row: Tensor, numbers: Sequence[int]
+) -> Tensor:
+    """Logits (N, V) of what a query wants of canvases that the rows `row` (W,) might have, without
+    the mask token; `numbers` are the same on the host.
+    """
+    part = of_rows(context, row, len(rows.origin), numbers)
+    logits = part.logits(query)
+    _count_sizes(job, part, query, [rows.numbers[number] for number in numbers])
+    check_logits(job.model, logits, sum(query.wanted or ()), query.canvas, "masked")
+    logits[:, job.model.mask_id] = -torch.inf
+    return logits
 
 
 def _count_sizes(job: Job, context: Any, query: Query, origins: Sequence[int]) -> None:
@@ -351,7 +361,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     outlook = rows.outlook
     assert kept is not None
     assert outlook is not None
-    again = reused.tolist() if job.name.ahead else outlook.reused  # what is ahead came after that
+    again = outlook.reused
     fresh_rows = [number for number, one in enumerate(again) if not one]
     fresh_count = sum(outlook.masked[number] for number in fresh_rows)
     total = sum(outlook.masked)

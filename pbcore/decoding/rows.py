@@ -109,11 +109,7 @@ class Rows:
 
     def fill_after_eos(self, model: Denoiser) -> None:
         """Fills a row with EOS once everything before its first EOS is revealed."""
-        eos = self.canvas == model.eos_id
-        mask = self.canvas == model.mask_id
-        before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
-        stop = eos.any(-1) & ~(mask & before).any(-1)
-        self.canvas[stop[:, None] & mask] = model.eos_id
+        fill_after_eos(self.canvas, model)
 
     def masks(self, mask_id: int) -> Tensor:
         """Which target positions (R, A) are masked."""
@@ -135,6 +131,17 @@ class Rows:
         after = (block + 1) * size
         start = targets[block * size] if block else 0
         return start, targets[after] if after < len(targets) else self.canvas.shape[1]
+
+
+def fill_after_eos(canvas: Tensor, model: Denoiser) -> None:
+    """Fills canvases (R, L) with EOS, in place, once everything before their first EOS is
+    revealed.
+    """
+    eos = canvas == model.eos_id
+    mask = canvas == model.mask_id
+    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
+    stop = eos.any(-1) & ~(mask & before).any(-1)
+    canvas[stop[:, None] & mask] = model.eos_id
 
 
 _OTHERS = ("states", "kept", "foreseen", "outlook", "numbers")
