@@ -211,11 +211,15 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
         return None
     device = base.canvas.device
     number, choice = (
-        torch.tensor([(child.number, child.choice) for child in chosen], device=device)
+        torch.tensor(
+            [(child.number, child.choice) for child in chosen], device=device, dtype=torch.long
+        )
         .view(-1, 2)
         .T
     )  # (Q',) each
-    owner = torch.tensor([due.owner[child.number] for child in chosen], device=device, dtype=int)
+    owner = torch.tensor(
+        [due.owner[child.number] for child in chosen], device=device, dtype=torch.long
+    )
     other = answer.tokens[number].gather(1, choice[:, None])
     token = answer.token[number].scatter(1, answer.least[number], other)
     token = torch.where(answer.reveal[number], token, due.token[number])  # (Q', C)
@@ -240,8 +244,8 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
     ]
     if not goes_on and not again:
         return None
-    moved = torch.tensor(goes_on, device=device, dtype=int)
-    hides = torch.tensor(again, device=device, dtype=int)
+    moved = torch.tensor(goes_on, device=device, dtype=torch.long)
+    hides = torch.tensor(again, device=device, dtype=torch.long)
     parents = [chosen[place].number for place in goes_on]
     hidden = due.hidden[hides].scatter(1, answer.least[hides], True)
     states = {
