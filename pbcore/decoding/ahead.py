@@ -97,7 +97,7 @@ def _run(
     job: Job, rows: Rows, context: Source, missing: Sequence[int], canvas: Tensor, want: Tensor
 ) -> None:
     """One forward of the canvases (R, L) of the rows `missing`, each followed by its guesses."""
-    host = rows.on_host()
+    host = rows.on_host(confidences=False)
     closest = [_closest(job, rows, row, canvas[row], want[row]) for row in missing]
     known = [part for part in closest if part is not None]
     guesses = [Guess(row, 1.0, canvas[row], 0) for row in missing]

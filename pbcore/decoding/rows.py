@@ -68,8 +68,10 @@ class Rows:
         numbers = [self.numbers[row] for row in on_host] if self.numbers else ()
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen, numbers=numbers)
 
-    def on_host(self) -> Rows:
-        """The rows on the CPU, by two copies, without what only steps need."""
+    def on_host(self, confidences: bool = True) -> Rows:
+        """The rows on the CPU, by two copies, without what only steps need; without `confidences`
+        by one, and these are 0.
+        """
         numbers = [name for name in _TENSORS if name != "confidences"]
         parts = [getattr(self, name).reshape(len(self.origin), -1).long() for name in numbers]
         sizes = [part.shape[1] for part in parts]
@@ -78,7 +80,9 @@ class Rows:
             name: part.reshape(getattr(self, name).shape)
             for name, part in zip(numbers, packed, strict=True)
         }
-        tensors["confidences"] = self.confidences.cpu()
+        tensors["confidences"] = (
+            self.confidences.cpu() if confidences else torch.zeros(self.confidences.shape)
+        )
         return Rows(**tensors, states={}, kept=None, foreseen=[])
 
     def earlier(self, ahead: int) -> Tensor:
