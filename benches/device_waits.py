@@ -1,7 +1,8 @@
 """Prints how often a step waits for the device, by sampler, and how many kernels it runs beside the
 network's forward: `python -m benches.device_waits [--model tiny] [SAMPLER …] [--lines]`. With
 `--write` the counts of a call become the table by which prices of GPUs are computed,
-pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward.
+pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward. With
+`--ahead`: kernels and waits of looking ahead itself, for each call of the network.
 
 Counted on the pseudo-GPU of tests/pseudo_gpu.py, so any machine prints the same table. Each sampler
 decodes four samples of a task; what a batch of one step takes is its start and end, and left out.
@@ -13,16 +14,21 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import yaml
 
-from pbcore.decoding import decode, resolve
+from pbcore.decoding import decode, engine, resolve
+from pbcore.decoding.forward import Source
+from pbcore.decoding.job import Job
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
+from pbcore.decoding.rows import Rows
 from pbcore.decoding.samplers import is_static
 from pbcore.models import load_model
-from pbcore.models.base import Generation, Model
+from pbcore.models.base import Generation, Model, Prompt
 from pbcore.tasks import load_task
 from pbcore.tasks.base import Sample
 from tests.pseudo_gpu import Counts, PseudoGpu, pseudo_device
@@ -68,6 +74,8 @@ MODIFIED = [
     "threshold-0.9+adas1",
     "threshold-0.9+eos_last",
 ]
+AHEAD = ["eb-0.1+ahead16", "threshold-0.9+ahead16", "confidence-k1+ahead16"]
+AHEAD_TASKS = ["waiting_line/shuffle", "text_writing/w2s_easy", "puzzle/latin_square"]
 
 
 class Waits(NamedTuple):
@@ -98,6 +106,68 @@ def measure(gpu: PseudoGpu, model: Model, samples: Sequence[Sample], sampler: st
         kernels=(whole.kernels(network=False) - ends.kernels(network=False)) / more,
         counts=whole,
     )
+
+
+class Work(NamedTuple):
+    """Kernels and waits of looking ahead for one call of the network, the network's own left
+    out.
+    """
+
+    kernels: int
+    waits: int
+
+
+def of_looking_ahead(
+    gpu: PseudoGpu, model: Model, prompts: Sequence[Prompt], sampler: str, tokens: int = TOKENS
+) -> list[Work]:
+    """The work of each call: to find what was forwarded already, at each step that needs no call,
+    to guess canvases, and to forward them.
+
+    Args:
+        gpu: what counts.
+        model: on that GPU.
+        prompts: a batch.
+        sampler: one that looks ahead.
+        tokens: in an answer.
+    """
+    work: list[Work] = []
+    look_ahead = engine.look_ahead
+
+    def counted(job: Job, rows: Rows, context: Source) -> None:
+        with gpu.counting() as counts:
+            look_ahead(job, rows, context)
+        kernels = counts.kernels(network=False)
+        waits = counts.waits(network=False)
+        if counts.kernels(network=True):
+            work.append(Work(kernels, waits))
+        elif work:  # a step of the last call
+            work[-1] = Work(work[-1].kernels + kernels, work[-1].waits + waits)
+
+    with patch.object(engine, "look_ahead", counted):
+        decode(model, prompts, sampler, max_new_tokens=tokens)
+    return work
+
+
+def print_looking_ahead(model: str, samplers: Sequence[str]) -> None:
+    """Prints a table: the work of a call, in the mean and at most."""
+    print("| sampler | task | rows | calls | kernels a call, at most | waits a call, at most |")
+    print("|---|---|---|---|---|---|")
+    with pseudo_device() as gpu:
+        loaded = load_model(model, device="cuda", dtype="float32")
+        for sampler in samplers:
+            for task in AHEAD_TASKS:
+                samples = load_task(task, limit=ROWS).samples
+                for rows in (1, ROWS):
+                    prompts = [sample.messages for sample in samples[:rows]]
+                    work = of_looking_ahead(gpu, loaded, prompts, sampler)
+                    kernels = [call.kernels for call in work]
+                    waits = [call.waits for call in work]
+                    print(
+                        f"| `{sampler}` | {task} | {rows} | {len(work)} |"
+                        f" {fmean(kernels):.0f}, {max(kernels)} | {fmean(waits):.1f},"
+                        f" {max(waits)} |",
+                        flush=True,
+                    )
 
 
 def _steps(rows: Sequence[Generation]) -> int:
@@ -189,7 +259,11 @@ def main() -> None:
     parser.add_argument("--lines", action="store_true", help="list the lines that wait")
     parser.add_argument("--write", action="store_true", help=f"write {WRITTEN}")
     parser.add_argument("--network", action="store_true", help="kernels of a network's forward")
+    parser.add_argument("--ahead", action="store_true", help="the work of looking ahead")
     options = parser.parse_args()
+    if options.ahead:
+        print_looking_ahead(options.model, options.samplers or AHEAD)
+        return
     samples = load_task("waiting_line/shuffle", n=6, limit=ROWS).samples
     if options.write or options.network:
         with pseudo_device() as gpu:

@@ -109,9 +109,9 @@ def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
     forwarded = rows * max(1, reads.what_if)  # rows of the largest forward
     books = (rows + forwarded) * reads.columns * BOOKS
     cache = 0.0
-    if reads.cached:
-        kept = rows * (1 + reads.what_if) * sizes.cached
-        cache = reads.columns * (kept + forwarded * sizes.stored)
+    if reads.cached:  # what-if rows, of block models alone, read their row's, and add two blocks
+        columns = reads.columns + 2 * reads.what_if * reads.slots
+        cache = rows * columns * (sizes.cached + sizes.stored)
     layer = reads.running * (sizes.column + reads.columns * sizes.pair)
     if reads.attended:  # queries and keys in float32 beside the layer's own
         layer += reads.running * sizes.column + reads.attended * reads.columns * sizes.read

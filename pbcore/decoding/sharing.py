@@ -61,10 +61,16 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
 
 def of_rows(context: Any, index: Tensor, rows: int, numbers: Sequence[int]) -> Any:
     """A context of so many `rows` with its rows `index` (W,), any number of times each; `numbers`
-    are the same on the host.
+    are the same on the host. It is for forwards alone: of a block model it reads the rows' own
+    cache.
     """
     if list(numbers) == list(range(rows)):
         return context
+    beside = getattr(context, "beside", None)
+    if beside is not None:
+        shared = beside(index, numbers)
+        if shared is not None:
+            return shared
     part = copy.copy(context)
     keep(part, index, numbers)
     return part

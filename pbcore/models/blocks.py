@@ -1,5 +1,5 @@
 """Block-causal decoding with an exact KV cache: within a block attention goes both ways, between
-blocks it is causal.
+blocks it is causal. What-if canvases of a row read the row's finished blocks where they lie.
 
 R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H
 width, M wanted positions, V tokens. A token's column is its position in its own row, counted from
@@ -62,6 +62,16 @@ class BlockCache:
             kept[every[:, None], columns] = new.transpose(1, 2)
             read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
         return read[0], read[1]
+
+    def grow(self, length: int) -> None:
+        """Makes room for so many columns; what is stored stays."""
+        if length <= self._length:
+            return
+        for kept in self._layers.values():
+            for place, tensor in enumerate(kept):
+                room = (len(tensor), length - self._length, *tensor.shape[2:])
+                kept[place] = torch.cat([tensor, tensor.new_zeros(room)], dim=1)
+        self._length = length
 
     def of(self, rows: Tensor) -> "BlockCache":
         """A copy with these rows (R',), any number of times each."""
@@ -190,14 +200,25 @@ class BlockCausalContext(PositionReader):
             setattr(self, name, getattr(self, name)[rows])
         self._cache = self._cache.of(rows)
 
+    def beside(self, rows: Tensor, numbers: Sequence[int]) -> "WhatIfContext | None":
+        """A context for canvases (W, L) that the `rows` (W,) might have, each row any number of
+        times; `numbers` are the same on the host. None with `parts`, where they would write over
+        what the row keeps.
+        """
+        return None if self._parts else WhatIfContext(self, rows, numbers)
+
     def _logits(self, query: Query, positions: Tensor, count: int | None) -> Tensor:
         """Logits of canvas positions (R, L), all in their row's active block, in row-major order,
         whose `count` the host may know.
         """
         assert query.block is not None
         self._write(query.canvas)
+<<<<<<< HEAD
         self._parts_run = []
         start = (self._prompt // self._block + query.block) * self._block  # (R,)
+=======
+        start = self.start(query.block)  # (R,)
+>>>>>>> 16ca9de5 (What-if canvases of block models read their row's cache where it lies; kernels and waits of looking ahead are counted and held)
         if query.causal:
             hidden = self._causally(start)
         elif self._parts and query.part is not None:
@@ -206,12 +227,64 @@ class BlockCausalContext(PositionReader):
             reach = None if query.blocks is None else self._reach(query.blocks)
             stop = start + self._block
             hidden = self._forward(None, start, self._block, stop, reach)  # (R, B, H)
+        return self.read(hidden, positions, count, self._prompt - start)
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return len(self._sizes)
+
+    @property
+    def model(self) -> Predictor:
+        return self._model
+
+    @property
+    def cache(self) -> BlockCache:
+        return self._cache
+
+    def active(
+        self, rows: Tensor, canvas: Tensor, block: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of canvases (W, L) that the `rows` (W,) might have, in their active `block` (W,): tokens,
+        columns and which of these the row has (W, B), and the block's first column (W,).
+        """
+        start = (self._prompt[rows] // self._block + block) * self._block
+        columns = start[:, None] + torch.arange(self._block, device=start.device)  # (W, B)
+        inside = columns < self._end[rows][:, None]
+        place = columns - self._prompt[rows][:, None]  # in the canvas
+        answer = canvas.gather(1, place.clamp(0, canvas.shape[1] - 1))
+        prompt = self._ids[rows[:, None], columns.clamp(max=self._length)]
+        ids = torch.where(place >= 0, answer, prompt).where(inside, self._model.eos_id)
+        return ids, columns, inside, start
+
+    def lead(self, rows: Tensor, start: Tensor) -> Tensor:
+        """Canvas position 0 (W,) of the `rows` (W,), counted from the column `start` (W,)."""
+        return self._prompt[rows] - start
+
+    def reach(self, numbers: Sequence[int], blocks: Sequence[int] | None, start: Tensor) -> int:
+        """The largest `start` (W,), of the `blocks` of the rows `numbers`, which the host may
+        know.
+        """
+        if blocks is None:
+            return int(start.max())
+        prompts = (self._sizes[number][0] for number in numbers)
+        return max(
+            (prompt // self._block + block) * self._block
+            for prompt, block in zip(prompts, blocks, strict=True)
+        )
+
+    def start(self, block: Tensor) -> Tensor:
+        """The first column (R,) of each row's `block` (R,)."""
+        return (self._prompt // self._block + block) * self._block
+
+    def read(self, hidden: Tensor, positions: Tensor, count: int | None, lead: Tensor) -> Tensor:
+        """Logits (M, V) of `count` canvas positions (R, L) from hidden states (R, B, H) of the
+        active blocks, in which canvas position 0 has the place `lead` (R,).
+        """
         at = places(positions, count)  # (M,)
         row = at // positions.shape[1]
         place = at % positions.shape[1]
-        column = (
-            place + self._prompt[row] - start[row] - int(self._model.shift)
-        )  # (M,) within the block
+        column = place + lead[row] - int(self._model.shift)  # (M,) within the block
         return self._model.read(hidden[row.to(hidden.device), column.to(hidden.device)])
 
     def _in_parts(self, start: Tensor, block: Tensor, part: int) -> Tensor:
@@ -318,3 +391,101 @@ class BlockCausalContext(PositionReader):
         inside = columns < self._end[:, None]
         self._ids.scatter_(1, columns.where(inside, self._length), canvas)
         self._ids[:, self._length] = self._model.eos_id  # which took what lies past a row's end
+
+
+class WhatIfContext(PositionReader):
+    """Canvases that rows of a block-causal batch might have, each read against its row's finished
+    blocks.
+
+    All canvases of a row run as one row of the network, one behind the other, and each attends to
+    the finished blocks and to itself. So a row's keys and values are read where they lie, once for
+    all of its canvases, and none is copied. The canvases' own go behind the finished blocks, to
+    columns that every later forward of the row writes before it reads them.
+
+    W canvases, O rows that have some, N of a row at most, K columns of each: its active block, in a
+    causal forward followed by as many masks. A row with fewer than N runs some of them again.
+    """
+
+    knows_rows = True
+
+    def __init__(self, context: BlockCausalContext, rows: Tensor, numbers: Sequence[int]) -> None:
+        self._context = context
+        self._rows = rows  # (W,)
+        self._numbers = numbers
+
+    def _logits(self, query: Query, positions: Tensor, count: int | None) -> Tensor:
+        """Logits of positions (W, L) of the canvases, in row-major order."""
+        assert query.block is not None
+        context = self._context
+        model = context.model
+        ids, columns, inside, start = context.active(self._rows, query.canvas, query.block)
+        block = columns.shape[1]
+        place = torch.arange(block, device=columns.device)
+        local = inside[:, None, :].expand(-1, block, -1)  # (W, K, K) keys that a column sees
+        if query.causal:
+            local = local & (place <= place[:, None])
+            if not model.shift:  # a mask in the place of each token, which sees those before it
+                before = inside[:, None, :] & (place < place[:, None])
+                own = torch.eye(block, dtype=torch.bool, device=place.device).expand_as(local)
+                local = torch.cat(
+                    [
+                        torch.cat([local, torch.zeros_like(local)], dim=2),
+                        torch.cat([before, own], dim=2),
+                    ],
+                    dim=1,
+                )
+                ids = torch.cat([ids, torch.full_like(ids, model.mask_id)], dim=1)
+                columns = columns.repeat(1, 2)
+        reach = context.reach(self._numbers, query.blocks, start)
+        hidden = self._forward(ids, columns, local, start, reach)  # (W, K, H)
+        lead = context.lead(self._rows, start)
+        return context.read(hidden[:, -block:], positions, count, lead)
+
+    def _forward(
+        self, ids: Tensor, columns: Tensor, local: Tensor, start: Tensor, reach: int
+    ) -> Tensor:
+        """Hidden states (W, K, H) of `ids` (W, K) at `columns` (W, K), each of which sees those of
+        its own canvas that `local` (W, K, K) says, and its row's columns before `start` (W,), of
+        which the largest is `reach`.
+        """
+        owners, slot, canvas = _grouped(self._numbers)
+        many = len(canvas) // len(owners)  # N
+        wide = ids.shape[1]  # K
+        device = ids.device
+        of = on_device(canvas, device)  # (O·N,)
+        shape = (len(owners), many * wide)
+        stored = torch.arange(reach, device=device) < start[of][:, None]  # (O·N, reach)
+        stored = stored[:, None].expand(-1, wide, -1).reshape(*shape, reach)
+        same = torch.eye(many, dtype=torch.bool, device=device)[:, None, :, None]  # (N, 1, N, 1)
+        own = local[of].view(len(owners), many, wide, 1, wide) & same
+        sees = torch.cat([stored, own.reshape(*shape, many * wide)], dim=-1)
+        width = reach + many * wide
+        written = torch.arange(reach, width, device=device).expand(shape)
+        every = owners == list(range(self._context.rows))
+        rows = None if every else on_device(owners, device)
+        cache = self._context.cache
+        cache.grow(width)
+        cache.point(rows, written, width)
+        run = Columns(ids[of].view(shape), columns[of].view(shape), sees, cache)
+        hidden = self._context.model.network.hidden(run)  # (O, N·K, H)
+        hidden = hidden.reshape(len(canvas), wide, -1)
+        return hidden[on_device(slot, hidden.device)]
+
+
+def _grouped(numbers: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Canvases by the rows `numbers` (W,) that they belong to: those rows (O,); the place (W,) of
+    each canvas among O times N; and the canvas (O·N,) in each of these places, where a row has
+    fewer its last one again.
+    """
+    owners = sorted(set(numbers))
+    of: dict[int, list[int]] = {owner: [] for owner in owners}
+    for canvas, number in enumerate(numbers):
+        of[number].append(canvas)
+    many = max(map(len, of.values()))
+    slot = [0] * len(numbers)
+    canvases = []
+    for group, own in enumerate(of.values()):
+        for place, canvas in enumerate(own):
+            slot[canvas] = group * many + place
+        canvases += own + own[-1:] * (many - len(own))
+    return owners, slot, canvases
