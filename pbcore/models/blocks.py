@@ -6,6 +6,7 @@ width, M wanted positions, V tokens. A token's column is its position in its own
 the prompt's start, so all rows share the grid of blocks; what lies past a row's end stays hidden.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -154,10 +155,23 @@ class BlockCausalContext(PositionReader):
         if self._parts_run:
             runs = zip(self._parts_run, logits, strict=True)
             return [size._replace(logits=wanted) for size, wanted in runs]
+        return self.sizes_of(query, range(len(self._sizes)), logits)
+
+    def sizes_of(
+        self, query: Query, numbers: Sequence[int], logits: Sequence[int]
+    ) -> list[RowSize]:
+        """What a forward of whole blocks computes for each canvas of a query.
+
+        Args:
+            query: with the canvases' blocks.
+            numbers: the row that each canvas belongs to.
+            logits: how many positions of each are read.
+        """
+        assert query.blocks is not None
         times = 2 if query.causal and not self._model.shift else 1
         sizes = []
-        rows = zip(self._sizes, query.blocks, logits, strict=True)
-        for (prompt, end), block, wanted in rows:
+        for number, block, wanted in zip(numbers, query.blocks, logits, strict=True):
+            prompt, end = self._sizes[number]
             start = (prompt // self._block + block) * self._block
             tokens = max(0, min(start + self._block, end) - start)
             padding = times * (self._block - tokens)
@@ -213,12 +227,8 @@ class BlockCausalContext(PositionReader):
         """
         assert query.block is not None
         self._write(query.canvas)
-<<<<<<< HEAD
         self._parts_run = []
-        start = (self._prompt // self._block + query.block) * self._block  # (R,)
-=======
         start = self.start(query.block)  # (R,)
->>>>>>> 16ca9de5 (What-if canvases of block models read their row's cache where it lies; kernels and waits of looking ahead are counted and held)
         if query.causal:
             hidden = self._causally(start)
         elif self._parts and query.part is not None:
@@ -412,6 +422,18 @@ class WhatIfContext(PositionReader):
         self._context = context
         self._rows = rows  # (W,)
         self._numbers = numbers
+
+    def sizes(self, query: Query) -> list[RowSize]:
+        """What the latest forward, which answered this query, computed for each canvas; what runs
+        again is padding.
+        """
+        logits = query.wanted or [0] * len(self._numbers)
+        sizes = self._context.sizes_of(query, self._numbers, logits)
+        runs = Counter(_grouped(self._numbers)[2])
+        return [
+            size._replace(padding=size.padding + (runs[canvas] - 1) * (size.tokens + size.padding))
+            for canvas, size in enumerate(sizes)
+        ]
 
     def _logits(self, query: Query, positions: Tensor, count: int | None) -> Tensor:
         """Logits of positions (W, L) of the canvases, in row-major order."""
