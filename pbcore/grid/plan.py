@@ -63,13 +63,18 @@ class Plan:
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _chosen: dict[str, Task] = field(default_factory=dict)
 
-    def limit(self, model: str) -> int | None:
-        """The most samples a task for this model; None: all, or those of --questions."""
+    def limit(self, model: str, task: str) -> int | None:
+        """The most samples of a task for a model, the same for all its samplers; None: all, or
+        those of --questions.
+        """
         if self.settings.questions:
             return None
-        limit: int | None = self.settings.limit or self._profile_of(
-            model, "limit", self.profile.limit
-        )
+        if self.settings.limit:
+            return self.settings.limit
+        for pattern, number in self._profile_of(model, "limits", {}).items():
+            if fnmatchcase(task, pattern):
+                return int(number)
+        limit: int | None = self._profile_of(model, "limit", self.profile.limit)
         return limit
 
     def _profile_of(self, model: str, what: str, default: Any) -> Any:
@@ -193,7 +198,7 @@ class Plan:
         """
         numbers = () if self.numbered else self.questions(name)
         if not numbers:
-            return self._load(name, None if self.numbered else self.limit(model))
+            return self._load(name, None if self.numbered else self.limit(model, name))
         if name not in self._chosen:
             endless = task_spec(name).generator is not None and self.settings.data_dir is None
             whole = self._load(name, numbers[-1] + 1 if endless else None)
@@ -284,7 +289,7 @@ class Plan:
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
-        samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
+        samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model, cell.task)]
         yield from (
             replace(cell, sample=i)
             for i in self.settings.sample or [sample.index for sample in samples]

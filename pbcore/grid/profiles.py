@@ -19,7 +19,7 @@ from pbcore.registry import hint
 class Profile:
     """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most
     samples a task (None: all). `only` has what differs for single models: model → its task
-    patterns, samplers and limit.
+    patterns, samplers, limit, and `limits`, task pattern → limit.
     """
 
     name: str

@@ -47,7 +47,10 @@ def conditions(
 
     requested = at(settings(config), name.level)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name)},
+        "options": {
+            "limit": plan(config).limit(name.model, name.task),
+            **plan(config).recorded(name),
+        },
         "versions": versions(),
         "seeds": list(requested.seed),
         "level": factors_of(name.level) or None,

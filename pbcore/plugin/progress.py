@@ -1,5 +1,5 @@
-"""Progress on a terminal: how many cells are done, how long the rest will take, and which are
-running.
+"""Progress on a terminal: how many cells are done, how long the rest will take, which are running,
+and the score of the last one.
 """
 
 import time
@@ -11,8 +11,10 @@ import pytest
 from pbcore.grid.cellid import CellName, bracketed
 from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.state import plan
+from pbcore.printable import fixed
 
 NAME = "pbcore-progress"
+FIRST = 8.0  # seconds to the first line in a log, with the first score
 INTERVAL = 60.0  # seconds between two lines in a log
 SHOWN = 8  # running cells in a line; a cluster has more
 
@@ -34,6 +36,7 @@ class Progress:
         self._waiting: set[CellName] = set()
         self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
         self._calls: dict[str, float] = {}  # seconds of its test alone
+        self._score = ""  # of the last cell that has one: "m/copy/random-k1 100.0"
         self._shown = False
         self.places: dict[
             str, str
@@ -44,7 +47,8 @@ class Progress:
         from pbcore.grid.cost import Clock, weights
 
         self._total, self._waiting = len(cells), set(cells)
-        self._began = self._last = time.monotonic()
+        self._began = time.monotonic()
+        self._next = self._began + FIRST
         self._clock = Clock(weights(plan(self._config)))
         if self._rewritten:  # such a line has no room for a file's name and its dots
             self._terminal.showfspath = False
@@ -58,8 +62,13 @@ class Progress:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         kept = ("pbcore_resumed", True) in report.user_properties  # the cell's record
-        if report.when == "call" and report.nodeid in self._running and not kept:
+        if report.when != "call" or report.nodeid not in self._running:
+            return
+        if not kept:
             self._calls[report.nodeid] = report.duration
+        score = dict(report.user_properties).get("score")
+        if score is not None:
+            self._score = f"{bracketed(report.nodeid)} {fixed(100 * score)} %"
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if nodeid in self._running:
@@ -98,15 +107,15 @@ class Progress:
         running = {cell: now - began for cell, began in self._running.values()}
         left = self._clock.left(self._waiting, running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
-        return line(done, self._total, now - self._began, left, names)
+        return line(done, self._total, now - self._began, left, names, self._score)
 
     def _show(self) -> None:
         now = time.monotonic()
         if self._rewritten:
             self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
             self._shown = True
-        elif now - self._last >= INTERVAL:
-            self._last = now
+        elif now >= self._next and (self._score or now >= self._began + INTERVAL):
+            self._next = now + INTERVAL
             self._terminal.ensure_newline()
             self._terminal.write_line(self._text())
 
@@ -117,15 +126,37 @@ class Progress:
             self._shown = False
 
 
-def line(done: int, total: int, seconds: float, left: float | None, running: Iterable[str]) -> str:
-    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`."""
+def line(
+    done: int,
+    total: int,
+    seconds: float,
+    left: float | None,
+    running: Iterable[str],
+    score: str = "",
+) -> str:
+    """The line of progress.
+
+    Args:
+        done: cells that are finished, of `total`.
+        total: all cells of the run.
+        seconds: since the run began.
+        left: seconds that the rest is expected to take; None where not known.
+        running: the cells that run now.
+        score: the last cell that was scored, with its score.
+
+    Returns:
+        `12/120 done, 0:34, about 5:06 left; tiny/shuffle/confidence-k1 100.0 %; now
+        tiny/shuffle/confidence-k2`.
+    """
     rest = f", about {clock(left)} left" if left is not None else ""
     names = list(running)
     more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
     text = f"{done}/{total} done, {clock(seconds)}{rest}"
+    if score:
+        text += f"; {score}"
     if not names:
         return text
-    return f"{text}: {', '.join([*names[:SHOWN], *more])}"
+    return f"{text}; now {', '.join([*names[:SHOWN], *more])}"
 
 
 def clock(seconds: float) -> str:

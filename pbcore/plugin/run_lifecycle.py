@@ -4,12 +4,14 @@ the screen.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +56,7 @@ class Outcome:
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
         self.written: list[str] = []
+        self.page: Path | None = None  # once it is written
         self.verdict: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -146,9 +149,8 @@ class Outcome:
                 assembled = run.assemble(self.notes.append)
                 found = read(run.path)
                 report, *plots = write_report(run.path, found)
-                self.written = [
-                    path.name for path in (*assembled, report, write_page(run.path, found), *plots)
-                ]
+                self.page = write_page(run.path, found)
+                self.written = [path.name for path in (*assembled, report, self.page, *plots)]
             except OSError as error:
                 how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
                 command = resume_command(self._config)
@@ -194,12 +196,10 @@ class Outcome:
         run = run_dir(self._config)
         stored = run.read_cells(self.notes.append)
         if stored:
-            from pbcore.report.answers import answers_alone
             from pbcore.report.summary import summary
 
             width = terminalreporter.config.get_terminal_writer().fullwidth
-            records = [entry.cell for entry in stored]
-            write(summary(records, width, run.read_run(), map(answers_alone, stored)))
+            write(summary([entry.cell for entry in stored], width, run.read_run()))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
@@ -212,10 +212,21 @@ class Outcome:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
             write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
-        for line in (*self._left_out(), *told, *self.notes, *self.verdict):
+        for line in (*self._left_out(), *told, *self.notes):
             write(line)
         if self.written:
             write(f"{run.path}: {', '.join(self.written)}")
+        if stored:
+            from pbcore.report.answers import answers_alone
+            from pbcore.report.summary import answer
+
+            records = [entry.cell for entry in stored]
+            text = answer(records, map(answers_alone, stored), width, run.read_run())
+            write(f"\n{text}\n")
+        if self.page is not None:
+            write(f"page: {self.page}, or: pbcore view {shlex.quote(str(run.path))}")
+        for line in self.verdict:
+            write(line)
 
     def _summary_without_cells(self, terminalreporter: Any, exitstatus: int) -> None:
         lines = self._left_out()

@@ -1,5 +1,5 @@
-"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind,
-errors.
+"""What a run shows in the terminal at its end: tables, counts, wrong answers by kind, errors, and
+last the answer, a sentence per model with the table of means.
 """
 
 from collections import Counter
@@ -21,35 +21,54 @@ from pbcore.text import listed, name
 
 
 def summary(
-    records: Iterable[CellRecord],
-    width: int = 100,
-    run: Mapping[str, Any] | None = None,
-    answers: Iterable[Answers] = (),
+    records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None
 ) -> str:
-    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at
-    the end what was measured and the headline. Empty for no cells.
+    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and what
+    was measured. Empty for no cells.
 
     Args:
         records: the cells.
         width: columns of the terminal.
         run: the facts of run.json.
-        answers: the cells' answers, which the headline compares.
     """
     cells = list(records)
     if not cells:
         return ""
     table = frame(cells)
     parts = terminals(trade_off_tables(table), width)
-    parts.append("\n".join([*_facts(cells, table), *_failures(cells), *_errors(cells)]))
-    lines = wrap(printable(f"measured: {measured(table, run or {})}", 1000), width)
-    lines += headline_text(headlines(table, answers, run or {}), width)
-    return "\n\n".join([*parts, "\n".join([*_means(table), *lines])])
+    lines = [*_facts(cells, table), *_failures(cells), *_errors(cells)]
+    lines += wrap(printable(f"measured: {measured(table, run or {})}", 1000), width)
+    return "\n\n".join([*parts, "\n".join(lines)])
+
+
+def answer(
+    records: Iterable[CellRecord],
+    answers: Iterable[Answers],
+    width: int = 100,
+    run: Mapping[str, Any] | None = None,
+) -> str:
+    """The answer of a run: a sentence per model, then the means over its tasks. Empty for no cells.
+
+    Args:
+        records: the cells.
+        answers: the cells' answers, which the sentences compare.
+        width: columns of the terminal.
+        run: the facts of run.json.
+    """
+    cells = list(records)
+    if not cells:
+        return ""
+    table = frame(cells)
+    sentences = headline_text(headlines(table, answers, run or {}), width)
+    means = _means(table)
+    parts = ["\n".join(lines) for lines in (sentences, means) if lines]
+    return "\n\n".join(parts)
 
 
 def _means(cells: pd.DataFrame) -> list[str]:
-    """Means over all tasks; nothing for a single category, whose table has them."""
-    whole, categories = scopes(cells)
-    if len(categories) < 2:
+    """Means over all tasks; nothing for a single task, whose scores stand in its table."""
+    whole, _ = scopes(cells)
+    if len(whole.tasks) < 2:
         return []
     rows = [
         (
@@ -62,13 +81,14 @@ def _means(cells: pd.DataFrame) -> list[str]:
         for row in overview(whole)
     ]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "means over each model's own tasks: score in % [95 % interval], then tokens per step"
-    ] + [
-        f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}} "
-        f" {rate:>{wide[3]}}"
-        for model, sampler, score, rate, ends in rows
-    ]
+    title = "means over each model's own tasks: score in % [95 % interval], then tokens per step"
+    lines = [title]
+    for model, sampler, score, rate, ends in rows:
+        lines.append(
+            f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}} "
+            f" {rate:>{wide[3]}}"
+        )
+    return lines
 
 
 def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:

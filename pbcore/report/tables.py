@@ -63,6 +63,11 @@ class Table:
     notes: tuple[str, ...]
     rates: Mapping[str, str]
 
+    @property
+    def means(self) -> list[str]:
+        """The title of the column of means; none for one task, which would stand there twice."""
+        return ["mean"] if len(self.tasks) > 1 else []
+
 
 def mark(cell: Row, places: int = 0) -> str:
     """A cell's score in %, or why there is none."""
@@ -91,7 +96,7 @@ def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str
     shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
     out.
     """
-    header = [*(name(short(task)) for task in table.tasks), "mean", *table.rates.values()]
+    header = [*(name(short(task)) for task in table.tasks), *table.means, *table.rates.values()]
     rows = [
         (line, label, texts) for line in table.lines for label, texts in _text_rows(line, table)
     ]
@@ -167,14 +172,15 @@ def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
     """A line's label and texts for the terminal, and further rows with the rates of tasks where
     they differ.
     """
-    scores = [*map(with_interval, line.cells), mark(line.mean, 1)]
+    scores = [*map(with_interval, line.cells), *(mark(line.mean, 1) for _ in table.means)]
     rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.rates)])]
     shown: list[list[float | None]] = []
     for kind in table.rates:
         rates = [cell[kind] for cell in line.cells]
         if not line.uniform and rates not in shown:
             texts = ["" if rate is None else or_dash(rate) for rate in rates]
-            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *[""] * (1 + len(table.rates))]))
+            empty = [""] * (len(table.means) + len(table.rates))
+            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *empty]))
             shown.append(rates)
     return rows
 
@@ -185,14 +191,18 @@ def markdown(table: Table) -> str:
     at 4.4`.
     """
     tasks = [md(short(task), NAME) for task in table.tasks]
-    heads = [*tasks, "mean"]
-    rows = [[*map(with_rates, line.cells), with_rates(line.mean, 1)] for line in table.lines]
-    if all(line.uniform for line in table.lines):
+    heads = [*tasks, *table.means]
+    uniform = all(line.uniform for line in table.lines)
+    if uniform:
         heads += table.rates.values()
-        rows = [
-            [*map(mark, line.cells), mark(line.mean, 1), *map(line.rate, table.rates)]
-            for line in table.lines
-        ]
+    shown = mark if uniform else with_rates
+    rows = []
+    for line in table.lines:
+        row = [shown(cell) for cell in line.cells]
+        row += [shown(line.mean, 1) for _ in table.means]
+        if uniform:
+            row += map(line.rate, table.rates)
+        rows.append(row)
     bounds = [
         [interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines
     ]

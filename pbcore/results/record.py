@@ -85,6 +85,15 @@ class SampleRecord:
         """Index and seed, which identify an answer within its cell and order the answers."""
         return self.index, self.seed
 
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name, with the record's own lists and mappings: `asdict` without copies of
+        every token's step and confidence.
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.former is not None:
+            values["former"] = [asdict(token) for token in self.former]
+        return values
+
     @classmethod
     def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
         """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated`

@@ -17,7 +17,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import count
@@ -80,7 +80,7 @@ class RunDir:
         data = {
             "schema": SCHEMA,
             "cell": cell.to_json(),
-            "samples": [asdict(sample) for sample in samples],
+            "samples": [sample.to_json() for sample in samples],
         }
         return write_json(self.cells_dir / cell_file(cell.id), plain(data, f"record of {cell.id}"))
 
@@ -145,7 +145,7 @@ class RunDir:
             "cells": [entry.cell.to_json() for entry in stored],
         }
         lines = [
-            dump_json({"cell": entry.cell.id, **asdict(sample)})
+            dump_json({"cell": entry.cell.id, **sample.to_json()})
             for entry in stored
             for sample in entry.samples
         ]

@@ -100,15 +100,17 @@ class TestGrid:
         assert list(made.left_out({"waiting_line"}).values()) == [1]
 
     def test_the_limit_is_the_options_else_the_profiles(self) -> None:
-        """The quick profile takes forty samples for `ideal`, which costs next to nothing, and
-        sixteen for others.
+        """The quick profile takes 24 samples for `ideal`, which costs next to nothing, sixteen for
+        others, and for `tiny` fewer by task.
         """
         made = plan()
-        assert [made.limit(model) for model in ("ideal", "tiny", "./mine")] == [40, 16, 16]
-        assert [
-            len(made.task("waiting_line/copy", model).samples) for model in ("ideal", "tiny")
-        ] == [40, 16]
-        assert (plan(limit=3).limit("ideal"), plan(profile="paper").limit("ideal")) == (3, None)
+        copy = "waiting_line/copy"
+        assert [made.limit(model, copy) for model in ("ideal", "tiny", "./mine")] == [24, 8, 16]
+        assert [len(made.task(copy, model).samples) for model in ("ideal", "tiny")] == [24, 8]
+        of_tiny = ("text_writing/w2s_hard", "puzzle/sudoku", "list_ops/copy")
+        assert [made.limit("tiny", task) for task in of_tiny] == [12, 8, 16]
+        assert plan(limit=3).limit("ideal", copy) == plan(limit=3).limit("tiny", copy) == 3
+        assert plan(profile="paper").limit("ideal", copy) is None
         assert len(plan(limit=3).task("waiting_line/copy", "ideal").samples) == 3
 
     def test_its_categories_are_those_of_the_grid_and_of_node_ids(self) -> None:

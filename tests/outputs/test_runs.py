@@ -20,7 +20,7 @@ from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
 from pbcore.report.page.write import section_html
 from pbcore.report.sections import exploration_section, factor_section, frontier_section
-from pbcore.report.summary import summary
+from pbcore.report.summary import answer, summary
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results import frame
 from tests.outputs.entries import EXPLORED, FACTS, Check, readable, stored, under, varied, written
@@ -120,7 +120,8 @@ class TestRun:
         """The end of a run on the terminal."""
         entries = varied()
         answers = map(answers_alone, stored(entries))
-        same(summary([record for record, _ in entries], 100, FACTS, answers))
+        records = [record for record, _ in entries]
+        same(f"{summary(records, 100, FACTS)}\n\n{answer(records, answers, 100, FACTS)}")
 
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""

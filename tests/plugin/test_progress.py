@@ -75,9 +75,11 @@ def report(node_id: str, when: str = "call", outcome: str = "passed") -> Any:
 class TestLine:
     def test_what_is_left(self) -> None:
         """Before the first cell is done nothing is foretold."""
-        assert line(1, 4, 30.0, 90.0, ["a", "b"]) == "1/4 done, 0:30, about 1:30 left: a, b"
-        assert line(0, 4, 30.0, None, ["a"]) == "0/4 done, 0:30: a"
+        assert line(1, 4, 30.0, 90.0, ["a", "b"]) == "1/4 done, 0:30, about 1:30 left; now a, b"
+        assert line(0, 4, 30.0, None, ["a"]) == "0/4 done, 0:30; now a"
         assert line(4, 4, 61.0, 0.0, []) == "4/4 done, 1:01, about 0:00 left"
+        scored = line(1, 4, 30.0, 90.0, ["b"], "a 87.5 %")
+        assert scored == "1/4 done, 0:30, about 1:30 left; a 87.5 %; now b"
 
     @pytest.mark.parametrize(
         ("seconds", "text"),
@@ -111,9 +113,9 @@ class TestProgress:
         shown.pytest_runtest_logfinish(OTHER)
         shown.pytest_runtest_logstart(B)
         assert terminal.shown == [
-            "0/2 done, 0:00: m/copy/a-k1",
+            "0/2 done, 0:00; now m/copy/a-k1",
             "1/2 done, 0:10, about 0:26 left",
-            "1/2 done, 0:10, about 0:24 left: m/copy/b-k1",
+            "1/2 done, 0:10, about 0:24 left; now m/copy/b-k1",
         ]
 
     def test_a_narrow_terminal_cuts_the_line(self, now: list[float]) -> None:
@@ -127,7 +129,12 @@ class TestProgress:
         shown, terminal = begun()
         shown.pytest_runtest_logstart(A)
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) == ("failed", "", "")
-        assert terminal.shown[1:] == ["", "", "FAILED m/copy/a-k1", "0/2 done, 0:00: m/copy/a-k1"]
+        assert terminal.shown[1:] == [
+            "",
+            "",
+            "FAILED m/copy/a-k1",
+            "0/2 done, 0:00; now m/copy/a-k1",
+        ]
         assert shown.pytest_report_teststatus(report(A, "setup", "failed")) == ("error", "", "")
         assert terminal.shown[-2] == "ERROR m/copy/a-k1"
 
@@ -157,11 +164,27 @@ class TestLines:
             now[0] = seconds
             shown.pytest_runtest_logstart(A)
         assert [text.split(",")[1] for text in terminal.shown] == [
-            " 1:00: m/copy/a-k1",
-            " 2:00: m/copy/a-k1",
+            " 1:00; now m/copy/a-k1",
+            " 2:00; now m/copy/a-k1",
         ]
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
         assert terminal.showfspath
+
+    def test_a_log_gets_the_first_score_soon(self, now: list[float]) -> None:
+        """With the first line after 8 s; the next line comes a minute later."""
+        shown, terminal = begun(rewritten=False)
+        shown.pytest_runtest_logstart(A)
+        for seconds in (107.0, 109.0, 168.0, 169.0):
+            now[0] = seconds
+            scored = report(A)
+            scored.user_properties.append(("score", 0.875))
+            shown.pytest_runtest_logreport(scored)
+            shown.pytest_runtest_logstart(A)
+        assert [text.partition("; ")[2] for text in terminal.shown] == [
+            "m/copy/a-k1 87.5 %; now m/copy/a-k1",
+            "m/copy/a-k1 87.5 %; now m/copy/a-k1",
+        ]
+        assert [text.split(", ")[1][:4] for text in terminal.shown] == ["0:09", "1:09"]
 
 
 class TestWhichKind:

@@ -15,7 +15,7 @@ from pbcore.report.answers import answers_alone, read
 from pbcore.report.headline import headline_text, headlines, times
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.summary import summary
+from pbcore.report.summary import answer
 from pbcore.results import RunDir, create
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
@@ -145,7 +145,7 @@ class TestSameEverywhere:
         """Terminal, report.md, page and `pbcore report` say the same."""
         ((_, sentence),) = headlines(*read(run.path), run.read_run())
         stored = run.read_cells()
-        ended = summary([one.cell for one in stored], 4000, {}, map(answers_alone, stored))
+        ended = answer([one.cell for one in stored], map(answers_alone, stored), 4000)
         assert ended.splitlines()[-1] == sentence
         report = write_report(run.path)[0].read_text(encoding="utf-8")
         assert f"**{sentence}.**" in report

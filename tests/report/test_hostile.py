@@ -23,7 +23,7 @@ from pbcore.gates.judge import judge
 from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
 from pbcore.report.markdown import write_report
-from pbcore.report.summary import summary
+from pbcore.report.summary import answer, summary
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
@@ -88,7 +88,8 @@ class TestPages:
         page = write_report(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(
             encoding="utf-8"
         )
-        screen = summary([record for record, _ in entries])
+        records = [record for record, _ in entries]
+        screen = f"{summary(records)}\n{answer(records, ())}"
         assert rows(page)
         assert "<b>" not in re.sub(
             r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", page.replace("\\`", "")

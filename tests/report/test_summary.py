@@ -1,11 +1,11 @@
-"""pbcore.report.summary: the lines under the tables at the end of a run."""
+"""pbcore.report.summary: the tables at the end of a run, the lines under them, and the answer."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from pbcore.report.summary import summary
+from pbcore.report.summary import answer, summary
 from pbcore.results import CellRecord, Conditions, error_cell
 from tests.results import factory
 
@@ -27,8 +27,10 @@ def failed(sampler: str, cause: str) -> CellRecord:
 
 
 def lines(*records: CellRecord) -> list[str]:
-    """What stands under the tables, before what was measured and found."""
-    return summary(records).split("\n\n")[-2].splitlines()
+    """What stands under the tables, before what was measured."""
+    told = summary(records, 4000).split("\n\n")[-1].splitlines()
+    assert told[-1].startswith("measured: ")
+    return told[:-1]
 
 
 class TestFacts:
@@ -147,39 +149,34 @@ def test_tables_come_first_and_fit() -> None:
     """An empty line between each two parts; the width is the reader's."""
     records = [record for record, _ in factory.grid(ks=(1,))] + [cell(task="puzzle/sudoku")]
     parts = summary(records, width=60).split("\n\n")
-    titles = (
-        "waiting_line: score",
-        "puzzle: score",
-        f"{len(records)} cells, ",
-        "means over each model's own tasks: ",
-    )
-    assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 4
+    titles = ("waiting_line: score", "puzzle: score", f"{len(records)} cells, ")
+    assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 3
     assert max(len(line) for line in parts[0].splitlines()[1:]) <= 60
 
 
-class TestEnd:
-    """The last lines: means, what was measured, what was found."""
+def test_what_was_measured() -> None:
+    """Models, tasks, samplers, samples, device and date in words."""
+    text = summary([cell(), failed("ar", "boom")], 200, {"started": "2026-03-04T05:06:07+00:00"})
+    assert (
+        text.splitlines()[-1]
+        == "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu,"
+        " float32; 4 March 2026"
+    )
 
-    def test_what_was_measured(self) -> None:
-        """Models, tasks, samplers, samples, device and date in words; a single category has its
-        means in its table.
+
+class TestAnswer:
+    """The last lines: the sentence of each model, and the means."""
+
+    def test_the_sentences_come_first(self) -> None:
+        """They compare answers; without them they say so. A single task has its score in its table
+        alone.
         """
-        text = summary(
-            [cell(), failed("ar", "boom")], 200, {"started": "2026-03-04T05:06:07+00:00"}
-        )
-        assert (
-            text.split("\n\n")[-1].splitlines()[0]
-            == "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu,"
-            " float32; 4 March 2026"
-        )
-
-    def test_the_headline_comes_last(self) -> None:
-        """It compares answers; without them it says so."""
         cells = [cell(sampler="confidence-k1", nfe=32), cell()]
-        assert summary(cells, 400).splitlines()[-1] == (
+        assert answer(cells, (), 400) == (
             "no verdict on tiny: the verdict compares answers question by question, and none are"
             " here; give the run directory"
         )
+        assert answer([], ()) == ""
 
     def test_means(self) -> None:
         """A line per model and sampler, with what is missing as a dash."""
@@ -189,6 +186,9 @@ class TestEnd:
             for task in ("waiting_line/copy", "puzzle/sudoku")
         ]
         cells.append(cell(model="m0", task="puzzle/sudoku", sampler="random-k2"))
-        end = summary(cells, 100).split("\n\n")[-1].splitlines()
-        assert end[1].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]
-        assert end[2].split() == ["m0", "random-k2", "–", "–"]
+        first, means = answer(cells, (), 100).split("\n\n")
+        assert first.startswith("no verdict on m0")
+        title, *rows = means.splitlines()
+        assert title.startswith("means over each model's own tasks: ")
+        assert rows[0].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]
+        assert rows[1].split() == ["m0", "random-k2", "–", "–"]

@@ -245,7 +245,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
             "name": cell.task,
             "data_dir": None if settings.data_dir is None else str(settings.data_dir.absolute()),
             "n": plan.lengths(cell.task),
-            "limit": plan.limit(cell.model),
+            "limit": plan.limit(cell.model, cell.task),
             "seed": settings.data_seed,
             **plan.asked(cell.task),
         },

@@ -303,4 +303,4 @@ class TestJob:
 
     def test_the_profiles_limit_holds(self) -> None:
         """Without --limit the quick profile's samples for the model are timed."""
-        assert self.cell()["task"]["limit"] == 16
+        assert self.cell()["task"]["limit"] == 8
