@@ -37,6 +37,38 @@ def test_one_address() -> None:
     assert docs("servers.md") == f"{address}/blob/main/docs/servers.md"
 
 
+def test_the_site_takes_the_address_from_there() -> None:
+    """Pages of the site that lead out of docs/ follow the project when it moves; no file of the
+    documentation names an address of its own.
+    """
+    path = ROOT / ".ci" / "site" / "links.py"
+    spec = importlib.util.spec_from_file_location("site_links", path)
+    assert spec is not None
+    assert spec.loader is not None
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    assert f"{urls()['Homepage']}/blob/main" == site.HOME
+    named = [*(ROOT / ".ci").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    without_scheme = urls()["Homepage"].removeprefix("https://")
+    assert [file.name for file in named if without_scheme in file.read_text("utf-8")] == []
+
+
+CITED = (
+    "CITATION.cff",
+    ".github/ISSUE_TEMPLATE/config.yml",
+    "mkdocs.yml",
+    "pbcore/models/tiny/README.md",
+)
+
+
+@pytest.mark.parametrize("name", CITED)
+def test_a_citation_names_the_same_address(name: str) -> None:
+    """Files whose addresses can't be relative are compared."""
+    address = urls()["Homepage"]
+    linked = re.findall(r"https://github\.com/[\w./-]+", (ROOT / name).read_text("utf-8"))
+    assert [url for url in linked if not f"{url}/".startswith(f"{address}/")] == []
+
+
 def test_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy that isn't installed names pages of its own folder."""
 

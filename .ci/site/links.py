@@ -5,9 +5,13 @@ GitHub.
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
-HOME = "https://github.com/pbcore/pbcore/blob/main"
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+URLS = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["urls"]
+HOME = f"{URLS['Homepage'].rstrip('/')}/blob/main"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

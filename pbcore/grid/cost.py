@@ -183,8 +183,10 @@ class Clock:
         """
         if not self._overheads:
             return None
-        # The model's load and the first imports come once, so the usual overhead is the median.
-        rest = sum(map(self.expected, waiting)) + median(self._overheads) * len(waiting)
+        # The first imports come with the first cell, and each model's load once, so the usual
+        # overhead is the median of the others'.
+        overhead = median(self._overheads[1:] or [0.0])
+        rest = sum(map(self.expected, waiting)) + overhead * len(waiting)
         rest += sum(max(0.0, self.expected(cell) - taken) for cell, taken in running.items())
         return rest / min(self._at_once, max(1, len(waiting) + len(running)))
 

@@ -114,7 +114,7 @@ class TestProgress:
         shown.pytest_runtest_logstart(B)
         assert terminal.shown == [
             "0/2 done, 0:00; now m/copy/a-k1",
-            "1/2 done, 0:10, about 0:26 left",
+            "1/2 done, 0:10, about 0:24 left",
             "1/2 done, 0:10, about 0:24 left; now m/copy/b-k1",
         ]
 

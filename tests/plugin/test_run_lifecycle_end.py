@@ -18,8 +18,10 @@ pytestmark = pytest.mark.usefixtures("apart")
 
 
 class TestEnd:
-    def test_tables_then_what_is_missing_then_files(self, tmp_path: Path) -> None:
-        """A cell is missing if it neither reported nor left a record."""
+    def test_tables_then_what_is_missing_then_files_then_the_answer(self, tmp_path: Path) -> None:
+        """A cell is missing if it neither reported nor left a record. The page's address is
+        last.
+        """
         config = Config(tmp_path, out=tmp_path / "out")
         outcome = begun(config)
         stored(config, A)
@@ -28,12 +30,15 @@ class TestEnd:
         first, *rest = last_lines(outcome)
         assert first == "=== pbcore ==="
         assert any("random-k1" in line for line in rest)
-        assert rest[-2:] == [
+        run = tmp_path / "out"
+        assert [line for line in rest if line][-4:] == [
             (
                 "not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches"
                 f" --limit 4 --resume {tmp_path / 'out'}"
             ),
-            f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, report.html, curves.png",
+            f"{run}: results.json, samples.jsonl, report.md, report.html, curves.png",
+            "no verdict on ideal: only one sampler has scores, and a verdict compares two",
+            f"page: {run / 'report.html'}, or: pbcore view {run}",
         ]
 
     def test_without_a_finished_cell_no_file_is_written(self, tmp_path: Path) -> None:
