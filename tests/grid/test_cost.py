@@ -162,8 +162,8 @@ class TestClock:
         assert clock.left([], {cell: 3.0}) is None
 
     def test_cells_that_run_at_once(self) -> None:
-        """Two workers need half of the time, and what a running cell has taken is not left. What the
-        first cell took outside its test, imports, doesn't come again.
+        """Two workers need half of the time, and what a running cell has taken is not left. What
+        the first cell took outside its test, imports, doesn't come again.
         """
         clock = Clock(lambda cell: 1.0)
         cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
