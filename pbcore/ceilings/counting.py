@@ -61,28 +61,29 @@ def _outcomes(
     step: int,
     size: int,
 ) -> Iterator[StepOutcome]:
-    drawn = (
-        bool(name.temperature) and traits(policy).chooses != "positions"
-    )  # the tokens drawn have a say
+    # Whether the tokens drawn have a say.
+    drawn = bool(name.temperature) and traits(policy).chooses != "positions"
     if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
     group_of = torch.tensor(
-        [i for i, group in enumerate(groups) for _ in range(group.positions)], dtype=torch.long
+        [number for number, group in enumerate(groups) for _ in range(group.positions)],
+        dtype=torch.long,
     )
+    every = [ExchangeablePositions((1.0, 0.0), settled), *groups]
+    # First no noise; then for each group noise that raises, and noise that lowers, all its numbers.
     up = torch.eye(len(groups))
     none = torch.zeros(1, len(groups))
     trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
-    every = [ExchangeablePositions((1.0, 0.0), settled), *groups]
     revealed = _select(policy, name, every, trials, step, size)
-    moved = [
-        i
-        for i in range(len(groups))
-        if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]
-    ]
+    moved = []
+    for number in range(len(groups)):
+        raised, lowered = revealed[1 + 2 * number : 3 + 2 * number]
+        if raised != revealed[0] or lowered != revealed[0]:
+            moved.append(number)
     if not moved:
         yield 1.0, revealed[0][1:], revealed[0][0]
         return
-    lifts = [_lift(groups, i, drawn) for i in moved]
+    lifts = [_lift(groups, number, drawn) for number in moved]
     if _select(policy, name, every, trials, step, size, nudge=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
     chosen = []
@@ -142,34 +143,16 @@ def _select(
     of = [_numbers(group) for group in groups for _ in range(group.positions)]
     numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
     shift = NUDGE * torch.nn.functional.pad(trials.double(), (groups[0].positions, 0))  # (R, C)
-    rows, candidates = shift.shape
-    places = torch.arange(candidates).expand(rows, candidates)
-    zeros = torch.zeros(rows, dtype=torch.long)
-    whole = torch.ones(rows, candidates, dtype=torch.bool)
-    full = zeros + size
-    begun = zeros + step
-    made = Step(
-        inside=whole,
-        position=places,
-        column=places,
-        masked=whole,
-        key=zeros,
-        index=begun,
-        nfe=begun,
-        slots=full,
-        size=full,
-        requested=full,
-        targets=full,
-        left=zeros + candidates,
-        stale=zeros.bool(),
-        asked=candidates,
-        temperature=name.temperature,
-        token=torch.zeros_like(places),
+    rows, candidates = shift.shape  # R, C
+    known = Step.without_model(
         confidence=numbers[:, 0] + (shift if nudge else 0 * shift),
+        numbers={"margin": numbers[:, 1] + shift, "entropy": -(numbers[:, 2] + shift)},
+        index=step,
+        size=size,
+        temperature=name.temperature,
         quota=_quota(name, candidates, step, size, rows),
-        _numbers={"margin": numbers[:, 1] + shift, "entropy": -(numbers[:, 2] + shift)},
     )
-    reveal = policy.select(made)
+    reveal = policy.select(known)
     assert isinstance(reveal, Tensor)
     edges = list(accumulate((group.positions for group in groups), initial=0))
     ends = torch.nn.functional.pad(reveal.long().cumsum(-1), (1, 0))[:, edges]  # (R, G + 2)

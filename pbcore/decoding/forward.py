@@ -6,7 +6,7 @@ slots, V tokens.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
@@ -18,7 +18,7 @@ from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import AttentionContext, Context, Query, SizedContext
+from pbcore.models.base import Attention, AttentionContext, Context, Query, SizedContext
 from pbcore.models.transfer import chosen, on_device, places
 
 Source = Context | SharedContext
@@ -100,9 +100,11 @@ def forward(
         step._see(context.predict(query))
         _count_sizes(job, context, query, rows.numbers)
     else:
-        logits, again = _logits(job, rows, context, query, step, revealed, reused)
-        step.mask = _without_mask(job, logits, step.masked)
-        step._see(step._predicted(logits))
+        seen = _seen(job, rows, context, query, step, reused)
+        again = seen.revealed
+        step.attention = seen.attention
+        step.mask = _without_mask(job, seen.masked, step.masked)
+        step._see(step._predicted(seen.masked))
     check_numbers(job, rows, step.confidence)
     if again is not None:
         step.review = _review(job, step, revealed, again)
@@ -318,39 +320,43 @@ def next_masks(job: Job, rows: Rows) -> Tensor:
     return _wanted(rows, slots_of(job, rows, rows.targets.shape[1]))
 
 
-def _logits(
-    job: Job,
-    rows: Rows,
-    context: Context,
-    query: Query,
-    step: Step,
-    revealed: Tensor,
-    reused: Tensor,
-) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy needs them, of the revealed ones (N, V),
-    and attention.
-    """
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a forward says of the slots."""
+
+    masked: Tensor  # (M, V): logits of the masked slots
+    revealed: Tensor | None = (
+        None  # (N, V): logits of the revealed ones, if the policy reviews them
+    )
+    attention: Attention | None = None  # of all slots, if the policy needs it
+
+
+def _seen(
+    job: Job, rows: Rows, context: Context, query: Query, step: Step, reused: Tensor
+) -> _Seen:
+    """A forward of the rows that need one; those `reused` (R,) were forwarded as what-if rows."""
     outlook = rows.outlook
     assert outlook is not None
-    again = None
+    again: Tensor | None = None
+    attention: Attention | None = None
     if job.traits.review is not None:
-        review = marked(query.canvas, step.column, revealed)
+        review = marked(query.canvas, step.column, step.visible)
         query = replace(query, review=review, shown=tuple(outlook.shown))
     if "attention" in job.traits.needs:
         query = replace(query, attending=job.traits.attends, slots=step.column)
-        logits, again, step.attention = cast(AttentionContext, context).logits_and_attention(query)
+        logits, again, attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
         query = replace(query, hidden=job.traits.review == "hidden")
         logits, again = context.logits_and_review(query)
     elif rows.kept is not None:
-        return _partly_kept(job, rows, context, query, reused), None
+        return _Seen(_partly_kept(job, rows, context, query, reused))
     else:
         logits = context.logits(query)
     _count_sizes(job, context, query, rows.numbers)
     check_logits(job.model, logits, sum(outlook.masked), query.canvas, "masked")
     if again is not None:
         check_logits(job.model, again, sum(outlook.shown), query.canvas, "revealed")
-    return logits, again
+    return _Seen(logits, again, attention)
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:

@@ -248,9 +248,8 @@ class Adas:
         place = torch.full_like(step.token, step.masked.shape[-1])  # (R, C) in the order
         for number in range(step.masked.shape[-1]):
             score = (step.confidence - self.alpha * discount).masked_fill(~left, -torch.inf)
-            pick = score.argmax(
-                -1, keepdim=True
-            )  # (R, 1): the first of equals; where none is left, any
+            # (R, 1): the first of equals; where none is left, any
+            pick = score.argmax(-1, keepdim=True)
             discount = discount + weights.take_along_dim(pick[:, None], -1)[..., 0] * (
                 1 - step.confidence.gather(-1, pick)
             )
@@ -258,8 +257,7 @@ class Adas:
                 left & torch.zeros_like(left).scatter(-1, pick, True), number, place
             )
             left = left.scatter(-1, pick, False)
-        step._walk = place.argsort(dim=-1, stable=True)
-        return self.policy.select(step)
+        return self.policy.select(replace(step, _walk=place.argsort(dim=-1, stable=True)))
 
 
 def modified(policy: Policy, name: SamplerName) -> Policy:

@@ -122,6 +122,52 @@ class Step:
     _at: Tensor | None = None  # (M,) the candidates' places among all slots
     _draw: RandomSource = uniform
 
+    @classmethod
+    def without_model(
+        cls,
+        confidence: Tensor,
+        numbers: Mapping[str, Tensor],
+        index: int,
+        size: int,
+        temperature: float = 0.0,
+        quota: Tensor | None = None,
+    ) -> Step:
+        """A step of which only numbers are known, for policies that read nothing else.
+
+        Args:
+            confidence: (R, C), of slots that all are candidates; each predicts token 0.
+            numbers: `margin` and `entropy`, (R, C) each.
+            index: earlier steps in this block.
+            size: the block's length.
+            temperature: of the sampler.
+            quota: (R,) tokens to reveal now, if a schedule says.
+        """
+        rows, slots = confidence.shape
+        places = torch.arange(slots).expand(rows, slots)
+        every = torch.ones(rows, slots, dtype=torch.bool)
+        zeros = torch.zeros(rows, dtype=torch.long)
+        return cls(
+            inside=every,
+            position=places,
+            column=places,
+            masked=every,
+            token=torch.zeros_like(places),
+            confidence=confidence,
+            key=zeros,
+            index=zeros + index,
+            nfe=zeros + index,
+            slots=zeros + size,
+            size=zeros + size,
+            requested=zeros + size,
+            targets=zeros + size,
+            left=zeros + slots,
+            stale=zeros.bool(),
+            asked=slots,
+            temperature=temperature,
+            quota=quota,
+            _numbers=numbers,
+        )
+
     @property
     def logits(self) -> Tensor:
         """Logits (M, V) of the candidates, in row-major order; -inf for the mask token. Raises
