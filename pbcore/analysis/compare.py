@@ -21,6 +21,7 @@ from pbcore.results.table_row import rate
 RATES = (
     "nfe",
     "rows",
+    "tokens_forwarded",
     "tokens_per_step",
     "tokens_per_row",
     "tokens_per_forward",
@@ -56,8 +57,8 @@ class CellComparison:
     = head − base over `n` samples with its 95 % interval; `p` is two-sided, `p_adjusted` Holm's
     over all compared cells. `worse` and `better` are the flipped answers, in the order of the
     samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
-    (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or
-    other rows, or with an NFE on one side alone.
+    (base, head), None where not measured; `nfe_differs` counts the samples with another NFE, other
+    rows or, where both sides count them, other tokens forwarded, or with an NFE on one side alone.
     """
 
     pair: Pair
@@ -85,7 +86,7 @@ class CellComparison:
 
     @property
     def unchanged(self) -> bool:
-        """Whether every sample has the same score, the same NFE and the same rows in both runs."""
+        """Whether every sample has the same score and the same counts in both runs."""
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
 
 
@@ -312,7 +313,12 @@ def _compared(pair: Pair) -> CellComparison:
     paired = compare(head.by_sample(metric), base.by_sample(metric))
     flips = _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
-    counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head, base)]
+    kinds = ["nfe", "forwarded"]
+    if head.tokens_forwarded and base.tokens_forwarded:
+        kinds.append("tokens_forwarded")
+    counts = [
+        list(zip(*(getattr(row, kind) for kind in kinds), strict=True)) for row in (head, base)
+    ]
     return replace(
         cell,
         status="compared",
@@ -326,8 +332,8 @@ def _compared(pair: Pair) -> CellComparison:
     )
 
 
-def _other_counts(head: Sequence[tuple[int, int]], base: Sequence[tuple[int, int]]) -> int:
-    """How many samples have another (NFE, rows); all where only one side knows them."""
+def _other_counts(head: Sequence[tuple[int, ...]], base: Sequence[tuple[int, ...]]) -> int:
+    """How many samples have other counts; all where only one side knows them."""
     if not (head and base):
         return max(len(head), len(base))
     return sum(new != old for new, old in zip(head, base, strict=True))
@@ -390,8 +396,8 @@ def _rate(row: BaselineCell | None, name: str) -> float | None:
         return None
     if row.stored is not None:
         return rate(row.stored.cell, name)
-    if name in ("nfe", "rows"):
-        counts = row.nfe if name == "nfe" else row.forwarded
+    if name in ("nfe", "rows", "tokens_forwarded"):
+        counts = row.forwarded if name == "rows" else getattr(row, name)
         return sum(counts) / len(counts) / max(1, len(row.seeds)) if counts else None
     known = name == "tokens_per_step" or (name == "tokens_per_row" and not row.rows)
     return row.tokens_per_step if known else None

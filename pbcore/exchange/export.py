@@ -34,6 +34,8 @@ FIELDS = (
     "nfe",
     "prefill",
     "store",
+    "tokens_forwarded",
+    "tokens_prefilled",
     "canvas_tokens",
     "answer_tokens",
 )
@@ -145,6 +147,8 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         "steps": pyarrow.list_(pyarrow.int64()),
         "confidences": pyarrow.list_(pyarrow.float64()),
         "nfe": pyarrow.float64(),
+        "tokens_forwarded": pyarrow.float64(),
+        "tokens_prefilled": pyarrow.float64(),
     }
     for name, columns in made.items():
         arrays = {

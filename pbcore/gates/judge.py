@@ -28,12 +28,12 @@ NOTHING = Paired()
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (more forwards or rows, or
-    fewer tokens per step), changed (a greedy decoding that doesn't repeat: its forwards or rows
-    differ, and some scores do, too, or some counts fell), refused (can't be compared), missing (in
-    the baseline, not in the run), error (could not be run), new (no baseline row), floor
-    (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted one-sided p
-    of each test: score, and of sampled decodings forwards and rows.
+    """One cell's verdict. `status`: passed, worse (quality), slower (more forwards, rows or tokens
+    forwarded, or fewer tokens per step), changed (a greedy decoding that doesn't repeat: one of
+    these counts differs, and some scores do, too, or some counts fell), refused (can't be
+    compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline
+    row), floor (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted
+    one-sided p of each test: score, and of sampled decodings forwards, rows and tokens forwarded.
     """
 
     id: str
@@ -90,9 +90,10 @@ def judge(
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or
     `paired.graded_drop` for graded scores. NFE and tokens per step must be equal for greedy
     samplers; for others `graded_drop` looks for more forwards. Rows are judged as NFE is where the
-    baseline has some that aren't its forwards. Holm's correction covers all tests, so the chance of
-    any false alarm in the run is at most `level`. Baseline rows missing in the run fail; cells that
-    differ in data, model, sampler, seed, precision or samples are refused.
+    baseline has some that aren't its forwards, and tokens forwarded where it has any. Holm's
+    correction covers all tests, so the chance of any false alarm in the run is at most `level`.
+    Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed,
+    precision or samples are refused.
 
     `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as
     in `analysis.compare.compare_runs`. Two names are judged by their scores alone: their NFE may
@@ -193,6 +194,11 @@ def _judged(pair: Pair) -> Judgement:
     counts = {"forwards": (cell.nfe, base.nfe)}
     if base.rows:
         counts["rows"] = (cell.forwarded, base.rows)
+    if base.tokens_forwarded:
+        if not cell.tokens_forwarded:
+            reason = "the baseline has tokens forwarded, the run doesn't report them"
+            return replace(judgement, status="refused", p={}, reason=reason)
+        counts["tokens forwarded"] = (cell.tokens_forwarded, base.tokens_forwarded)
     if greedy(cell.sampler):
         return _repeated(judgement, cell, base, counts)
     rises = {
@@ -224,8 +230,8 @@ def _repeated(
         judgement: the cell's, by its scores.
         cell: the run's row.
         base: the baseline's row.
-        counts: forwards, and rows where the baseline has them → (the run's, the baseline's), each
-            by sample.
+        counts: forwards, and rows and tokens forwarded where the baseline has them → (the run's,
+            the baseline's), each by sample.
     """
     paired = judgement.paired
     other_rate = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
@@ -233,12 +239,13 @@ def _repeated(
         return judgement
     news, olds = np.array(list(counts.values())).swapaxes(0, 1)  # each (kinds, samples)
     changed = [cell.indices[i] for i in np.flatnonzero((news != olds).any(axis=0))[:5]]
+    names = ["NFE" if name == "forwards" else name for name in counts]
     means = (
-        f"{old:.4g} → {new:.4g}"
-        for new, old in zip(news.mean(axis=1), olds.mean(axis=1), strict=True)
+        f"{name} {old:.6g} → {new:.6g}"
+        for name, new, old in zip(names, news.mean(axis=1), olds.mean(axis=1), strict=True)
     )
     reason = (
-        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, tokens per step"
+        f"greedy decoding must repeat exactly: {', '.join(means)}, tokens per step"
         f" {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed}"
     )
     if paired.worse or paired.better:

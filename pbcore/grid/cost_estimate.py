@@ -7,6 +7,7 @@ gives. What-if rows count as the forwards of rows that they are. Nothing is reco
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import isnan, nan
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import asks, forwards
 from pbcore.grid.plan import Plan, masked_tokens
-from pbcore.models.base import Denoiser, complete
+from pbcore.models.base import Denoiser, Generation, complete
 from pbcore.names import parse
 from pbcore.printable import counted
 from pbcore.tasks.base import Sample
@@ -32,11 +33,13 @@ PATIENCE = 60.0  # seconds for the probe of one category
 
 class ProbedSample(NamedTuple):
     """What one sample of a category took: sampler → forwards and rows for each masked token, and
-    the share of the forwards that a store leaves to be computed (1 without one).
+    tokens forwarded for each forward; and the share of the forwards that a store leaves to be
+    computed (1 without one).
     """
 
     rates: dict[str, float]
     rows: dict[str, float]
+    tokens: dict[str, float]
     computed: float
     shareable: frozenset[str]
 
@@ -52,6 +55,7 @@ class Cost(NamedTuple):
     adaptive: NDArray[np.float64]  # (3,)
     calls: float  # forwards of samplers with what-if rows, by the probe; not among those above
     rows: float  # canvases in those
+    tokens: float  # tokens forwarded; NaN where the model doesn't count them
     computed: float  # forwards expected to be left where cells share them
     seconds: NDArray[np.float64]  # (3,)
     unprobed: int
@@ -69,10 +73,11 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         probe = _probe(plan, denoiser, mine)
         for task in dict.fromkeys(cell.task for cell in mine):
             samples = plan.task(task, cells[0].model).samples
-            forward.append(forward_seconds(denoiser, samples, plan.settings.rows))
+            seconds, tokens = _forward_cost(denoiser, samples, plan.settings.rows)
+            forward.append(seconds)
             samplers = [cell.sampler for cell in mine if cell.task == task]
             costs += [
-                _cost(name, samples, len(plan.settings.seed), probe, forward[-1])
+                _cost(name, samples, len(plan.settings.seed), probe, seconds, tokens)
                 for name in samplers
             ]
     cost = Cost(*(sum(parts) for parts in zip(*costs, strict=True)))
@@ -88,6 +93,11 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
             f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence,"
             f" of {cost.rows:,.0f} rows (a probe, no bound holds); time is estimated as if each"
             " row cost the same"
+        )
+    if not isnan(cost.tokens):
+        yield (
+            f"  tokens forwarded: about {cost.tokens:,.0f}, the positions that the network"
+            " computes, with caches and what-if rows (a probe of one sample a category)"
         )
     if plan.settings.sharing and asked:
         yield (
@@ -109,8 +119,23 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
 
 
 def _cost(
-    sampler: str, samples: Sequence[Sample], seeds: int, probe: ProbedSample, each: float
+    sampler: str,
+    samples: Sequence[Sample],
+    seeds: int,
+    probe: ProbedSample,
+    each: float,
+    whole: float,
 ) -> Cost:
+    """The cost of a cell.
+
+    Args:
+        sampler: its sampler.
+        samples: its samples.
+        seeds: how many answers each sample gets.
+        probe: what a sample of its category took.
+        each: seconds of a forward for each row.
+        whole: tokens that a forward computes for each row where the sampler was not probed.
+    """
     name = parse(sampler)
     rate = probe.rates.get(sampler)
     fixed = 0
@@ -133,15 +158,25 @@ def _cost(
     left = probe.computed if sampler in probe.shareable else 1.0
     computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows  # at most, nothing is shared
     unprobed = bool(adaptive.any()) and rate is None
+    tokens = probe.tokens.get(sampler, whole) * (fixed + adaptive[0] + calls)
     return Cost(
-        seeds * len(samples), fixed, adaptive, calls, rows, computed[0], computed * each, unprobed
+        seeds * len(samples),
+        fixed,
+        adaptive,
+        calls,
+        rows,
+        tokens,
+        computed[0],
+        computed * each,
+        unprobed,
     )
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSample:
     """Decodes the first sample of the category's first task with each of its samplers, sharing
     forwards, for at most PATIENCE seconds; without sharing those alone whose forwards aren't known.
-    Samplers that ask about what-if rows are decoded in any case, as no bound holds for their rows.
+    Samplers that ask about what-if rows are decoded in any case, as no bound holds for their rows,
+    and those with a cache for their tokens forwarded.
     """
     settings = plan.settings
     first = dict[str, CellName]()
@@ -152,24 +187,44 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
     store = ForwardStore(model) if shared else None
     rates = {}
     rows = {}
+    forwarded = {}
     begun = perf_counter()
     for name, cell in first.items():
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
         sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
-        if settings.sharing or not forwards(parse(name), tokens).exact:
+        cached = parse(name).cache is not None
+        if settings.sharing or cached or not forwards(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
+            forwarded[name] = _tokens_a_forward([answer])
     if store is None or not settings.sharing:
-        return ProbedSample(rates, rows, 1.0, frozenset())
+        return ProbedSample(rates, rows, forwarded, 1.0, frozenset())
     asked = store.shared + store.computed
-    return ProbedSample(rates, rows, store.computed / asked if asked else 1.0, frozenset(shared))
+    left = store.computed / asked if asked else 1.0
+    return ProbedSample(rates, rows, forwarded, left, frozenset(shared))
 
 
 def forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
-    """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in
-    about STEPS steps, the median of TIMED times.
+    """Seconds of a forward for each row, the loop included, as `_forward_cost` measures them."""
+    seconds, _ = _forward_cost(model, samples, batch_size)
+    return seconds
+
+
+def _tokens_a_forward(answers: Sequence[Generation]) -> float:
+    """Tokens forwarded for each forward of a row; NaN where the model doesn't count them."""
+    tokens = [answer.tokens_forwarded for answer in answers]
+    nfe = sum(answer.nfe or 0 for answer in answers)
+    known = [count for count in tokens if count is not None]
+    return sum(known) / nfe if nfe and len(known) == len(tokens) else nan
+
+
+def _forward_cost(
+    model: Denoiser, samples: Sequence[Sample], batch_size: int | None
+) -> tuple[float, float]:
+    """Seconds of a forward for each row, the loop included (the median of TIMED times), and its
+    tokens forwarded, of a batch of the run's size decoded in about STEPS steps.
     """
     import torch
 
@@ -183,7 +238,7 @@ def forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int 
         if model.device.type == "cuda":
             torch.cuda.synchronize(model.device)
         taken.append((perf_counter() - start) / sum(answer.nfe or 1 for answer in answers))
-    return median(taken)
+    return median(taken), _tokens_a_forward(answers)
 
 
 def _duration(seconds: float) -> str:

@@ -45,6 +45,8 @@ def judge_answers(
         item.user_properties.append(("sample", entry.index))
         if entry.nfe is not None:
             item.user_properties.append(("nfe", entry.nfe))
+        if entry.tokens_forwarded is not None:
+            item.user_properties.append(("tokens_forwarded", entry.tokens_forwarded))
         item.user_properties.extend(entry.scores.items())
         failed = is_wrong_score(task.headline, result.scores[task.headline])
         if not (failed or shows_passes):

@@ -24,6 +24,12 @@ ROWS_NOTE = (
     " neither is seconds, since what a row costs depends on the device and on its length"
 )
 
+FORWARDED_NOTE = (
+    "tokens forwarded are the positions that the network computed for an answer, with caches,"
+    " what-if rows and prefill, without padding; –: not reported, or not counted when the run was"
+    " measured"
+)
+
 
 class Section(Protocol):
     """A section of a report that an integration adds: its title, its lines, and a sentence under

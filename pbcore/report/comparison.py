@@ -8,7 +8,7 @@ from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
 from pbcore.gates.judge import Verdict
 from pbcore.gates.verdict_text import counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
-from pbcore.report.cells import ROWS_NOTE
+from pbcore.report.cells import FORWARDED_NOTE, ROWS_NOTE
 from pbcore.text import NAME, code, folded, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
@@ -19,6 +19,7 @@ SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 RATES = {  # column of a comparison → its head, its head and decimals on the page
     "nfe": ("NFE", "NFE", 1),
     "rows": ("rows", "rows", 1),
+    "tokens_forwarded": ("forwarded", "tokens forwarded", 1),
     "tokens_per_step": ("tok/step", "tokens/step", 2),
     "tokens_per_row": ("tok/row", "tokens/row", 2),
     "samples_per_second": ("samples/s", "samples/s", 1),
@@ -306,11 +307,15 @@ def joined(comparison: Comparison) -> str:
 
 def rates_shown(comparison: Comparison) -> list[str]:
     """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its
-    calls.
+    calls, tokens forwarded where a side of a compared cell has them.
     """
     pairs = [(cell.rates.get("nfe"), cell.rates.get("rows")) for cell in comparison.of("compared")]
     differ = any(rows is not None and rows != calls for calls, rows in pairs)
-    return [name for name in RATES if differ or name not in ("rows", "tokens_per_row")]
+    hidden = set() if differ else {"rows", "tokens_per_row"}
+    tokens = [cell.rates.get("tokens_forwarded", ()) for cell in comparison.of("compared")]
+    if not any(count is not None for sides in tokens for count in sides):
+        hidden.add("tokens_forwarded")
+    return [name for name in RATES if name not in hidden]
 
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
@@ -369,7 +374,9 @@ def _notes(comparison: Comparison) -> list[str]:
             f" {counted(len(compared), 'cell')} (Holm), while a gate's is one-sided; intervals are"
             " not adjusted; worse, better: flipped answers" + names
         )
-        notes += [ROWS_NOTE] if "rows" in rates_shown(comparison) else []
+        shown = rates_shown(comparison)
+        notes += [ROWS_NOTE] if "rows" in shown else []
+        notes += [FORWARDED_NOTE] if "tokens_forwarded" in shown else []
     return notes
 
 

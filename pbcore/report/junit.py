@@ -30,6 +30,8 @@ def figures_line(cell: CellRecord) -> str:
         if cell.nfe_mean is not None and "nfe" not in cell.absent
         else []
     )
+    if cell.tokens_forwarded is not None:
+        parts.append(f"{cell.tokens_forwarded:.6g} tokens forwarded")
     parts += (
         [f"{cell.tokens_per_step:.3g} tokens per step"] if cell.tokens_per_step is not None else []
     )

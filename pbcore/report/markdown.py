@@ -16,6 +16,7 @@ from pbcore.printable import fixed
 from pbcore.report.answers import Answers, name_and_facts, read
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
+    FORWARDED_NOTE,
     ROWS_NOTE,
     failed,
     measured,
@@ -232,11 +233,15 @@ def _speed(cells: pd.DataFrame) -> str:
         else cells[:0]
     )
     told = _rows_note(ran)
+    forwarded = "tokens_forwarded" in ran and ran["tokens_forwarded"].notna().any()
+    if forwarded:
+        told = [*told, f"{FORWARDED_NOTE[0].upper()}{FORWARDED_NOTE[1:]}."]
 
     def sums(group: pd.DataFrame) -> dict[str, Any]:
         seconds = group["seconds"].sum()
         samples = group["n"].sum()
-        forwards = {"NFE": "nfe"} | ({"rows": "rows"} if told else {})
+        forwards = {"NFE": "nfe"} | ({"rows": "rows"} if rows_differ(ran) else {})
+        forwards |= {"tokens forwarded": "tokens_forwarded"} if forwarded else {}
         counts = {
             head: (group[kind] * group["n"]).sum(min_count=len(group))
             for head, kind in forwards.items()

@@ -27,6 +27,7 @@ NUMBERS = (
     "tokens_per_row",
     "nfe",
     "rows",
+    "tokens_forwarded",
     "seconds",
     "samples_per_second",
     "ceiling",
@@ -154,7 +155,7 @@ def overview(scope: Scope) -> list[Row]:
         ):
             row[name] = average([record[name] for record in ran], len(tasks))
         samples = _sum(record["n"] for record in ran)
-        for name in ("nfe", "rows"):
+        for name in ("nfe", "rows", "tokens_forwarded"):
             counts = (
                 None if None in (one[name], one["n"]) else one[name] * one["n"] for one in ran
             )

@@ -8,9 +8,9 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
     }}
 
 Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and
-means over seeds as numbers with four decimals, forwards (summed over seeds) and rows, where they
-aren't the forwards, run-length encoded (`16x100 15x8`: sixteen a hundred times, then fifteen eight
-times).
+means over seeds as numbers with four decimals, forwards and tokens forwarded (summed over seeds)
+and rows, where they aren't the forwards, run-length encoded (`16x100 15x8`: sixteen a hundred
+times, then fifteen eight times).
 """
 
 import json
@@ -37,6 +37,7 @@ SCHEMA = 1  # of baseline files; records have their own
 MOST = (
     1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
 )
+_COUNTS = ("nfe", "rows", "tokens_forwarded")  # columns of whole numbers
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "adapter")
@@ -45,7 +46,8 @@ IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and
-    `rows`: forwards and canvases forwarded per index, summed over seeds. `official_text`: the
+    `rows`: forwards and canvases forwarded per index, summed over seeds, as `tokens_forwarded`:
+    positions computed. `official_text`: the
     scores include text after the first EOS; `whole_cot`: they are of answers with their steps.
     """
 
@@ -68,6 +70,7 @@ class BaselineCell:
     rows: tuple[
         int, ...
     ] = ()  # empty where all are the forwards, and in files from before rows were counted
+    tokens_forwarded: tuple[int, ...] = ()  # empty where not counted
     stored: StoredCell | None = field(
         default=None, compare=False, repr=False
     )  # the cell, if it comes from a run
@@ -106,6 +109,9 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     )  # a sample without a count: the model doesn't report its forwards
     nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
     rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
+    tokens: tuple[int, ...] = ()
+    if all(one.tokens_forwarded is not None for one in stored.samples):
+        tokens = tuple(sum(one.tokens_forwarded or 0 for one in same) for same in told)
     return BaselineCell(
         **{
             name: getattr(cell, name)
@@ -124,6 +130,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         },
         nfe=nfe,
         rows=() if rows == nfe else rows,
+        tokens_forwarded=tokens,
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
         whole_cot=conditions.options.get("cot_answer") == "whole",
@@ -199,7 +206,7 @@ def _read_row(where: str, name: str, row: Any) -> BaselineCell:
     cell = BaselineCell(id=name, **_row(row, where))
     columns = {
         **cell.scores,
-        **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column},
+        **{name: getattr(cell, name) for name in _COUNTS if getattr(cell, name)},
     }
     differing = [
         printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)
@@ -256,8 +263,7 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
     consecutive = cell.indices == tuple(range(len(cell.indices)))
     row |= {
         "indices": f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else cell.indices,
-        "nfe": pack_runs(cell.nfe),
-        "rows": pack_runs(cell.rows),
+        **{name: pack_runs(getattr(cell, name)) for name in _COUNTS},
         "scores": {
             name: "".join(str(int(value)) for value in values) if set(values) <= {0, 1} else values
             for name, values in cell.scores.items()
@@ -266,7 +272,7 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
     return {
         name: row[name]
         for name in row
-        if row[name] or name not in ("official_text", "whole_cot", "rows")
+        if row[name] or name not in ("official_text", "whole_cot", "rows", "tokens_forwarded")
     }
 
 
@@ -285,6 +291,7 @@ def _row_type() -> Any:
         scores=dict[str, Annotated[str | list[Share], AfterValidator(_unpack_scores)]],
         nfe=runs,
         rows=runs,
+        tokens_forwarded=runs,
         tokens_per_step=Amount | None,
     )
 

@@ -7,13 +7,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from pbcore.printable import printable
 from pbcore.results.check import LoadError, plain
-from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
+from pbcore.results.record import (
+    TOLERANCE,
+    CallCount,
+    CellRecord,
+    FormerToken,
+    SampleRecord,
+    Score,
+    by_index,
+)
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
@@ -70,6 +78,7 @@ def build_cell(
     counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
+    sizes = _call_sizes(answers)
     late = [answer.official_text is not None or answer.text_after_eos for answer in answers]
     if None in late:
         missing.setdefault(
@@ -82,6 +91,7 @@ def build_cell(
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
         **counted,
+        **sizes,
         **_times(rounds, samples),
         failures=failure_counts(scored),
         text_after_eos=None if None in late else sum(map(bool, late)),
@@ -131,6 +141,8 @@ def sample_record(
         text=answer.text,
         nfe=nfe,
         rows=None if nfe is None else answer.rows or nfe,
+        tokens_forwarded=answer.tokens_forwarded,
+        tokens_prefilled=answer.tokens_prefilled,
         canvas_tokens=(
             None
             if unknown
@@ -228,9 +240,9 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
 
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and
-    tokens per forward (both summed over samples first); empty if the model doesn't report its
-    forwards.
+    """NFE, rows and tokens forwarded over samples, tokens per step and per row (means of the
+    samples' rates) and tokens per forward (both summed over samples first); empty if the model
+    doesn't report its forwards.
     """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
@@ -246,7 +258,14 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
     ]
     known = {
         name: _of_all(samples, name)
-        for name in ("canvas_tokens", "answer_tokens", "prefill", "store")
+        for name in (
+            "canvas_tokens",
+            "answer_tokens",
+            "prefill",
+            "store",
+            "tokens_forwarded",
+            "tokens_prefilled",
+        )
     }
     canvases = known["canvas_tokens"]
     tokens = known["answer_tokens"]
@@ -268,10 +287,26 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
             for name in ("prefill", "store")
         },
         "rows_mean": sum(rows) / len(rows),
+        **{
+            name: fmean(known[name]) if known[name] else None
+            for name in ("tokens_forwarded", "tokens_prefilled")
+        },
         "tokens_per_step": mean_rate(forwards),
         "tokens_per_row": mean_rate(rows),
         "tokens_per_forward": sum(tokens) / sum(forwards) if tokens else None,
     }
+
+
+def _call_sizes(answers: Sequence[Generation]) -> dict[str, Any]:
+    """A cell's fields `calls` and `tokens_padded`; empty if not all answers' calls are known."""
+    known = [answer.calls for answer in answers if answer.calls is not None]
+    if len(known) < len(answers):
+        return {}
+    from pbcore.models.call_shape import summed  # a report needs no models
+
+    padded = [answer.tokens_padded or 0 for answer in answers]
+    calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(known).items()]
+    return {"calls": calls, "tokens_padded": fmean(padded)}
 
 
 def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:

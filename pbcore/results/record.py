@@ -52,14 +52,29 @@ class FormerToken:
 
 
 @dataclass(frozen=True, slots=True)
+class CallCount:
+    """How often all answers of a cell together called the network with one size: a
+    `pbcore.models.call_shape.CallShape`, and `times`.
+    """
+
+    rows: Count
+    tokens: Count
+    context: Count
+    logits: Count
+    prefill: bool
+    times: Count
+
+
+@dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the
     seed of its decoding; `official_text` the text of the whole canvas, if there is text after the
     first EOS; `served` what a server reported of it. Of a block model `prefill` and `store` count
     the forwards of these kinds (the latter also in `nfe`); `rows` are the canvases forwarded, more
     than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as text, without
-    repetitions of the last one at the end; `former` those that did not stay. None: not reported,
-    not recorded or not such a model.
+    repetitions of the last one at the end; `former` those that did not stay. `tokens_forwarded` are
+    the positions computed for the answer, and `tokens_prefilled` those of them that only stored the
+    prompt. None: not reported, not recorded or not such a model.
     """
 
     index: Count
@@ -79,6 +94,8 @@ class SampleRecord:
     tokens: list[str] | None = None
     former: list[FormerToken] | None = None
     rows: Count | None = None
+    tokens_forwarded: Count | None = None
+    tokens_prefilled: Count | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -170,7 +187,11 @@ class CellRecord:
     `tokens_per_step` is the mean over samples of canvas tokens / NFE, `tokens_per_row` the same
     with the canvases forwarded, `rows`, in place of NFE (None in records from before they were
     counted: then they equal NFE); `tokens_per_forward` is answer tokens before the first EOS / NFE,
-    both summed over samples first.
+    both summed over samples first. `tokens_forwarded` is the mean over answers of the positions
+    computed for one, with every cache, window and what-if row; `tokens_prefilled` are those of them
+    that only stored the prompt, and `tokens_padded` further ones that filled the batch. `calls`
+    sums up the sizes of all answers' calls, at most 64 (None of all four: not counted, as in
+    records from before there was such a count).
 
     Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts
     forwards, `seconds` for all that counts time). With several seeds, scores are means over samples
@@ -199,6 +220,10 @@ class CellRecord:
     nfe_median: Amount | None = None
     nfe_max: Count | None = None
     rows_mean: Amount | None = None
+    tokens_forwarded: Amount | None = None
+    tokens_prefilled: Amount | None = None
+    tokens_padded: Amount | None = None
+    calls: list[CallCount] | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
     store_mean: Amount | None = (
         None  # of a block model: forwards that stored finished blocks, part of NFE

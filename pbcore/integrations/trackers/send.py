@@ -21,6 +21,7 @@ METRICS = (
     "score_low",
     "score_high",
     "nfe",
+    "tokens_forwarded",
     "tokens_per_step",
     "tokens_per_forward",
     "seconds",

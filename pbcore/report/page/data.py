@@ -302,6 +302,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
     same = cell.rows_mean in (None, nfe)
     rates = {
         "rows": None if same else cell.rows_mean,
+        "tokens forwarded": cell.tokens_forwarded,
         "tokens/step": cell.tokens_per_step,
         "tokens/row": None if same else cell.tokens_per_row,
         "tokens/forward": cell.tokens_per_forward,

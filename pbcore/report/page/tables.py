@@ -34,6 +34,11 @@ _PER_FORWARD = (
     "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the"
     " plain mean"
 )
+_FORWARDED = (
+    "positions that the network computed for an answer, with every cache, window and what-if row"
+    " and prefill, without padding"
+)
+_UNCOUNTED = "not reported, or not counted when the run was measured"
 _CEILING = (
     "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by"
     " parallel decoding"
@@ -58,6 +63,7 @@ RATES = (
     decimals("tokens_per_forward", "tokens/forward", 2, _PER_FORWARD, none=_SILENT),
     decimals("nfe", "NFE", 1, "forwards (network function evaluations) per sample", none=_SILENT),
     decimals("rows", "rows", 1, f"canvases forwarded per sample; {ROWS_NOTE}", optional=True),
+    decimals("tokens_forwarded", "tokens forwarded", 1, _FORWARDED, none=_UNCOUNTED),
     decimals("samples_per_second", "samples/s", 1, none=_UNTIMED),
 )
 THEORY = (
