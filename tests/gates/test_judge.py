@@ -130,6 +130,28 @@ class TestJudge:
         assert gate([factory.cell(nfe=16, rows=64)], [factory.cell(nfe=16)]).ok
         assert not gate([factory.cell(nfe=16)], [base]).ok
 
+    @pytest.mark.parametrize(("tokens", "status"), [(602, "slower"), (598, "changed")])
+    def test_greedy_tokens_forwarded_are_exact(self, tokens: int, status: str) -> None:
+        """They repeat where the baseline has them; one from before the count stays valid."""
+        base = factory.cell(tokens=600)
+        (found,) = gate([factory.cell(tokens=[tokens] + [600] * 19)], [base]).judgements
+        assert found.status == status
+        assert f"NFE 16 → 16, tokens forwarded 600 → {(tokens + 19 * 600) / 20:g}, " in found.reason
+        assert "changed at samples [0]" in found.reason
+        assert gate([factory.cell(tokens=600)], [base]).ok
+        assert gate([factory.cell(tokens=600)], [factory.cell()]).ok
+        (lost,) = gate([factory.cell()], [base]).judgements
+        assert (lost.status, "doesn't report them" in lost.reason) == ("refused", True)
+
+    def test_sampled_tokens_forwarded_are_tested(self) -> None:
+        """With a temperature more tokens in the same calls are tested as calls are."""
+        base = factory.cell(sampler="random-k2+t1.0", tokens=[600, 620] * 10)
+        same = factory.cell(sampler="random-k2+t1.0", tokens=[620, 600] * 10)
+        more = factory.cell(sampler="random-k2+t1.0", tokens=[700, 720] * 10)
+        assert gate([same], [base]).ok
+        (found,) = gate([more], [base]).judgements
+        assert found.reason.startswith("more tokens forwarded than the baseline (one-sided p = ")
+
     def test_sampled_rows_are_tested(self) -> None:
         """With a temperature more rows in the same calls are tested as calls are."""
         base = factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[30, 32] * 10)

@@ -67,7 +67,7 @@ def varied() -> list[Entry]:
         factory.cell("tiny", "puzzle/sudoku", "confidence-k1", 0.75, canvas=16),
         factory.cell("tiny", "puzzle/sudoku", "confidence-k2", 0.5, nfe=8, canvas=16),
         factory.cell("tiny", "waiting_line/copy", "spec-8", 1.0, nfe=8, rows=30),
-        factory.cell("tiny", "waiting_line/shuffle", "spec-8", 0.95, nfe=12, rows=41),
+        factory.cell("tiny", "waiting_line/shuffle", "spec-8", 0.95, nfe=12, rows=41, tokens=7626),
         factory.failing(
             "item missing",
             *factory.cell("tiny", "waiting_line/sort", "threshold-0.9+b8", 0.6, nfe=5),

@@ -27,7 +27,7 @@ def two_runs(root: Path) -> list[RunDir]:
     base = [
         factory.cell("tiny", "waiting_line/shuffle", "confidence-k2", [1.0] * 19 + [0.0]),
         factory.cell("tiny", "waiting_line/copy", "confidence-k2", 1.0),
-        factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.9, nfe=16),
+        factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.9, nfe=16, tokens=2976),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=16),
         factory.cell("tiny", "waiting_line/replace_index", "threshold-0.9", 1.0, nfe=16),
         factory.cell("tiny", "puzzle/sudoku", "random-k2", 1.0),
@@ -39,7 +39,9 @@ def two_runs(root: Path) -> list[RunDir]:
     head = [
         factory.cell("tiny", "waiting_line/shuffle", "confidence-k2", [0.0] * 9 + [1.0] * 11),
         under(factory.cell("tiny", "waiting_line/copy", "confidence-k2", 1.0), dtype="bfloat16"),
-        factory.cell("tiny", "waiting_line/sort", "random-k2+t1.0", 0.85, nfe=20, rows=33),
+        factory.cell(
+            "tiny", "waiting_line/sort", "random-k2+t1.0", 0.85, nfe=20, rows=33, tokens=6138
+        ),
         factory.cell("tiny", "waiting_line/reverse", "random-k2", 1.0, nfe=[16] * 19 + [18]),
         factory.cell("tiny", "waiting_line/replace_index", "threshold-0.9", 0.8, nfe=12),
         failed("tiny", "puzzle/sudoku", "random-k2"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.models.base import Generation
+from pbcore.models.call_shape import CallShape
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
@@ -19,8 +20,19 @@ def answer(
     length: int = 18,
     text: str = "an answer",
     rows: int | None = None,
+    tokens: int | None = None,
 ) -> Generation:
-    return Generation(text, tuple(range(canvas)), nfe, length, text_after_eos=False, rows=rows)
+    calls = None if tokens is None else {CallShape(1, tokens // 2, 0, canvas): 2}
+    return Generation(
+        text,
+        tuple(range(canvas)),
+        nfe,
+        length,
+        text_after_eos=False,
+        rows=rows,
+        calls=calls,
+        tokens_padded=None if tokens is None else 3,
+    )
 
 
 def cell(
@@ -31,6 +43,7 @@ def cell(
     n: int = 20,
     nfe: Sequence[int] | int = 16,
     rows: Sequence[int] | int | None = None,
+    tokens: Sequence[int] | int | None = None,
     canvas: int = 32,
     headline: str = "accuracy",
     seed: int = 0,
@@ -40,6 +53,7 @@ def cell(
     """One cell with its samples; `right` is each sample's score, or the share of right answers
     (spread by a fixed seed).
 
+    `tokens` are the tokens forwarded for each answer, an even number; None: not counted.
     With several `seeds` it holds each answer's score: those of the first seed, then the second's.
     """
     name = f"{model}/{task.split('/')[1]}/{sampler}"
@@ -48,6 +62,7 @@ def cell(
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
     canvases = list(rows) if isinstance(rows, Sequence) else [rows] * len(right)
+    positions = list(tokens) if isinstance(tokens, Sequence) else [tokens] * len(right)
     known = {
         "data_source": "own",
         "data_hash": "d1",
@@ -70,8 +85,8 @@ def cell(
     return build_cell(
         record,
         [
-            answer(nfe=count, canvas=canvas, length=min(18, canvas), rows=forwarded)
-            for count, forwarded in zip(steps, canvases, strict=True)
+            answer(nfe=count, canvas=canvas, length=min(18, canvas), rows=forwarded, tokens=number)
+            for count, forwarded, number in zip(steps, canvases, positions, strict=True)
         ],
         scored,
         rounds=[1.5],

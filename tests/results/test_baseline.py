@@ -79,6 +79,14 @@ class TestBaseline:
                 == bool(rows)
             )
 
+    def test_tokens_forwarded(self, tmp_path: Path) -> None:
+        """They survive the file, summed over seeds; a run that doesn't count them has none."""
+        counted = factory.cell(right=[1.0] * 4, tokens=[20, 30, 40, 50], seeds=2)
+        for entry, tokens in ((counted, (60, 80)), (factory.cell(right=[1.0, 0.0]), ())):
+            file = write_baseline(tmp_path / "b.json", [StoredCell(entry[0], tuple(entry[1]))])
+            assert read_baseline(file)[entry[0].id].tokens_forwarded == tokens
+            assert ("tokens_forwarded" in file.read_text()) == bool(tokens)
+
     def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
         """A baseline compares sample by sample; a score with a hole can't be."""
         record, samples = factory.cell(right=[1.0, 0.0])
