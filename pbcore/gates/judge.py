@@ -33,7 +33,7 @@ class Judgement:
     these counts differs, and some scores do, too, or some counts fell), refused (can't be
     compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline
     row), floor (violated). `paired` compares the judged score, `metric`; `p` has the Holm-adjusted
-    one-sided p of each test: score, and of sampled decodings forwards, rows and tokens forwarded.
+    one-sided p of each test: score, and of sampled decodings forwards and rows.
     """
 
     id: str
@@ -89,10 +89,10 @@ def judge(
 
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or
     `paired.graded_drop` for graded scores. NFE and tokens per step must be equal for greedy
-    samplers; for others `graded_drop` looks for more forwards. Rows are judged as NFE is where the
-    baseline has some that aren't its forwards, and tokens forwarded where it has any. Holm's
-    correction covers all tests, so the chance of any false alarm in the run is at most `level`.
-    Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed,
+    samplers, and tokens forwarded where the baseline has them; for others `graded_drop` looks for
+    more forwards. Rows are judged as NFE is where the baseline has some that aren't its forwards.
+    Holm's correction covers all tests, so the chance of any false alarm in the run is at most
+    `level`. Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed,
     precision or samples are refused.
 
     `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as
@@ -194,12 +194,12 @@ def _judged(pair: Pair) -> Judgement:
     counts = {"forwards": (cell.nfe, base.nfe)}
     if base.rows:
         counts["rows"] = (cell.forwarded, base.rows)
-    if base.tokens_forwarded:
-        if not cell.tokens_forwarded:
-            reason = "the baseline has tokens forwarded, the run doesn't report them"
-            return replace(judgement, status="refused", p={}, reason=reason)
-        counts["tokens forwarded"] = (cell.tokens_forwarded, base.tokens_forwarded)
     if greedy(cell.sampler):
+        if base.tokens_forwarded:
+            if not cell.tokens_forwarded:
+                reason = "the baseline has tokens forwarded, the run doesn't report them"
+                return replace(judgement, status="refused", p={}, reason=reason)
+            counts["tokens forwarded"] = (cell.tokens_forwarded, base.tokens_forwarded)
         return _repeated(judgement, cell, base, counts)
     rises = {
         kind: graded_drop(np.subtract(old, new).tolist()) for kind, (new, old) in counts.items()
