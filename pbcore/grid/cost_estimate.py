@@ -97,7 +97,7 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
     if not isnan(cost.tokens):
         yield (
             f"  tokens forwarded: about {cost.tokens:,.0f}, the positions that the network"
-            " computes, with caches and what-if rows (a probe of one sample a category)"
+            " computes (a probe)"
         )
     if plan.settings.sharing and asked:
         yield (

@@ -45,6 +45,8 @@ class TestEstimate:
             r"a forward takes [\d.]+ to [\d.]+ ms a row \(cpu, \d+ threads?, batches of 64\)",
             result.stdout.str(),
         )
+        (tokens,) = numbers(result, r"tokens forwarded: about ([\d,]+)")
+        assert abs(tokens - 32 * (fixed + expected)) <= 32  # ideal runs whole canvases
         assert "nothing was written" in result.stdout.str()
         assert not (project.path / "reports").exists()
 
@@ -102,6 +104,8 @@ class TestEstimate:
         calls, rows = numbers(result, r"about ([\d,]+) forwards in sequence, of ([\d,]+) rows")
         assert (calls, rows) == (2 * (answer.nfe or 0), 2 * (answer.rows or 0))
         assert rows > calls
+        (tokens,) = numbers(result, r"tokens forwarded: about ([\d,]+)")
+        assert tokens == 2 * (answer.tokens_forwarded or 0)
         assert "0 by fixed schedules, exact\n" in result.stdout.str()
         assert "not probed" not in result.stdout.str()
 
