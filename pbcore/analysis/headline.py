@@ -41,13 +41,29 @@ CellAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 
 
 @dataclass(frozen=True, slots=True)
+class TaskScores:
+    """A sampler's mean score and its reference's, in [0, 1], on the questions of `task` that both
+    answered.
+    """
+
+    task: str
+    score: float
+    reference_score: float
+
+    @property
+    def change(self) -> float:
+        return self.score - self.reference_score
+
+
+@dataclass(frozen=True, slots=True)
 class Against:
     """A sampler beside its reference on the questions of `tasks` tasks that both answered.
 
     `score` and `reference_score` are means over tasks. `forwards`, `rows` and `seconds` are the
     reference's divided by the sampler's, so that 7.5 means 7.5 times fewer; None where not
     measured, `rows` also where they are the forwards. `p_adjusted` is Holm's for "worse by the
-    margin or more" over the samplers compared, 1 for one that is not faster.
+    margin or more" over the samplers compared, 1 for one that is not faster. `by_task` has each
+    task's scores.
     """
 
     sampler: str
@@ -60,6 +76,7 @@ class Against:
     p_adjusted: float
     better: bool
     own: bool
+    by_task: tuple[TaskScores, ...] = ()
 
     @property
     def tasks(self) -> int:
@@ -80,7 +97,8 @@ class Against:
 class Headline:
     """The verdict on one model. `chosen` is the fastest sampler that is shown to lose at most
     `max_loss` points to `reference`, `fastest` the fastest of all; None where none is (faster).
-    `compared` of `samplers` are faster and compared. `others` are the user's own samplers and those
+    `compared` of `samplers` are faster and compared; of these, `falls` is the slowest that loses
+    more than `max_loss` here. `others` are the user's own samplers and those
     that are better, if not among these; `unpaired` those of the user's own without a question in
     common with the reference. Where none is chosen, `settled` is the fastest that more questions
     could show, `settled_by` how many. `why` says why there is no verdict, where there is none.
@@ -95,6 +113,7 @@ class Headline:
     chosen: Against | None = None
     fastest: Against | None = None
     slower: Against | None = None
+    falls: Against | None = None
     others: tuple[Against, ...] = ()
     unpaired: tuple[str, ...] = ()
     settled: Against | None = None
@@ -117,7 +136,7 @@ class _Pair:
 
     sampler: str
     differences: tuple[tuple[float, ...], ...]  # of each task
-    scores: tuple[float, float]
+    by_task: tuple[TaskScores, ...]
     forwards: float | None
     rows: float | None
     seconds: float | None
@@ -125,6 +144,11 @@ class _Pair:
     @property
     def speed(self) -> float | None:
         return speed_up(self.forwards, self.rows, self.seconds)
+
+    @property
+    def change(self) -> float:
+        """The mean over tasks of the mean paired difference."""
+        return fmean(map(fmean, self.differences))
 
 
 def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
@@ -186,11 +210,10 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
     better = {pair.sampler for pair, p in zip(pairs, gains, strict=True) if p <= 1 - CONFIDENCE}
 
     def told(pair: _Pair) -> Against:
-        score, reference_score = pair.scores
         return Against(
             sampler=pair.sampler,
-            score=score,
-            reference_score=reference_score,
+            score=fmean(task.score for task in pair.by_task),
+            reference_score=fmean(task.reference_score for task in pair.by_task),
             quality=noninferiority(pair.differences, margin),
             forwards=pair.forwards,
             rows=pair.rows,
@@ -198,12 +221,15 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
             p_adjusted=p_loss.get(pair.sampler, 1.0),
             better=pair.sampler in better,
             own=is_own(pair.sampler),
+            by_task=pair.by_task,
         )
 
     first = next((pair for pair in faster if p_loss[pair.sampler] <= 1 - CONFIDENCE), None)
     chosen = None if first is None else told(first)
     fastest = told(faster[0]) if faster else None
     slower = told(ranked[0]) if ranked and not faster else None
+    losing = [pair for pair in faster if pair.change < -margin]
+    falls = told(losing[-1]) if losing else None
     settled = None
     settled_by = None
     if chosen is None:
@@ -227,6 +253,7 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
         chosen=chosen,
         fastest=fastest,
         slower=slower,
+        falls=falls,
         others=tuple(others),
         settled=settled,
         settled_by=settled_by,
@@ -317,12 +344,11 @@ def _pairs(table: Mapping[str, Mapping[str, _Scored]], reference: str) -> list[_
     for sampler in sorted(table, key=natural):
         if sampler == reference:
             continue
-        shared = [
-            (own, base[task], _common(own, base[task]))
-            for task, own in table[sampler].items()
-            if task in base
-        ]
-        shared = [(own, theirs, questions) for own, theirs, questions in shared if questions]
+        shared = []
+        for task, own in table[sampler].items():
+            questions = _common(own, base[task]) if task in base else []
+            if questions:
+                shared.append((own, base[task], questions))
         if shared:
             pairs.append(_pair(sampler, shared))
     return pairs
@@ -340,14 +366,14 @@ def _common(own: _Scored, theirs: _Scored) -> list[int]:
 
 def _pair(sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]]) -> _Pair:
     differences = []
-    own_scores: list[float] = []
-    their_scores = []
+    by_task = []
     costs: dict[str, list[float | None]] = {"own forwards": [], "own rows": []}
     costs |= {"their forwards": [], "their rows": [], "own seconds": [], "their seconds": []}
     for own, theirs, questions in shared:
         differences.append(tuple(own.scores[i] - theirs.scores[i] for i in questions))
-        own_scores.append(fmean(own.scores[i] for i in questions))
-        their_scores.append(fmean(theirs.scores[i] for i in questions))
+        own_score = fmean(own.scores[i] for i in questions)
+        their_score = fmean(theirs.scores[i] for i in questions)
+        by_task.append(TaskScores(own.cell.task, own_score, their_score))
         costs["own forwards"].append(_mean([own.forwards[i] for i in questions]))
         costs["their forwards"].append(_mean([theirs.forwards[i] for i in questions]))
         costs["own rows"].append(_mean([own.rows[i] for i in questions]))
@@ -362,7 +388,7 @@ def _pair(sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]]) ->
     return _Pair(
         sampler=sampler,
         differences=tuple(differences),
-        scores=(fmean(own_scores), fmean(their_scores)),
+        by_task=tuple(by_task),
         forwards=_ratio(total["their forwards"], total["own forwards"]),
         rows=None if same else _ratio(total["their rows"], total["own rows"]),
         seconds=_ratio(total["their seconds"], total["own seconds"]),

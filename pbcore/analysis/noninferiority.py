@@ -249,6 +249,13 @@ def _lower(tables: Sequence[_Table], level: float) -> float:
 
 def _p_value(tables: Sequence[_Table], mean: float) -> float:
     """The probability of a mean over tasks of at least the estimate, if the true one is `mean`."""
+    key = tuple((table.values.tobytes(), table.counts.tobytes(), table.n) for table in tables)
+    return _p_of(key, mean)
+
+
+@lru_cache(maxsize=20_000)  # a report judges the same answers in several places
+def _p_of(key: tuple[tuple[bytes, bytes, int], ...], mean: float) -> float:
+    tables = [_Table(np.frombuffer(values), np.frombuffer(counts), n) for values, counts, n in key]
     return _upper_tail(_constrained(tables, mean), _estimate(tables))
 
 

@@ -95,15 +95,19 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
         )
     usable = usable.reindex(
         columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
-    )
-    n_tasks = usable.groupby("model")["task"].nunique()
+    ).astype(dict.fromkeys(("score", "score_low", "score_high"), float))
+    groups: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+    tasks: dict[str, set[str]] = {}
+    for model, task, sampler, *values in usable.itertuples(index=False):
+        groups.setdefault((str(model), str(sampler)), []).append(tuple(values))
+        tasks.setdefault(str(model), set()).add(str(task))
     rows: list[list[Any]] = []
-    for names, group in usable.groupby(["model", "sampler"], sort=False):
-        model, sampler = map(str, names)
-        if len(group) == n_tasks[model]:
-            speed = sum(group[rate]) / len(group)
-            score = _mean_score(group)
-            rows.append([model, family(sampler), sampler, speed, *score, len(group)])
+    for (model, sampler), group in groups.items():
+        if len(group) == len(tasks[model]):
+            speed = sum(values[0] for values in group) / len(group)
+            score, low, high = mean_interval([values[1:] for values in group])
+            means = [100 * score, 100 * low, 100 * high]
+            rows.append([model, family(sampler), sampler, speed, *means, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
 

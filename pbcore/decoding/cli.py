@@ -78,6 +78,16 @@ def described() -> list[Described]:
     ]
 
 
+def rule(policy: str) -> str:
+    """The rule of a policy in a sentence: the first paragraph of its docstring. Raises InputError
+    for an unknown policy.
+    """
+    cls = policies().get(policy)
+    if cls is None:
+        raise InputError(f"sampler {policy}: unknown; `pbcore samplers` lists them")
+    return _described(policy, cls, traits(cls)).rule
+
+
 def samplers_table() -> str:
     """The tables in docs/samplers.md, by what a sampler reads."""
     parts = []

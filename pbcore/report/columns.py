@@ -24,6 +24,9 @@ class Column:
     none: str = ""  # why a row may have no value
     task: str = ""  # a column of one task, for the page's filter
     code: bool = False  # a name that people type
+    key: str = ""  # of a row's number, by which the page's script computes means anew
+    places: int = 1  # decimals of that number
+    bounds: Callable[[Row], tuple[float, float] | None] | None = None  # of its interval
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
@@ -45,13 +48,20 @@ def decimals(
     """A column of numbers; `–` for what was not measured, and `none` says why."""
     value = itemgetter(key)
     return Column(
-        head, lambda row: or_dash(row[key], places), value, about, optional=optional, none=none
+        head,
+        lambda row: or_dash(row[key], places),
+        value,
+        about,
+        optional=optional,
+        none=none,
+        key=key,
+        places=places,
     )
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     """A column of foreign text."""
-    return Column(head, lambda row: str(row[key]), None, about, wide)
+    return Column(head, lambda row: str(row[key]), None, about, wide, key=key)
 
 
 def scored(head: str, about: str = "", none: str = "") -> Column:
@@ -60,7 +70,11 @@ def scored(head: str, about: str = "", none: str = "") -> Column:
     def shown(row: Row) -> str:
         return or_dash(row["score"]) + interval(row["low"], row["high"])
 
-    return Column(head, shown, itemgetter("score"), about, none=none)
+    def bounds(row: Row) -> tuple[float, float] | None:
+        low, high = row["low"], row["high"]
+        return None if low is None or high is None else (low, high)
+
+    return Column(head, shown, itemgetter("score"), about, none=none, key="score", bounds=bounds)
 
 
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows

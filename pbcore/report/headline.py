@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import Any, Protocol
 
@@ -27,15 +28,14 @@ class ModelAnswers(Protocol):
     def samples(self) -> Sequence[SampleRecord]: ...
 
 
-def headlines(
+def verdicts(
     cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """(model, sentence) for each model with scores, in the order of the frame; then those without a
-    verdict, a sentence for each cause, whose model is empty where it is about several.
+) -> list[Headline]:
+    """The verdict on each model with scores, in the order of the frame.
 
     Args:
         cells: a frame of `results.load`, whose models are named as in the report.
-        answers: the cells' answers; without any the sentence says that they are needed.
+        answers: the cells' answers; without any the verdict says that they are needed.
         run: the facts of run.json; `max_loss` is the loss in points that the run allowed.
     """
     scored = real(cells)
@@ -43,18 +43,31 @@ def headlines(
     known: dict[str, list[ModelAnswers]] = {}
     for one in answers:
         known.setdefault(one.model, []).append(one)
-    sentences = []
-    without: dict[str, list[str]] = {}  # the cause → its models
+    found = []
     for model, group in scored.groupby("model", sort=False):
         own = [(one.cell, one.samples) for one in known.get(str(model), ())]
         verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS)
-        why = verdict.why
-        if why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
+        if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
             why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
-        if why:
-            without.setdefault(why, []).append(name(str(model)))
+            verdict = replace(verdict, why=why)
+        found.append(verdict)
+    return found
+
+
+def headlines(
+    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """(model, sentence) for each model with scores, in the order of the frame; then those without a
+    verdict, a sentence for each cause, whose model is empty where it is about several. Parameters
+    as of `verdicts`.
+    """
+    sentences = []
+    without: dict[str, list[str]] = {}  # the cause → its models
+    for verdict in verdicts(cells, answers, run):
+        if verdict.why:
+            without.setdefault(verdict.why, []).append(name(verdict.model))
         else:
-            sentences.append((name(str(model)), sentence(verdict)))
+            sentences.append((name(verdict.model), sentence(verdict)))
     for why, models in without.items():
         about = models[0] if len(models) == 1 else ""
         sentences.append((about, f"no verdict on {some(models, MODELS)}: {why}"))

@@ -76,14 +76,15 @@ FULL = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Numbers of a colour, a marker and a pattern of dashes; `hollow` markers tell modifiers
-    apart.
+    """Numbers of a colour, a marker and a pattern of dashes; `hollow` markers, and those with a
+    dot, tell further series apart.
     """
 
     colour: int
     marker: int
     dash: int = 0
     hollow: bool = False
+    dotted: bool = False
 
 
 def policy(family: str) -> str:
@@ -104,8 +105,9 @@ def place(name: str) -> int:
 
 
 def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """(model, policy family) → its look among these: models differ in dashes, a policy's families
-    in filled and hollow markers; families of a single model in dashes, too.
+    """(model, policy family) → its look among these: models differ in dashes and in filled and
+    hollow markers, so that single points tell them apart, a policy's families in a dot within the
+    marker; families of a single model differ in dashes, then in hollow markers.
     """
     names = list(dict.fromkeys(lines))
     models = list(dict.fromkeys(model for model, _ in names))
@@ -117,9 +119,16 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
         ordered, key=lambda name: (name[0], place(policy(name[1])))
     ):
         for rank, name in enumerate(group):
-            dash = models.index(model) if len(models) > 1 else rank
-            hollow = (rank if len(models) > 1 else rank // len(DASHES)) % 2 == 1
-            found[name] = Look(number % len(COLOURS), _marker(number), dash % len(DASHES), hollow)
+            if len(models) > 1:
+                dash = models.index(model)
+                hollow = dash % 2 == 1
+                dotted = rank % 2 == 1
+            else:
+                dash = rank
+                hollow = rank // len(DASHES) % 2 == 1
+                dotted = False
+            colour = number % len(COLOURS)
+            found[name] = Look(colour, _marker(number), dash % len(DASHES), hollow, dotted)
     return found
 
 

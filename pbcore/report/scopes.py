@@ -4,7 +4,7 @@ figures per policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -128,9 +128,10 @@ def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
     return {task: known.get(task, {"status": "absent"} | blank) for task in tasks}
 
 
-def overview(scope: Scope) -> list[Row]:
+def overview(scope: Scope, named: Callable[[str], str] = short) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is
-    missing and why. A mean is None unless every task of the model has a value.
+    missing and why, with tasks `named` so. A mean is None unless every task of the model has a
+    value.
     """
     wanted = scope.cells.groupby("model")["task"].agg(set).to_dict()
     rows = []
@@ -161,27 +162,27 @@ def overview(scope: Scope) -> list[Row]:
             )
             row[name] = _ratio(_sum(counts), samples)
         row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
-        rows.append(row | {"missing": missing(group, tasks)})
+        rows.append(row | {"missing": missing(group, tasks, named)})
     return rows
 
 
-def missing(group: Sequence[Row], tasks: Iterable[str]) -> str:
-    """Which of the tasks have no score in these cells of a sampler, and why; empty if all have
-    one.
+def missing(group: Sequence[Row], tasks: Iterable[str], named: Callable[[str], str] = short) -> str:
+    """Which of the tasks, `named` so, have no score in these cells of a sampler, and why; empty if
+    all have one.
     """
     reasons: dict[str, list[str]] = {}
     for record in group:
         if record["status"] != "ok":
             reasons.setdefault(f"could not be run: {record['error']}", []).append(
-                short(record["task"])
+                named(record["task"])
             )
         elif record["score"] is None:
             absent = record["absent"] if isinstance(record["absent"], dict) else {}
             told = first_line(str(absent.get(record["headline"], "no reason recorded")))
             reasons.setdefault(f"{record['headline']} not measured: {told}", []).append(
-                short(record["task"])
+                named(record["task"])
             )
-    unrun = [short(task) for task in tasks if task not in {record["task"] for record in group}]
+    unrun = [named(task) for task in tasks if task not in {record["task"] for record in group}]
     if unrun:
         reasons["not run"] = unrun
     return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())

@@ -93,13 +93,15 @@ def legend(
 def drawn_as(look: Look) -> dict[str, Any]:
     """A look as matplotlib's keywords."""
     colour = COLOURS[look.colour]
-    fill = "white" if look.hollow else colour
-    return {
+    drawn: dict[str, Any] = {
         "color": colour,
         "marker": MARKERS[look.marker],
         "linestyle": DASHES[look.dash],
-        "mfc": fill,
+        "mfc": "white" if look.hollow else colour,
     }
+    if look.dotted:
+        drawn |= {"fillstyle": "left", "mfcalt": colour if look.hollow else "white"}
+    return drawn
 
 
 def finish(axis: Axes, title: str) -> None:

@@ -18,6 +18,7 @@ from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import CellRecord, FormerToken, SampleRecord, absent_reasons
 from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
+from pbcore.tasks.naming import short
 
 NAME = 300  # characters of a name
 LEAST = 300_000  # bytes for answers, however long the tables are
@@ -274,6 +275,7 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
         "id": printable(one.id, NAME),
         "model": printable(one.model, NAME),
         "task": printable(cell.task, NAME),
+        "name": printable(short(cell.task), NAME),
         "sampler": printable(cell.sampler, NAME),
         "headline": cell.headline,
         "graded": cell.headline in GRADED,

@@ -20,6 +20,7 @@ from pbcore.report.looks import COLOURS, DARK
 SCRIPTS = (
     "base.js",
     "data.js",
+    "means.js",
     "film.js",
     "cell.js",
     "answers.js",

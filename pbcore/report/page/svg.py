@@ -1,5 +1,6 @@
-"""Speed–quality plots as plain SVG: means over tokens per step with intervals and ceilings, a line
-and a shape per policy family.
+"""Speed–quality plots: means over tokens per step with intervals and ceilings, a line and a shape
+per policy family. The first one of a page is drawn here as plain SVG, for readers without scripts;
+the page's script draws all of them on any axes.
 """
 
 import math
@@ -10,20 +11,26 @@ from markupsafe import Markup
 
 from pbcore.analysis.order import family
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
-from pbcore.printable import counted, fixed, printable
+from pbcore.printable import fixed, printable
 from pbcore.report.cells import interval, rows_differ, silent
 from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
 from pbcore.report.scopes import Scope, lines, number
 
 ANY_SPEED = Look(6, 6, 1)
-HEIGHT = 300
-LEFT = 44
-RIGHT = 12
-TOP = 10
-BOTTOM = 42
-NARROW = 460
-WIDE = 920
+HEIGHT = 340
+LEFT = 50  # the margins, as in plot.js
+RIGHT = 16
+TOP = 16
+BOTTOM = 46
+INSET = 10  # between the ends of the axis and the points
+WIDE = 1000
+STEPS = (1, 2, 2.5, 5, 10, 20)  # of an axis, times a power of ten
+KEY = (
+    ("bar", "95 % interval"),
+    ("front", "best score at each speed of a model (Pareto front)"),
+    ("ceiling", "ceiling: what an exact model reaches under the sampler"),
+)
 SHAPES = (  # of markers, as in `looks.MARKERS`
     "M-4.6,0a4.6,4.6 0 1 0 9.2,0a4.6,4.6 0 1 0 -9.2,0",
     "M-4.6,-4.6H4.6V4.6H-4.6Z",
@@ -36,10 +43,13 @@ SHAPES = (  # of markers, as in `looks.MARKERS`
 )
 
 
+Level = tuple[float, float | None, float | None]  # score, low, high
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, the
-    cell that it is of, its sampler, and the ceiling in %, if that is below 100.
+    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, and
+    the ceiling in %, if that is below 100.
     """
 
     x: float
@@ -47,35 +57,24 @@ class Dot:
     low: float | None
     high: float | None
     text: str
-    cell: str = ""
-    sampler: str = ""
     ceiling: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A curve, or with `level` (score, low, high) the score of a model that reports no tokens per
-    step. One that doesn't lead is shown on demand.
-    """
+    """A curve, or with `level` the score of a model that reports no tokens per step."""
 
     name: str
     model: str
     look: Look
     dots: tuple[Dot, ...] = ()
-    level: tuple[float, float | None, float | None] | None = None
-    leads: bool = True
+    level: Level | None = None
 
 
 def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> list[Series]:
-    """The curves of a scope's means, of which the `most` leading ones are to be seen, and the
-    levels of models that report no tokens per step. `known`: the look of each model's families in
-    all plots of a run.
+    """The `most` leading curves of a scope's means, and the levels of models that report no tokens
+    per step. `known`: the look of each model's families in all plots of a run.
     """
-    ids = (
-        {(one["model"], one["sampler"]): one["id"] for one in scope.records}
-        if len(scope.tasks) == 1
-        else {}
-    )
     table = beside_ceilings(curves(scope.cells), scope.cells)
     leaders = leading(table, most)
     found = []
@@ -86,6 +85,8 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     }
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
     for model, kind, group in lines(table):
+        if (model, kind) not in leaders:
+            continue
         dots = []
         for sampler, rate, score, low, high, ceiling in group[columns].itertuples(index=False):
             told = (
@@ -95,12 +96,8 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
             told += per_row.get((model, sampler), "")
             told += "" if math.isnan(ceiling) else f", ceiling {fixed(ceiling)} %"
             lid = ceiling if ceiling < FULL else None
-            cell = ids.get((model, sampler), "")
-            dots.append(Dot(rate, score, number(low), number(high), told, cell, sampler, lid))
-        leads = (model, kind) in leaders
-        found.append(
-            Series(f"{model} · {kind}", model, known[model, kind], tuple(dots), leads=leads)
-        )
+            dots.append(Dot(rate, score, number(low), number(high), told, lid))
+        found.append(Series(f"{model} · {kind}", model, known[model, kind], tuple(dots)))
     for name, (score, low, high) in level_lines(silent(scope.cells)).items():
         model, _, sampler = name.rpartition(" · ")
         look = known.get((model, family(sampler)), ANY_SPEED)
@@ -110,48 +107,59 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     return found
 
 
-def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
-    """A figure with its legend as HTML; empty without points. The script moves what has `data-x`
-    and `data-p` (rates and heights) when the axis becomes linear.
+def figure(
+    tasks: Iterable[int], title: str, series: Sequence[Series] = (), chosen: bool = False
+) -> Markup:
+    """A figure that the page's script draws: of the tasks with these numbers in the page's data.
+
+    Args:
+        tasks: the tasks that its means are over.
+        title: what they are.
+        series: what is drawn for readers without scripts; nothing by default.
+        chosen: whether the sampler that each model's card names is pointed out.
     """
-    xs = [dot.x for one in series for dot in one.dots]
-    if not xs and not any(one.level for one in series):
-        return Markup()
-    low = math.floor(math.log2(min(xs, default=1)) + 1e-9)
-    high = math.ceil(math.log2(max(xs, default=1)) - 1e-9)
-    axis = _Axis(low, max(high, low + 1), width)
+    drawn = drawing(series, title) if series else '<svg class="plot-area" aria-hidden="true"></svg>'
+    keys = "".join(map(_key, series))
+    facts = f'data-tasks="{" ".join(map(str, tasks))}" data-title="{attribute(title)}"'
+    facts += ' data-chosen=""' if chosen else ""
+    wide = " wideplot" if chosen else ""
+    legends = f'<ul class="legend">{keys}</ul>' if keys else ""
+    explained = "".join(_explained(*entry) for entry in KEY) if chosen else ""
+    key = f'<p class="key">{explained}</p>' if explained else ""
+    inner = f'{drawn}<div class="legends">{legends}</div>{key}'
+    return Markup(f'<figure class="plot{wide}" {facts}>{inner}</figure>')
+
+
+def _explained(kind: str, told: str) -> str:
+    """An entry of what the signs of a plot mean."""
+    path = "M0,-7V7" if kind == "bar" else "M-13,0H13"
+    sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true"><path class="{kind}" d="{path}"/></svg>'
+    return f"<span>{sign} {told}</span>"
+
+
+def drawing(series: Sequence[Series], title: str) -> str:
+    """The plot itself as SVG; empty without points."""
+    dots = [dot for one in series for dot in one.dots]
+    if not dots and not any(one.level for one in series):
+        return ""
+    axis = _Axis.of(dots, [one.level for one in series if one.level])
     bands = []
     for model in dict.fromkeys(one.model for one in series):
         front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
         if drawn := _path("front", front, axis):
             bands.append(f'<g data-model="{attribute(model)}">{drawn}</g>')
-    groups = [_series(i, one, axis) for i, one in enumerate(series)]
+    groups = [_series(one, axis) for one in series]
     names = ", ".join(printable(one.name, 60) for one in series)
     # for screen readers
-    told = f"{title}: score in % over tokens per step; {names}. The figures are in the table."
+    told = f"{title}: score in % over tokens per step; {names}. The figures are in the tables."
     body = f"{_axes(axis)}{''.join(bands)}{''.join(groups)}"
-    drawn = (
-        f'<svg viewBox="0 0 {width} {HEIGHT}" role="img"'
+    return (
+        f'<svg class="plot-area" viewBox="0 0 {WIDE} {HEIGHT}" role="img"'
         f' aria-label="{attribute(told)}">{body}</svg>'
     )
-    led, rest = (
-        [_key(i, one) for i, one in enumerate(series) if one.leads is leads]
-        for leads in (True, False)
-    )
-    more = (
-        f"<summary>{counted(len(rest), 'more curve')}</summary><ul"
-        f' class="legend">{"".join(rest)}</ul>'
-    )
-    keys = f'<ul class="legend">{"".join(led)}</ul>{f"<details>{more}</details>" if rest else ""}'
-    facts = (
-        f'data-low="{axis.low:g}" data-high="{axis.high:g}" data-width="{width}"'
-        f' data-title="{attribute(title)}"'
-    )
-    wide = " wideplot" if width == WIDE else ""
-    return Markup(f'<figure class="plot{wide}" {facts}>{drawn}{keys}</figure>')
 
 
-def _key(number: int, one: Series) -> str:
+def _key(one: Series) -> str:
     """The series' entry in the legend."""
     drawn = (
         f"{_line([(-13, 0), (13, 0)], one.look.dash)}{'' if one.level else marker(one.look, 0, 0)}"
@@ -159,66 +167,101 @@ def _key(number: int, one: Series) -> str:
     sign = (
         f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{one.look.colour}">{drawn}</svg>'
     )
-    return (
-        f'<li data-model="{attribute(one.model)}" data-line="{number}">{sign} {text(one.name)}</li>'
-    )
+    return f'<li data-model="{attribute(one.model)}">{sign} {text(one.name)}</li>'
 
 
 def marker(look: Look, x: float, y: float) -> str:
-    """The shape of a series at a point."""
-    kind = ' class="stroke"' if look.marker in (5, 6) else ' class="open"' if look.hollow else ""
-    return f'<path d="{SHAPES[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
+    """The shape of a series at a point: filled, hollow, or with a dot within."""
+    stroked = look.marker in (5, 6)
+    kind = "mark stroke" if stroked else "mark open" if look.hollow else "mark"
+    drawn = f'<path d="{SHAPES[look.marker]}" class="{kind}" transform="translate({x:g} {y:g})"/>'
+    if look.dotted or (stroked and look.hollow):
+        inner = "pip" if look.hollow or stroked else "pip light"
+        drawn += f'<circle cx="{x:g}" cy="{y:g}" r="{3.2 if stroked else 1.8}" class="{inner}"/>'
+    return drawn
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Rates from 2**low to 2**high over a plot's width."""
+    """Rates from 2**left to 2**right over a plot's width, and scores from `low` to `high` in steps
+    of `step` over its height.
+    """
 
-    low: int
-    high: int
-    width: int
+    left: float
+    right: float
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def of(cls, dots: Sequence[Dot], levels: Sequence[Level]) -> "_Axis":
+        """Both axes from where the data begin to where they end."""
+        rates = [math.log2(dot.x) for dot in dots] or [0.0, 1.0]
+        left = min(rates)
+        right = max(rates)
+        if right - left < 0.5:
+            left, right = left - 0.5, right + 0.5
+        known = [value for dot in dots for value in (dot.y, dot.low, dot.high, dot.ceiling)]
+        known += [value for level in levels for value in level]
+        scores = [value for value in known if value is not None]
+        step = step_of(min(scores), max(scores))
+        low = max(0.0, math.floor(min(scores) / step + 1e-9) * step)
+        high = min(100.0, math.ceil(max(scores) / step - 1e-9) * step)
+        if high <= low:
+            low, high = max(0.0, low - step), low + step
+        return cls(left, right, low, high, step)
 
     def x(self, rate: float) -> float:
-        inner = self.width - LEFT - RIGHT - 16
-        return round(LEFT + 8 + inner * (math.log2(rate) - self.low) / (self.high - self.low), 1)
+        inner = WIDE - LEFT - RIGHT - 2 * INSET
+        share = (math.log2(rate) - self.left) / (self.right - self.left)
+        return round(LEFT + INSET + inner * share, 1)
+
+    def y(self, score: float) -> float:
+        inner = HEIGHT - TOP - BOTTOM
+        return round(TOP + inner * (self.high - score) / (self.high - self.low), 1)
 
 
-def _y(score: float) -> float:
-    return round(TOP + (HEIGHT - TOP - BOTTOM) * (1 - min(max(score, 0), 100) / 100), 1)
+def step_of(low: float, high: float) -> float:
+    """A round step of which at most six lie between two scores."""
+    span = max(high - low, 1e-9)
+    power = 10.0 ** math.floor(math.log10(span / 6))
+    return next(part * power for part in STEPS if span / (part * power) <= 6)
 
 
 def _axes(axis: _Axis) -> str:
-    right = axis.width - RIGHT
+    right = WIDE - RIGHT
     bottom = HEIGHT - BOTTOM
-    lines = [
-        f'<path class="grid" d="M{LEFT},{_y(score)}H{right}"/><text x="{LEFT - 6}"'
-        f' y="{_y(score) + 4}">{score}</text>'
-        for score in (0, 20, 40, 60, 80, 100)
-    ]
-    for power in range(axis.low, axis.high + 1, max(1, math.ceil((axis.high - axis.low) / 8))):
+    lines = []
+    for place in range(round((axis.high - axis.low) / axis.step) + 1):
+        score = axis.low + place * axis.step
         lines.append(
-            f'<g class="tick" data-x="{2.0**power:g}" transform="translate({axis.x(2.0**power)}'
-            f' 0)"><path class="grid" d="M0,{TOP}V{bottom}"/><text class="mid"'
-            f' y="{bottom + 16}">{2.0**power:g}</text></g>'
+            f'<path class="grid" d="M{LEFT},{axis.y(score)}H{right}"/><text x="{LEFT - 6}"'
+            f' y="{axis.y(score) + 4}">{score:g}</text>'
+        )
+    for power in range(math.ceil(axis.left - 1e-6), math.floor(axis.right + 1e-6) + 1):
+        lines.append(
+            f'<g class="tick" transform="translate({axis.x(2.0**power)} 0)"><path class="grid"'
+            f' d="M0,{TOP}V{bottom}"/><text class="mid" y="{bottom + 17}">{2.0**power:g}</text></g>'
         )
     lines.append(
-        f'<text class="mid axis" x="{(LEFT + right) / 2}" y="{HEIGHT - 6}">tokens per step</text>'
+        f'<text class="mid axis" x="{(LEFT + right) / 2}" y="{HEIGHT - 8}">tokens per step</text>'
     )
+    cut = f", from {axis.low:g}" if axis.low > 0 else ""
     lines.append(
-        f'<text class="mid" transform="translate(11 {(TOP + bottom) / 2}) rotate(-90)">score'
-        " (%)</text>"
+        f'<text class="mid axis" transform="translate(12 {(TOP + bottom) / 2}) rotate(-90)">score'
+        f" (%){cut}</text>"
     )
     return "".join(lines)
 
 
-def _series(number: int, one: Series, axis: _Axis) -> str:
+def _series(one: Series, axis: _Axis) -> str:
     if one.level:
         score, low, high = one.level
-        right = axis.width - RIGHT
+        right = WIDE - RIGHT
         area = ""
         if low is not None and high is not None:
-            area = f'<path class="area" d="M{LEFT},{_y(low)}H{right}V{_y(high)}H{LEFT}Z"/>'
-        drawn = area + _line([(LEFT, _y(score)), (right, _y(score))], one.look.dash)
+            area = f'<path class="area" d="M{LEFT},{axis.y(low)}H{right}V{axis.y(high)}H{LEFT}Z"/>'
+        drawn = area + _line([(LEFT, axis.y(score)), (right, axis.y(score))], one.look.dash)
     else:
         dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
         drawn = _path(
@@ -226,38 +269,29 @@ def _series(number: int, one: Series, axis: _Axis) -> str:
         )
         drawn += _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look.dash)
         drawn += "".join(_dot(dot, axis, one.look) for dot in dots)
-    hidden = "" if one.leads else ' class="rest"'
-    start = f'<g data-model="{attribute(one.model)}" data-line="{number}"{hidden}>'
+    start = f'<g data-model="{attribute(one.model)}">'
     return f'{start}<g class="s{one.look.colour}">{drawn}</g></g>'
 
 
 def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
+    x = axis.x(dot.x)
     marks = ""
     if dot.low is not None and dot.high is not None:
-        marks = f'<path class="bar" d="M0,{_y(dot.low)}V{_y(dot.high)}"/>'
+        marks = f'<path class="bar" d="M{x},{axis.y(dot.low)}V{axis.y(dot.high)}"/>'
     if dot.ceiling is not None:
-        marks += f'<path class="lid" d="M-5,{_y(dot.ceiling)}h10"/>'
-    link = f' data-cell="{attribute(dot.cell)}"' if dot.cell else ""
-    link += f' data-sampler="{attribute(dot.sampler)}"' if dot.sampler else ""
-    return (
-        f'<g class="dot" data-x="{dot.x:.6g}" transform="translate({axis.x(dot.x)} 0)"{link}>'
-        f"<title>{text(dot.text)}</title>{marks}{marker(look, 0, _y(dot.y))}</g>"
-    )
+        marks += f'<path class="lid" d="M{x - 5:g},{axis.y(dot.ceiling)}h10"/>'
+    shape = marker(look, x, axis.y(dot.y))
+    return f'<g class="dot"><title>{text(dot.text)}</title>{marks}{shape}</g>'
 
 
 def _path(kind: str, points: Sequence[tuple[float, float]], axis: _Axis, dash: int = 0) -> str:
-    """A line through (rate, score) that the script can draw again; nothing for a single point."""
+    """A line through (rate, score); nothing for a single point."""
     if len(points) < 2:
         return ""
-    told = " ".join(f"{x:.6g},{_y(y)}" for x, y in points)
-    return _line([(axis.x(x), _y(y)) for x, y in points], dash, kind, f' data-p="{told}"')
+    return _line([(axis.x(x), axis.y(y)) for x, y in points], dash, kind)
 
 
-def _line(
-    places: Iterable[tuple[float, float]], dash: int, kind: str = "line", facts: str = ""
-) -> str:
+def _line(places: Iterable[tuple[float, float]], dash: int, kind: str = "line") -> str:
     dashes = ("", "6 3", "2 3", "8 3 2 3")[dash]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return (
-        f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}{facts}/>'
-    )
+    return f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}/>'

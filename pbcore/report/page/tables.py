@@ -4,18 +4,19 @@ by what its cells carry; and in Markdown, from the same columns.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pbcore.analysis.order import short
 from pbcore.printable import printable
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, scored, words
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
-from pbcore.report.tables import with_interval
+from pbcore.report.tables import mark, with_interval
+from pbcore.tasks.naming import category, short
 from pbcore.text import NAME
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
@@ -102,6 +103,9 @@ def html_table(
     style: str = "",
     explained: bool = False,
     links: Mapping[str, Link] | None = None,
+    name: str = "table",
+    groups: Sequence[tuple[str, int]] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
     the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
@@ -115,40 +119,69 @@ def html_table(
         style: further classes of the table.
         explained: whether what its columns are stands under it.
         links: by a column's head or task, what its entries lead to.
+        name: of its file, where it is saved.
+        groups: heads above those of the columns, each over so many.
+        names: what models and samplers are, for their tooltips.
     """
     shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
     linked = links or {}
+    about = names or {}
     return rendered(
         "table.html",
         columns=shown,
         rows=[
             (
                 {f"data-{name}": str(row[name]) for name in FILTERED if name in row},
-                [_cell(one, row, linked.get(one.task or one.head)) for one in shown],
+                [_cell(one, row, linked.get(one.task or one.head), about) for one in shown],
             )
             for row in rows
         ],
         caption=caption,
         label=label or caption,
         style=style,
+        name=name,
+        groups=groups,
         absent=[one for one in shown if one.none and any(map(one.empty, rows))],
         about=[one for one in shown if one.about and explained],
     )
 
 
-def _cell(column: Column, row: Row, linked: Link | None) -> tuple[str, Markup]:
-    """A cell's value to sort by, empty where it was not measured, and its HTML, with the interval
-    behind a number apart.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table's entry: the value to sort by, empty where it was not measured, the bounds of its
+    interval, its HTML, and a tooltip.
     """
+
+    value: str
+    html: Markup
+    low: str = ""
+    high: str = ""
+    about: str = ""
+
+
+def _cell(column: Column, row: Row, linked: Link | None, names: Mapping[str, str]) -> Entry:
     value = None if column.value is None else column.value(row)
-    inner = text(column.text(row), NAME if column.code else 400)
+    whole = column.text(row)
+    inner = text(whole, NAME if column.code else 400)
     if column.code:
-        inner = f"<code>{inner}</code>"
+        inner = f"<code>{broken(inner)}</code>"
     elif column.value is not None:
         inner = re.sub(r" (\[.*\])$", r' <span class="ci">\1</span>', inner)
+    elif not column.wide:
+        inner = broken(inner)
     if linked is not None:
         inner = linked(row, inner)
-    return "" if value is None else f"{value:.6g}", Markup(inner)
+    low, high = ("", "")
+    bounds = column.bounds(row) if value is not None and column.bounds else None
+    if bounds is not None:
+        low, high = (f"{bound:.6g}" for bound in bounds)
+    about = names.get(whole, "") if column.head in FILTERED else ""
+    return Entry("" if value is None else f"{value:.6g}", Markup(inner), low, high, about)
+
+
+def broken(name: str) -> str:
+    """A name in HTML that may be broken before its signs, and nowhere else."""
+    return re.sub(r"(?<=\w)([_+/→·])(?=\w)", r"<wbr>\1", name)
 
 
 def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
@@ -156,6 +189,59 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
     chosen = f"&amp;only={only}" if only else ""
     kind = f' class="{style}"' if style else ""
     return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'
+
+
+def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
+    """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
+    category, and the mean, without intervals.
+    """
+    groups = [by_task(group, whole.tasks) for _, _, group in by_sampler(whole.records)]
+    rows = [row | {"cells": cells} for row, cells in zip(overview(whole), groups, strict=True)]
+    mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
+    rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
+    columns = [MODEL, SAMPLER, mean, rate]
+    heads = [("", len(columns))]
+    for kind in dict.fromkeys(map(category, whole.tasks)):
+        own = [task for task in whole.tasks if category(task) == kind]
+        columns += [_at_a_glance(task) for task in own]
+        heads.append((kind.replace("_", " "), len(own)))
+    links = {task: _task_link(task) for task in whole.tasks}
+    about = "score in %; the redder, the lower; click one for its answers"
+    return html_table(
+        columns,
+        rows,
+        about,
+        "scores of all tasks",
+        "heat means",
+        links=links,
+        name="scores",
+        groups=heads,
+        names=names,
+    )
+
+
+def _at_a_glance(task: str) -> Column:
+    def shown(row: Row) -> str:
+        return mark(row["cells"][task])
+
+    def bounds(row: Row) -> tuple[float, float] | None:
+        return _bounds(row["cells"][task])
+
+    value = _score_on(task)
+    return Column(printable(short(task), 40), shown, value, task, task=task, bounds=bounds)
+
+
+def _score_on(task: str) -> Callable[[Row], float | None]:
+    def value(row: Row) -> float | None:
+        score: float | None = row["cells"][task]["score"]
+        return score
+
+    return value
+
+
+def _bounds(row: Row) -> tuple[float, float] | None:
+    low, high = row["low"], row["high"]
+    return None if low is None or high is None else (low, high)
 
 
 def matrix(scope: Scope) -> Markup:
@@ -168,7 +254,8 @@ def matrix(scope: Scope) -> Markup:
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, scope.tasks)]
     about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
     links = {task: _task_link(task) for task in scope.tasks}
-    return html_table(columns, rows, about, f"{scope.title}: scores", "matrix", links=links)
+    label = f"{scope.title}: scores"
+    return html_table(columns, rows, about, label, "matrix", links=links, name=scope.title)
 
 
 def _task_link(task: str) -> Link:
@@ -178,7 +265,8 @@ def _task_link(task: str) -> Link:
         cell = row["cells"][task]
         if cell["status"] == "ok":
             return link(cell["id"], inner, heat(cell["score"]))
-        return f'<span title="{attribute(cell.get("error", "not run"))}">{inner}</span>'
+        why = cell.get("error") or "not run"
+        return f'<span title="{attribute(why)}">{inner}</span>'
 
     return linked
 
@@ -187,9 +275,10 @@ def _of_task(task: str) -> Column:
     return Column(
         printable(short(task), 40),
         lambda row: with_interval(row["cells"][task]),
-        lambda row: row["cells"][task]["score"],
+        _score_on(task),
         task,
         task=task,
+        bounds=lambda row: _bounds(row["cells"][task]),
     )
 
 
@@ -201,7 +290,9 @@ def heat(score: float | None) -> str:
 def of_task(scope: Scope, task: str) -> Markup:
     """A task's cells, each a row that opens its samples."""
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
-    rows = [record | {"missing": missing(group, [task])} for group in groups for record in group]
+    rows = [
+        record | {"missing": missing(group, [task], short)} for group in groups for record in group
+    ]
     columns = [
         MODEL,
         SAMPLER,
@@ -214,6 +305,7 @@ def of_task(scope: Scope, task: str) -> Markup:
     headlines = ", ".join(
         sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"]
     )
-    caption = f"{printable(task, 80)}: score is {headlines}"
+    caption = f"{printable(short(task), 80)}: score is {headlines}"
     links = {SAMPLER.head: lambda row, inner: link(row["id"], inner)}
-    return html_table(columns, rows, caption, f"cells of {task}", links=links)
+    label = f"cells of {short(task)}"
+    return html_table(columns, rows, caption, label, links=links, name=short(task))

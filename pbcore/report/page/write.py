@@ -4,22 +4,25 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pandas as pd
 from markupsafe import Markup
 
 from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
+from pbcore.links import docs
 from pbcore.printable import counted
 from pbcore.report.answers import Answers, name_and_facts, read
 from pbcore.report.cells import ROWS_NOTE, gaps, measured, rows_differ, run_facts
-from pbcore.report.headline import headlines
+from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
+from pbcore.report.page.cards import cards_by_task, cards_of
 from pbcore.report.page.data import page_data
-from pbcore.report.page.html import attribute, document, embedded, rendered, text
-from pbcore.report.page.svg import WIDE, plot, series
-from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task
+from pbcore.report.page.html import as_json, attribute, document, embedded, rendered, text
+from pbcore.report.page.points import PointData, point_data
+from pbcore.report.page.svg import SHAPES, figure, series
+from pbcore.report.page.tables import OVERVIEW, POLICIES, heat_map, html_table, matrix, of_task
 from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.report.sections import (
     Section,
@@ -29,11 +32,36 @@ from pbcore.report.sections import (
     rooms,
 )
 from pbcore.results.rundir import write_atomic
+from pbcore.tasks.naming import short
 
 FILE = "report.html"
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
 SHOWN = 12  # curves of a plot that are seen without asking
 MEANS = "means over each model's own tasks"
+PBX = "speed at a quality, by policy: means over all tasks"
+PBX_TOLD = (
+    "how many tokens per step each policy reaches while its mean score is at least 90, 80, 70 or"
+    " 60 %"
+)
+FACTORS_TOLD = "which answers and scores change when one setting of the run changes"
+EXPLORED_TOLD = (
+    "in which order tokens were written, how often they were taken back, and how different the"
+    " answers to one question are"
+)
+FRONTIER_TOLD = (
+    "how close each sampler comes to the best accuracy that is possible in as many steps when"
+    " tokens are drawn independently"
+)
+
+
+class PageData(TypedDict):
+    """What the plots and means of a run's page need: its cells, the sampler that each model's card
+    names (by task, empty for all), and the shapes of markers.
+    """
+
+    points: PointData | None
+    chosen: dict[str, dict[str, str]]
+    shapes: Sequence[str]
 
 
 def write_page(
@@ -78,46 +106,100 @@ def page(
     remote: bool = False,
     where: str = ".",
 ) -> str:
-    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With
-    `remote` it holds no answers and asks its server for them. `where`: the run, as seen from the
-    page's folder.
+    """The page of a frame of `results.load`.
+
+    Args:
+        cells: the frame.
+        answers: the cells' answers.
+        name: what the page is of.
+        run: the facts of run.json.
+        size: about how many bytes it has at most (default: 1.5 MB).
+        remote: whether it holds no answers and asks its server for them.
+        where: the run, as seen from the page's folder.
     """
     whole, categories = scopes(cells)
     known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
-    rows = overview(whole)
-    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
-    means = html_table(OVERVIEW, rows, caption, MEANS, "all-tasks", True)
-    further = (
-        factor_section(factor_changes(answers)),
-        exploration_section(cells),
-        frontier_section(rooms(answers)),
-    )
+    names = glossary(cells)
+    heads = cards_of(cells, answers, run)
+    by_task = cards_by_task(whole.cells, answers, run)
+    facts = run_facts(cells, run)
     missing = gaps(cells)
     content = rendered(
         "content.html",
         measured=measured(cells, run),
-        headlines=headlines(cells, answers, run),
-        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
-        overview=means if rows else "",
-        curves=(
-            _policies(whole, "speed at a quality, by policy: means over all tasks")
-            if len(categories) > 1
-            else ""
-        ),
-        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
-        further=Markup("").join(map(section_html, further)),
+        command=facts.get("command", ""),
+        heads={"": heads, **by_task},
+        names=names,
+        scores=heat_map(whole, names) if whole.records else "",
+        drawn=_curves(whole, known),
+        overview=_overview(whole),
+        categories=[_category(scope, whole, len(categories) == 1) for scope in categories],
+        further=_further(cells, answers, whole),
         gaps=missing,
-        facts=run_facts(cells, run),
+        facts=facts,
+        docs=docs("page.md"),
     )
     notes = ["not measured, and notes"] if missing else []
     sections = [
-        "overview",
+        "scores",
+        "curves",
+        "figures",
         *(scope.title for scope in categories),
         "answers",
+        "more",
         *notes,
+        "names",
         "the run",
     ]  # of its navigation
-    return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
+    data = PageData(
+        points=point_data(whole, cells, known) if whole.records else None,
+        chosen={
+            task: {card.model: card.sampler for card in cards if card.chosen}
+            for task, cards in {"": heads, **by_task}.items()
+        },
+        shapes=SHAPES,
+    )
+    return assembled(
+        f"pbcore · {name}", content, answers, name, data, size, remote, sections, where
+    )
+
+
+def _curves(whole: Scope, known: Mapping[tuple[str, str], Look]) -> Markup:
+    """The first plot: means over all tasks."""
+    if not whole.records:
+        return Markup()
+    tasks = whole.tasks
+    title = short(tasks[0]) if len(tasks) == 1 else f"mean over {len(tasks)} tasks"
+    return figure(range(len(tasks)), title, series(whole, known, SHOWN), True)
+
+
+def _overview(whole: Scope) -> Markup:
+    """All figures of each model and sampler."""
+    rows = overview(whole, short)
+    if not rows:
+        return Markup()
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
+    return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures")
+
+
+def _further(
+    cells: pd.DataFrame, answers: Sequence[Answers], whole: Scope
+) -> list[tuple[str, str, Markup]]:
+    """What stands folded: (title, what it tells in a sentence, its table)."""
+    parts = []
+    rows = policies(whole)
+    if rows:
+        table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
+        parts.append(("Speed at a quality", PBX_TOLD, table))
+    sections = (
+        (factor_section(factor_changes(answers)), FACTORS_TOLD),
+        (exploration_section(cells), EXPLORED_TOLD),
+        (frontier_section(rooms(answers)), FRONTIER_TOLD),
+    )
+    for section, told in sections:
+        if section.rows:
+            parts.append((section.short, told, section_html(section)))
+    return parts
 
 
 def section_html(section: Section) -> Markup:
@@ -125,11 +207,8 @@ def section_html(section: Section) -> Markup:
     if not section.rows:
         return Markup()
     caption = section.caption or section.title[0].lower() + section.title[1:]
-    table = html_table(section.columns, section.rows, caption)
-    note = Markup(text(section.note, 1000))
-    return Markup('<section><h2>{}</h2>{}<p class="note">{}</p></section>').format(
-        section.short, table, note
-    )
+    table = html_table(section.columns, section.rows, caption, name=section.short)
+    return table + Markup('<p class="note">{}</p>').format(Markup(text(section.note, 1200)))
 
 
 def assembled(
@@ -137,17 +216,31 @@ def assembled(
     content: str,
     answers: Sequence[Answers],
     run: str,
+    further: PageData | None = None,
     size: int | None = None,
     remote: bool = False,
     sections: Sequence[str] = (),
     where: str = ".",
 ) -> str:
-    """A page of static `content` and as many answers as `size` bytes leave room for."""
+    """A page of static `content` and as many answers as `size` bytes leave room for.
+
+    Args:
+        title: its title.
+        content: what reads without a script.
+        answers: the cells' answers.
+        run: the run's name.
+        further: what its plots and means need.
+        size: about how many bytes it has at most (default: 1.5 MB).
+        remote: whether it holds no answers and asks its server for them.
+        sections: the headings that its navigation names.
+        where: the run, as seen from the page's folder.
+    """
     room = (size or SIZE) - len(
         document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace")
     )
+    room -= len(as_json(further or {}).encode())
     data, packed = page_data(answers, run, room, remote)
-    data["where"] = where
+    data |= {"where": where, **(further or {})}
     shown = sum(map(len, packed))
     total = sum(len(one.samples) for one in answers)
     note = ""
@@ -163,33 +256,27 @@ def assembled(
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
 
 
-def _category(scope: Scope, known: Mapping[tuple[str, str], Look], alone: bool) -> dict[str, Any]:
+def _category(scope: Scope, whole: Scope, alone: bool) -> dict[str, Any]:
     """What the template shows of a category."""
-    speed = "speed at a quality, by policy"
+    numbers = {task: number for number, task in enumerate(whole.tasks)}
+    tasks = scope.tasks
     return {
         "title": scope.title,
         "alone": alone,
+        "count": counted(len(tasks), "task"),
         "drawn": (
-            "" if alone else plot(series(scope, known, SHOWN), f"{scope.title}, mean of its tasks")
-        ),
-        "policies": (
-            ""
-            if alone and len(scope.tasks) == 1
-            else _policies(scope, speed, f"{scope.title}: PBx", alone)
+            figure([numbers[task] for task in tasks], f"{scope.title}, mean of its tasks")
+            if len(tasks) > 1 and not alone
+            else ""
         ),
         "matrix": matrix(scope),
         "tasks": [
             {
                 "name": task,
-                "short": scope.task(task).title,
-                "drawn": plot(series(scope.task(task), known, SHOWN), task),
+                "short": short(task),
+                "drawn": figure([numbers[task]], short(task)),
                 "table": of_task(scope, task),
             }
-            for task in scope.tasks
+            for task in tasks
         ],
     }
-
-
-def _policies(scope: Scope, caption: str, label: str = "", explained: bool = True) -> str:
-    rows = policies(scope)
-    return html_table(POLICIES, rows, caption, label, "policies", explained) if rows else ""

@@ -31,7 +31,7 @@ function answersView() {
   const question = el("div");
   const heads = ["question", "model", "sampler", "verdict", "score %", "NFE", "kind", "answer beside the label", "what is wrong"];
   const line = ({ cell, answer, label, beside }) => el("tr", {},
-    el("td", { "data-v": answer.index }, el("a", { href: address({ task: cell.task, index: answer.index, right: null, wrong: null, q: null, sampler: null, only: null, kind: null }), title: "this question under all samplers" }, plain(`${cell.task.split("/").pop()} ${answer.index}`))),
+    el("td", { "data-v": answer.index }, el("a", { href: address({ task: cell.task, index: answer.index, right: null, wrong: null, q: null, sampler: null, only: null, kind: null }), title: "this question under all samplers" }, plain(`${cell.name} ${answer.index}`))),
     el("td", {}, plain(cell.model)),
     el("td", {}, el("a", { href: address({ cell: cell.id, sample: answer.index, seed: answer.seed || null, with: beside, answers: null, index: null, only: null }) }, el("code", {}, plain(cell.sampler)))),
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
@@ -77,6 +77,7 @@ function answersView() {
     await each(where.wrong === undefined ? cells : cells.filter(([cell]) => cell.sampler === where.wrong), (cell, data) => {
       const here = new Map(data.answers.map((answer) => [`${answer.seed} ${answer.index}`, answer]));
       for (const told of verdictsOf(cell)) {
+        if (where.index !== undefined && told.index !== Number(where.index)) continue;
         seen++;
         if (!judged(cell, told)) continue;
         const known = here.get(`${told.seed} ${told.index}`);
@@ -97,7 +98,8 @@ function answersView() {
       absent > 0 ? `the texts of ${number(absent)} are not in this file` : "",
       unsearched > 0 ? `${number(unsearched)} more could not be searched, as their texts are not in this file` : "",
     ].filter((sentence) => sentence).join("; ");
-    count.replaceChildren(`${number(rows.length)} of ${number(seen)} answers`, left ? ` (${left}: ${hint()})` : "");
+    const counted = where.index === undefined ? `${number(rows.length)} of ${number(seen)} answers` : `${number(rows.length)} of ${number(seen)} answers to this question`;
+    count.replaceChildren(counted, left ? ` (${left}: ${hint()})` : "");
     document.documentElement.dataset.listed = location.hash;
   };
   const where = place();
@@ -118,6 +120,6 @@ function answersView() {
     choice("right", "right under", samplers, "–"), choice("wrong", "wrong under", samplers, "–"),
     where.index === undefined ? null : el("a", { href: address({ index: null }) }, "all questions"));
   const started = fill();
-  const title = where.index === undefined ? "All answers" : `Question ${where.index} under all samplers`;
+  const title = where.index === undefined ? "All answers" : `Question ${where.index}${where.task === undefined ? "" : ` of ${shortTask(where.task)}`} under all samplers`;
   return [title, [backLink(), el("h2", { tabindex: -1 }, plain(title)), controls, question, count, ...nodes], started];
 }

@@ -3,6 +3,7 @@
 const PAGE = 200; // answers shown at once
 const verdict = (cell, answer) =>
   answer.wrong === null ? "not scored" : (answer.wrong ? "✗ wrong" : "✓ right") + (cell.headline === "accuracy" ? "" : ` by ${cell.headline}`);
+const shortTask = (task) => page.cells.find((cell) => cell.task === task)?.name ?? task;
 const nameOf = (cell) => `${cell.side ? cell.side + ": " : ""}${cell.model} · ${cell.sampler}`;
 
 /** Where the page is: the part of the address after `#`, e.g. cell=tiny/shuffle/confidence-k2&sample=3&with=… */
@@ -33,8 +34,8 @@ async function cellView(where) {
   const number = numberOf(where.cell);
   if (number < 0) return ["No answers", [backLink(), el("h2", { tabindex: -1 }, "No answers"), el("p", {}, "This page has no answers of cell ", plain(where.cell), ": it is of another run, or its results came without them.")]];
   const cell = page.cells[number];
-  const title = `${cell.task} · ${nameOf(cell)}`;
-  const head = [backLink(), el("h2", { tabindex: -1 }, plain(title)), cellFacts(cell)];
+  const title = `${shortTask(cell.task)} · ${nameOf(cell)}`;
+  const head = [backLink(), el("h2", { tabindex: -1 }, plain(title)), where.sample === undefined ? cellFacts(cell) : null];
   let data;
   try {
     data = await answersOf(number);
@@ -133,17 +134,18 @@ async function answerView(number, data, where) {
   const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ step: null, sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));
   const [other, otherCell] = await partner(number, where, answer);
   const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: nameOf(otherCell) }] : [])];
+  const filmed = shots.filter((shot) => shot.answer.pieces !== null && shot.answer.steps.length);
   const nodes = [
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
     el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
+    filmed.length ? player(filmed, where.step) : null,
+    filmed.length < shots.length ? el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps.") : null,
+    beside(number, where, answer),
+    el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1, asked))),
     questionPart(asked),
     el("p", {}, el("a", { href: address({ answers: "all", cell: null, sample: null, seed: null, with: null, only: null, step: null, task: cell.task, index: answer.index }) }, "this question under all samplers")),
-    el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1, asked))),
-    beside(number, where, answer),
+    el("details", {}, el("summary", {}, "figures of this cell"), cellFacts(cell)),
   ];
-  const filmed = shots.filter((shot) => shot.answer.pieces !== null && shot.answer.steps.length);
-  if (filmed.length) nodes.push(player(filmed, where.step));
-  if (filmed.length < shots.length) nodes.push(el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps."));
   return nodes;
 }
 
@@ -178,14 +180,14 @@ const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part
 
 function answerPart(cell, { answer, title }, named, asked) {
   const label = asked === null || !answer.wrong ? null : asked.answer;
-  const scores = cell.metrics.map((name, i) => `${name} ${answer.scores[i] ?? "–"}`).join("  ");
+  const scores = cell.metrics.map((name, i) => el("li", {}, plain(name.replaceAll("_", " ")), ": ", el("b", {}, `${percent(answer.scores[i])} %`)));
   const rules = answer.matches.map(({ rule, message }) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
   return el("section", {}, named ? el("h4", {}, plain(title), ": ", plain(verdict(cell, answer))) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
       ...(label === null ? [] : [el("dt", {}, asked.only ? "answer beside the label" : "answer beside one of several right labels"), el("dd", {}, el("pre", {}, ...difference(label, answer.text.trim())))]),
       ...(answer.why ? [el("dt", {}, answer.wrong ? "why it is wrong" : "faults that its headline score does not count"), el("dd", {}, plain(answer.why))] : []),
-      el("dt", {}, "scores"), el("dd", {}, plain(scores)),
+      el("dt", {}, "scores"), el("dd", {}, el("ul", { class: "scores" }, ...scores)),
       ...(answer.nfe === null ? [] : [el("dt", {}, "forwards"), el("dd", {}, String(answer.nfe))]),
       ...(answer.served ? [el("dt", {}, "the server told"), el("dd", {}, el("code", {}, plain(answer.served)))] : [])));
 }

@@ -10,12 +10,12 @@ const sorters = new Map(); // a table's name in the address → sorts it
 
 /** Makes a table's heads sort its rows; `whole` is called before, to complete a table that is shown in parts. */
 function sortable(table, name, whole = () => {}) {
-  const heads = [...table.tHead.rows[0].cells];
+  const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
   heads.forEach((head, column) => {
     const button = el("button", { type: "button", onclick: () => {
       const falling = head.getAttribute("aria-sort") === "ascending";
       sort(column, falling);
-      note({ sort: `${name}.${column}.${falling ? "down" : "up"}` });
+      note({ sort: `${name}~${column}~${falling ? "down" : "up"}` });
     } });
     button.append(...head.childNodes);
     head.append(button);
@@ -44,35 +44,117 @@ function sortable(table, name, whole = () => {}) {
 }
 
 function sortedAs(where) {
-  const [name, column, order] = (where.sort || "").split(".");
+  const [name, column, order] = (where.sort || "").split("~");
   sorters.get(name)?.(Number(column), order === "down");
 }
 
 const FILTERS = ["model", "task", "sampler"];
 
 function fillFilters() {
+  const own = { model: points?.models, task: points?.tasks, sampler: points?.samplers };
   for (const name of FILTERS) {
-    const values = new Set([...document.querySelectorAll(`#main [data-${name}]`)].map((node) => node.dataset[name]));
-    byId(`filter-${name}`).append(...[...values].map((value) => el("option", { value }, value.slice(0, 80))));
+    const values = own[name] ?? [...new Set([...document.querySelectorAll(`#main [data-${name}]`)].map((node) => node.dataset[name]))];
+    byId(`filter-${name}`).append(...values.map((value) => el("option", { value }, value.slice(0, 80))));
     byId(`filter-${name}`).addEventListener("change", (event) => { location.replace(address({ [name]: event.target.value })); });
   }
   byId("filters").addEventListener("reset", () => { location.replace(address({ model: null, task: null, sampler: null })); });
   byId("filters").hidden = false;
 }
 
-/** Hides the rows, columns, curves, points, tasks and categories that the filters leave out, and means over what they divide. */
+const FILTERED = "tr, td[data-task], th[data-task], [data-model], details[data-task]";
+
+/** Hides the rows, columns, cards and tasks of a part that the filters leave out, and computes its means anew. */
+function filterPart(part, where) {
+  const out = (node) => FILTERS.some((name) => where[name] !== undefined && node.dataset[name] !== undefined && node.dataset[name] !== where[name]);
+  const folds = [...part.querySelectorAll("details[data-fold]")].filter((fold) => !fold.open);
+  const folded = new Set(folds.flatMap((fold) => [...fold.children].slice(1)));
+  const walk = (node) => {
+    for (const child of node.children) {
+      if (folded.has(child) || child.tagName === "svg") continue;
+      if (child.matches(FILTERED)) child.toggleAttribute("hidden", out(child));
+      if (child.childElementCount) walk(child);
+    }
+  };
+  walk(part);
+  if (points === null) return;
+  for (const table of part.querySelectorAll("table.means")) {
+    const key = where.task ?? "";
+    if ((table.dataset.of ?? "") === key) continue;
+    table.dataset.of = key;
+    fillMeans(table, where);
+  }
+}
+
+/** What a fold holds is made ready when it is opened: sorting, plots, filters. */
+function prepare(part) {
+  for (const table of part.querySelectorAll("table.sortable")) {
+    if (table.dataset.ready || !shownNow(table)) continue;
+    table.dataset.ready = "yes";
+    sortable(table, table.dataset.sort);
+    table.closest(".wide").after(takeTable(table));
+    if (table.matches(".matrix, .heat")) roving(table.tBodies[0], "a");
+  }
+  if (points === null) return;
+  for (const figure of part.querySelectorAll("figure.plot")) {
+    if (!figure.dataset.ready) livePlot(figure);
+    figure.dataset.ready = "yes";
+    drawIfSeen(figure);
+  }
+}
+
+const shownNow = (node) => {
+  for (let fold = node.parentElement?.closest("details"); fold; fold = fold.parentElement?.closest("details")) if (!fold.open) return false;
+  return true;
+};
+
+/** Applies filters, axes and folds of the address. */
 function filter(where) {
   for (const name of FILTERS) byId(`filter-${name}`).value = where[name] ?? "";
-  const out = (node) => FILTERS.some((name) => where[name] !== undefined && node.dataset[name] !== undefined && node.dataset[name] !== where[name]);
-  for (const node of document.querySelectorAll("#main tr, #main td[data-task], #main th[data-task], #main [data-model], #main .dot, #main details[data-task]")) node.toggleAttribute("hidden", out(node));
+  const main = byId("main");
+  main.classList.toggle("one-task", where.task !== undefined);
+  main.classList.toggle("one-sampler", where.sampler !== undefined);
+  foldsAs(where);
+  filterPart(main, where);
+  for (const cards of document.querySelectorAll("[data-cards]")) cards.hidden = cards.dataset.cards !== (where.task ?? "");
   for (const part of document.querySelectorAll("#main .category")) {
-    part.hidden = ![...part.querySelectorAll("details[data-task]")].some((task) => !task.hidden && task.querySelector("tbody tr:not([hidden])"));
-    if (where.task !== undefined && !part.hidden) part.open = true;
+    const tasks = [...part.querySelectorAll("details[data-task]")].map((task) => task.dataset.task);
+    part.hidden = where.task !== undefined && !tasks.includes(where.task);
   }
-  byId("main").classList.toggle("one-task", where.task !== undefined);
-  byId("main").classList.toggle("one-sampler", where.sampler !== undefined);
-  if (where.task !== undefined) for (const task of document.querySelectorAll("#main details[data-task]:not([hidden])")) task.open = true;
+  if (points !== null) {
+    axesAs(where);
+    for (const figure of document.querySelectorAll("figure.plot")) delete figure.dataset.drawn;
+  }
+  prepare(main);
   moving.forEach((refresh) => refresh());
+}
+
+const folds = [...document.querySelectorAll("#main details[data-fold]")];
+const nameOfFold = (fold) => fold.dataset.fold.replaceAll("~", "_");
+const folded = folds.filter((fold) => fold.open).map(nameOfFold).join("~"); // those that are open at first
+let folding = false;
+let printing = false;
+
+/** Opens the folds that the address names, and those that a task filter is about. */
+function foldsAs(where) {
+  const open = new Set((where.open ?? folded).split("~"));
+  folding = true;
+  for (const fold of folds) {
+    const about = where.task !== undefined && (fold.dataset.task === where.task || fold.querySelector("details[data-task]") !== null);
+    const should = open.has(nameOfFold(fold)) || about;
+    if (fold.open !== should) fold.open = should;
+  }
+  setTimeout(() => { folding = false; });
+}
+
+/** A fold that was opened or closed by hand stands in the address. */
+function toggled(fold) {
+  if (fold.open) {
+    filterPart(fold, place());
+    prepare(fold);
+  }
+  if (folding || printing) return;
+  const open = folds.filter((one) => one.open).map(nameOfFold).join("~");
+  note({ open: open === folded ? null : open });
 }
 
 let turn = 0;
@@ -101,6 +183,7 @@ function arrive(view, where, known) {
   } else if (where.at !== undefined) {
     const head = byId(`at=${where.at}`);
     for (let part = head; part; part = part.parentElement) if (part instanceof HTMLDetailsElement) part.open = true;
+    prepare(byId("main"));
     (head?.closest("summary") ?? head)?.focus();
     head?.scrollIntoView();
   } else if (view.id === "view") {
@@ -123,6 +206,7 @@ async function route(event) {
   view.replaceChildren(...nodes.filter((node) => node !== null));
   view.hidden = !views;
   byId("main").hidden = views;
+  if (!views && points !== null) drawAll();
   byId("filters").hidden = where.cell !== undefined;
   if (byId("sections")) byId("sections").hidden = views;
   document.title = name ? `${name.slice(0, 120)} · ${title}` : title;
@@ -161,12 +245,10 @@ function theme() {
 history.scrollRestoration = "manual";
 theme();
 fillFilters();
-document.querySelectorAll("#main table.sortable").forEach((table, number) => {
-  sortable(table, String(number));
-  table.parentElement.after(takeTable(table));
-  if (table.classList.contains("matrix")) roving(table.tBodies[0], "a");
-});
-document.querySelectorAll("figure.plot").forEach(livePlot);
+document.querySelectorAll("#main table.sortable").forEach((table, number) => { table.dataset.sort = `${table.dataset.name}.${number}`; });
+if (points !== null) document.querySelector("figure.wideplot")?.prepend(axisTools());
+for (const fold of folds) fold.addEventListener("toggle", () => toggled(fold));
+if (matchMedia("(max-width: 620px)").matches) byId("controls").open = false;
 document.querySelectorAll("code.hint").forEach((code) => code.replaceChildren(plain(hint())));
 document.addEventListener("click", (event) => {
   const target = event.target instanceof Element ? event.target : null;
@@ -189,11 +271,22 @@ addEventListener("scroll", remember, { passive: true });
 addEventListener("focusin", remember);
 addEventListener("hashchange", route);
 route();
-const folded = [];
+const closed = [];
 addEventListener("beforeprint", () => {
+  printing = true;
   for (const part of document.querySelectorAll("#main details:not([open], .take)")) {
-    folded.push(part);
+    closed.push(part);
     part.open = true;
   }
+  filterPart(byId("main"), place());
+  prepare(byId("main"));
 });
-addEventListener("afterprint", () => { for (const part of folded.splice(0)) part.open = false; });
+addEventListener("afterprint", () => {
+  for (const part of closed.splice(0)) part.open = false;
+  setTimeout(() => { printing = false; });
+});
+let resized = null;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  if (points !== null) resized = setTimeout(() => { if (!byId("main").hidden) drawAll(); }, 150);
+});

@@ -1,65 +1,307 @@
-// A plot: a linear or logarithmic axis, a legend that switches lines, points that tell their figures when pointed at or focused.
+// The plots, drawn on the axes that the address names: curves with intervals, fronts and ceilings, points that tell their figures
+// beside their mark, a legend that switches curves.
 
-const PLOT = { left: 44, right: 12 }; // as in pbcore.report.page.svg
+const SVG = "http://www.w3.org/2000/svg";
+const MARGIN = { left: 50, right: 16, top: 16, bottom: 46 }; // as in pbcore.report.page.svg
+const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
-/** Moves what stands at a rate, after the axis has changed. */
-function placed(figure, linear) {
-  const [low, high, width] = ["low", "high", "width"].map((name) => Number(figure.dataset[name]));
-  const inner = width - PLOT.left - PLOT.right - 16;
-  const [from, to] = linear ? [0, 2 ** high] : [low, high];
-  const x = (rate) => PLOT.left + 8 + (inner * ((linear ? rate : Math.log2(rate)) - from)) / (to - from);
-  for (const node of figure.querySelectorAll("[data-x]")) node.setAttribute("transform", `translate(${x(Number(node.dataset.x)).toFixed(1)} 0)`);
-  for (const line of figure.querySelectorAll("[data-p]")) {
-    line.setAttribute("d", "M" + line.dataset.p.split(" ").map((point) => point.split(",").map(Number)).map(([rate, y]) => `${x(rate).toFixed(1)},${y}`).join("L"));
+function withAttributes(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) if (value !== null && value !== undefined) node.setAttribute(name, value);
+  return node;
+}
+
+function svgNode(tag, attributes = {}, ...children) {
+  const node = withAttributes(document.createElementNS(SVG, tag), attributes);
+  node.append(...children);
+  return node;
+}
+
+/** Where values of an axis stand between two ends in pixels, and its ticks. */
+function scaleOf(values, from, to, logarithmic, least = 0, most = Infinity) {
+  const place = logarithmic ? Math.log2 : (value) => value;
+  let [low, high] = [Math.min(...values), Math.max(...values)].map(place);
+  if (logarithmic) [low, high] = high - low < 0.5 ? [low - 0.5, high + 0.5] : [low, high];
+  else {
+    const step = stepOf(low, high);
+    low = Math.max(least, Math.floor(low / step + 1e-9) * step);
+    high = Math.min(most, Math.ceil(high / step - 1e-9) * step);
+    if (high <= low) [low, high] = [Math.max(least, low - step), low + step];
   }
-  let last = -Infinity;
-  for (const tick of figure.querySelectorAll(".tick")) {
-    const at = x(Number(tick.dataset.x));
-    const close = at - last < 24;
-    tick.classList.toggle("close", close);
-    if (!close) last = at;
+  const at = (value) => from + ((to - from) * (place(value) - low)) / (high - low);
+  return { at, low, high, ticks: logarithmic ? powers(low, high) : steps(low, high) };
+
+  function steps() {
+    const step = stepOf(low, high);
+    const count = Math.floor((high - low) / step + 1e-9);
+    return Array.from({ length: count + 1 }, (_, i) => Number((low + i * step).toPrecision(10)));
   }
 }
 
-function livePlot(figure) {
-  const svg = figure.querySelector("svg");
-  svg.setAttribute("role", "group"); // its points can be focused
-  if (figure.clientWidth > 0 && figure.clientWidth < 620 && figure.dataset.width > 460) { // drawn anew for a narrow screen
-    figure.dataset.width = 460;
-    svg.setAttribute("viewBox", "0 0 460 300");
-    svg.querySelector(".axis").setAttribute("x", (PLOT.left + 460 - PLOT.right) / 2);
-    placed(figure, false);
+/** A round step for at most six of them. */
+function stepOf(low, high) {
+  const span = Math.max(high - low, 1e-9);
+  const power = 10 ** Math.floor(Math.log10(span / 6));
+  return [1, 2, 2.5, 5, 10, 20].map((one) => one * power).find((step) => span / step <= 6);
+}
+
+/** Round numbers between two logarithms: powers of two, or where too few of those lie there, finer ones. */
+function powers(low, high) {
+  const [from, to] = [2 ** (low - 1e-6), 2 ** (high + 1e-6)];
+  const decades = Array.from({ length: 40 }, (_, i) => 10 ** (i - 20));
+  const series = [
+    Array.from({ length: 120 }, (_, i) => 2 ** (i - 60)),
+    decades.flatMap((one) => [1, 2, 5].map((digit) => digit * one)),
+    decades.flatMap((one) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((digit) => digit * one)),
+    decades.flatMap((one) => Array.from({ length: 90 }, (_, i) => (1 + i / 10) * one)),
+  ].map((ticks) => ticks.filter((tick) => tick >= from && tick <= to));
+  const ticks = series.find((some) => some.length >= 3) ?? series[3];
+  const every = Math.ceil(ticks.length / 9);
+  return ticks.filter((_, i) => i % every === 0).map((tick) => Number(tick.toPrecision(6)));
+}
+
+const axisText = (value) => String(Number(value.toPrecision(4)));
+
+/** A marker's shape: filled, hollow, or with a dot within. */
+function markOf(look, x, y) {
+  const stroked = look.marker === 5 || look.marker === 6;
+  const kind = stroked ? "mark stroke" : look.hollow ? "mark open" : "mark";
+  const parts = [svgNode("path", { d: page.shapes[look.marker], class: kind, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` })];
+  if (look.dotted || (stroked && look.hollow)) parts.push(svgNode("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: stroked ? 3.2 : 1.8, class: look.hollow || stroked ? "pip" : "pip light" }));
+  return parts;
+}
+
+const pathOf = (places) => "M" + places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L");
+const nameOfDot = (dot) => `${points.models[dot.model]} ${points.samplers[dot.sampler]}`;
+
+/** The figures of a point: the score, then its value on each axis. */
+function toldOf(dot, x, y) {
+  const interval = dot.score.low === null ? "" : ` [${fixed(dot.score.low, 0)}–${fixed(dot.score.high, 0)}]`;
+  const of = dot.cells.length > 1 ? `, mean of ${dot.cells.length} tasks` : "";
+  const lines = [`${fixed(dot.score.value, 1)} %${interval}${of}`];
+  if (dot.ceiling !== null) lines.push(`ceiling ${fixed(dot.ceiling, 1)} %`);
+  const shown = [x, y].filter((axis) => axis !== SCORE);
+  for (const axis of [...shown, ...points.axes.filter((one) => !shown.includes(one))]) {
+    if (dot.cells.every((cell) => points.cells[axis.key][cell] !== null)) lines.push(`${axisText(meanOf(axis, dot.cells))} ${axis.label}`);
   }
-  const told = el("output", { class: "told-point" }, "point at a mark, or focus one and use the arrow keys");
-  const scale = el("button", { type: "button", "aria-pressed": "false" }, "linear axis");
-  scale.addEventListener("click", () => {
-    const linear = scale.getAttribute("aria-pressed") !== "true";
-    scale.setAttribute("aria-pressed", String(linear));
-    placed(figure, linear);
-  });
-  svg.after(el("div", { class: "tools" }, scale, takePlot(figure, svg), told));
-  for (const dot of figure.querySelectorAll(".dot")) {
-    const text = dot.querySelector("title").textContent;
-    dot.setAttribute("role", dot.dataset.cell === undefined ? "img" : "link");
-    dot.setAttribute("aria-label", text);
-    const tell = () => told.replaceChildren(plain(text));
-    dot.addEventListener("pointerenter", tell);
-    dot.addEventListener("focus", tell);
-    dot.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && dot.dataset.cell !== undefined) location.hash = address({ cell: dot.dataset.cell });
-    });
+  return lines;
+}
+
+/** Which curves the address hides or adds to those that lead. */
+function isShown(curve, where) {
+  const has = (name) => (where[name] ?? "").split(".").includes(String(curve.line));
+  return has("off") ? false : has("on") ? true : curve.leads;
+}
+
+const wantedAxes = (where) => [axisOf(where.x, points.axes[0] ?? SCORE), axisOf(where.y, SCORE)];
+
+/** Draws a figure anew, as the address says. */
+function draw(figure) {
+  const where = place();
+  const [x, y] = wantedAxes(where);
+  const tasks = new Set(figure.dataset.tasks.split(" ").map(Number));
+  const { curves, fronts, levels } = curvesOf(tasks, where, x, y);
+  const width = Math.max(280, Math.min(1100, Math.floor(figure.clientWidth || 460)));
+  const height = width < 600 ? 300 : 340;
+  figure.hidden = !curves.length && !levels.length;
+  if (figure.hidden) return;
+  const seen = curves.filter((curve) => isShown(curve, where));
+  const dots = seen.flatMap((curve) => curve.dots);
+  const heights = dots.flatMap((dot) => [dot.y, dot.low, dot.high, dot.ceiling]).concat(levels.flatMap(({ score }) => [score.value, score.low, score.high])).filter((value) => value !== null);
+  const linear = where.scale === "linear";
+  const across = scaleOf(dots.length ? dots.map((dot) => dot.x) : [1, 2], MARGIN.left + 10, width - MARGIN.right - 10, !linear && x !== SCORE, 0, x === SCORE ? 100 : Infinity);
+  const up = scaleOf(heights.length ? heights : [0, 100], height - MARGIN.bottom, MARGIN.top, y !== SCORE && !linear, 0, y === SCORE ? 100 : Infinity);
+  const cut = y === SCORE && up.low > 0 ? `, from ${axisText(up.low)}` : "";
+  const body = [frame(width, height, across, up, x.label, `${y.label}${cut}`)];
+  for (const front of fronts) {
+    const own = front.filter((dot) => dots.includes(dot));
+    if (own.length > 1) body.push(svgNode("path", { class: "front", "data-model": points.models[own[0].model], d: pathOf(own.map((dot) => [across.at(dot.x), up.at(dot.y)])) }));
   }
+  for (const level of levels) body.push(levelOf(level, up, width));
+  for (const curve of seen) body.push(curveOf(curve, across, up, x, y));
+  body.push(...labels(figure, seen, across, up, width, where));
+  const titled = `${figure.dataset.title}: ${y.label} over ${x.label}; ${seen.map((curve) => points.lines[curve.line].name).join(", ")}. The figures are in the tables.`;
+  const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled }, ...body);
+  figure.querySelector("svg.plot-area, svg").replaceWith(svg);
+  svg.classList.add("plot-area");
+  figure.dataset.drawn = JSON.stringify([where, width]);
+  figure.querySelector(".tip")?.remove();
   roving(svg, ".dot");
-  for (const entry of figure.querySelectorAll("li[data-line]")) {
-    const lines = [...svg.querySelectorAll("[data-line]")].filter((line) => line.dataset.line === entry.dataset.line);
-    const button = el("button", { type: "button", "aria-pressed": String(!lines.some((line) => line.classList.contains("rest"))) });
-    button.append(...entry.childNodes);
-    entry.append(button);
-    button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(on));
-      for (const line of lines) line.classList.toggle("rest", !on);
-    });
+  legend(figure, curves, levels, where);
+}
+
+function frame(width, height, across, up, below, beside) {
+  const parts = [];
+  const [bottom, right] = [height - MARGIN.bottom, width - MARGIN.right];
+  for (const tick of up.ticks) {
+    const y = up.at(tick).toFixed(1);
+    parts.push(svgNode("path", { class: "grid", d: `M${MARGIN.left},${y}H${right}` }), svgNode("text", { x: MARGIN.left - 6, y: Number(y) + 4 }, axisText(tick)));
   }
-  for (const list of figure.querySelectorAll("ul.legend")) roving(list, "button");
+  let last = -Infinity;
+  for (const tick of across.ticks) {
+    const x = across.at(tick);
+    const mark = svgNode("g", { class: "tick", "data-x": tick, transform: `translate(${x.toFixed(1)} 0)` }, svgNode("path", { class: "grid", d: `M0,${MARGIN.top}V${bottom}` }));
+    if (x - last > 30) {
+      mark.append(svgNode("text", { class: "mid", y: bottom + 17 }, axisText(tick)));
+      last = x;
+    }
+    parts.push(mark);
+  }
+  parts.push(svgNode("text", { class: "mid axis", x: (MARGIN.left + right) / 2, y: height - 8 }, below));
+  parts.push(svgNode("text", { class: "mid axis", transform: `translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)` }, beside));
+  return svgNode("g", {}, ...parts);
+}
+
+function curveOf(curve, across, up, x, y) {
+  const look = points.lines[curve.line];
+  const at = curve.dots.map((dot) => [across.at(dot.x), up.at(dot.y)]);
+  const parts = [];
+  const lids = curve.dots.filter((dot) => dot.ceiling !== null);
+  if (lids.length > 1) parts.push(svgNode("path", { class: "ceiling", d: pathOf(lids.map((dot) => [across.at(dot.x), up.at(dot.ceiling)])) }));
+  if (at.length > 1) parts.push(svgNode("path", { class: "line", d: pathOf(at), "stroke-dasharray": DASHES[look.dash] || null }));
+  curve.dots.forEach((dot, i) => {
+    const [left, top] = at[i];
+    const marks = [];
+    if (dot.low !== null) marks.push(svgNode("path", { class: "bar", d: `M${left.toFixed(1)},${up.at(dot.low).toFixed(1)}V${up.at(dot.high).toFixed(1)}` }));
+    if (dot.ceiling !== null) marks.push(svgNode("path", { class: "lid", d: `M${(left - 5).toFixed(1)},${up.at(dot.ceiling).toFixed(1)}h10` }));
+    const lines = toldOf(dot, x, y);
+    const node = svgNode("g", { class: "dot", role: dot.cell === null ? "img" : "link", "aria-label": `${nameOfDot(dot)}: ${lines.join(", ")}`, "data-cell": dot.cell, "data-sampler": points.samplers[dot.sampler] }, ...marks, ...markOf(look, left, top));
+    const tell = () => tip(node, dot, lines, left, top);
+    node.addEventListener("pointerenter", tell);
+    node.addEventListener("focus", tell);
+    for (const end of ["pointerleave", "blur"]) node.addEventListener(end, () => node.closest("figure")?.querySelector(".tip")?.remove());
+    node.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && dot.cell !== null) location.hash = address({ cell: dot.cell });
+    });
+    parts.push(node);
+  });
+  return svgNode("g", { "data-model": points.models[look.model], "data-line": curve.line }, svgNode("g", { class: `s${look.colour}` }, ...parts));
+}
+
+function levelOf(level, up, width) {
+  const look = points.lines[level.line];
+  const [from, to] = [MARGIN.left, width - MARGIN.right];
+  const parts = [];
+  if (level.score.low !== null) parts.push(svgNode("path", { class: "area", d: `M${from},${up.at(level.score.low)}H${to}V${up.at(level.score.high)}H${from}Z` }));
+  parts.push(svgNode("path", { class: "line", d: `M${from},${up.at(level.score.value)}H${to}`, "stroke-dasharray": DASHES[look.dash] || null }));
+  return svgNode("g", { "data-model": points.models[level.model] }, svgNode("g", { class: `s${look.colour}` }, ...parts));
+}
+
+/** Names beside the last point of each curve where there is room, and a ring with its sampler's name around what each model's card names. */
+function labels(figure, curves, across, up, width, where) {
+  const nodes = [];
+  const taken = curves.flatMap((curve) => curve.dots.map((dot) => ({ x: across.at(dot.x) - 7, y: up.at(dot.y) - 7, w: 14, h: 14 })));
+  const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
+  const write = (text, x, y, kind) => {
+    const w = 6.6 * text.length;
+    const places = [[x + 10, y - 7], [x - 10 - w, y - 7], [x - w / 2, y + 10], [x - w / 2, y - 24], [x - w, y + 10], [x - w, y - 24], [x + 6, y + 10], [x + 6, y - 24]];
+    const spot = places.map(([left, top]) => ({ x: left, y: top, w, h: 14 })).find(free);
+    if (spot === undefined) return false;
+    taken.push(spot);
+    nodes.push(svgNode("text", { class: kind, x: spot.x.toFixed(1), y: (spot.y + 11).toFixed(1) }, text));
+    return true;
+  };
+  const several = new Set(curves.map((curve) => points.lines[curve.line].model)).size > 1;
+  const best = figure.dataset.chosen === undefined ? {} : page.chosen[where.task ?? ""] ?? {};
+  const named = new Set();
+  for (const curve of curves) {
+    for (const dot of curve.dots) {
+      const [model, sampler] = [points.models[dot.model], points.samplers[dot.sampler]];
+      if (best[model] !== sampler) continue;
+      nodes.push(svgNode("circle", { class: "chosen", cx: across.at(dot.x).toFixed(1), cy: up.at(dot.y).toFixed(1), r: 10 }));
+      if (write(`${several ? `${model}: ` : ""}use ${sampler}`, across.at(dot.x), up.at(dot.y), "start chosen-name")) named.add(curve.line);
+    }
+  }
+  for (const curve of curves) {
+    if (named.has(curve.line)) continue;
+    const last = curve.dots[curve.dots.length - 1];
+    const look = points.lines[curve.line];
+    const short = several ? look.name.replace(" · ", " ") : look.name;
+    write(short.length > 34 ? `${short.slice(0, 32)} …` : short, across.at(last.x), up.at(last.y), `start name s${look.colour}`);
+  }
+  return nodes;
+}
+
+/** The figures of a point, beside its mark. */
+function tip(node, dot, lines, left, top) {
+  const figure = node.closest("figure");
+  const svg = figure.querySelector("svg");
+  figure.querySelector(".tip")?.remove();
+  const box = el("div", { class: "tip" }, el("b", {}, plain(nameOfDot(dot))), ...lines.map((line) => el("span", {}, line)), dot.cell === null ? null : el("i", {}, "click: its answers"));
+  figure.append(box);
+  const scale = svg.clientWidth / svg.viewBox.baseVal.width || 1;
+  const right = left * scale + 14 + box.offsetWidth > figure.clientWidth;
+  box.style.left = `${Math.max(0, right ? left * scale - 14 - box.offsetWidth : left * scale + 14)}px`;
+  box.style.top = `${svg.offsetTop + Math.max(0, top * scale - box.offsetHeight / 2)}px`;
+}
+
+const keyOf = (look) => svgNode("svg", { viewBox: "-14 -7 28 14", "aria-hidden": "true", class: `s${look.colour}` }, svgNode("path", { class: "line", d: "M-13,0H13", "stroke-dasharray": DASHES[look.dash] || null }), ...markOf(look, 0, 0));
+
+/** The legend: a button per curve, those that don't lead in a fold. */
+function legend(figure, curves, levels, where) {
+  const focused = document.activeElement?.closest?.("li[data-line]")?.dataset.line;
+  const open = figure.querySelector(".legends details")?.open;
+  const item = (curve) => {
+    const look = points.lines[curve.line];
+    const on = isShown(curve, where);
+    const button = el("button", { type: "button", "aria-pressed": String(on), onclick: () => switched(curve, !on) }, keyOf(look), " ", plain(look.name));
+    return el("li", { "data-line": curve.line }, button);
+  };
+  const first = curves.filter((curve) => curve.leads);
+  const others = curves.filter((curve) => !curve.leads);
+  const any = levels.map((level) => el("li", {}, keyOf(points.lines[level.line]), " ", plain(`${points.lines[level.line].name} (any speed)`)));
+  const parts = [el("ul", { class: "legend" }, ...first.map(item), ...any)];
+  if (others.length) parts.push(el("details", { open: open ?? others.some((curve) => isShown(curve, where)) }, el("summary", {}, `${others.length} more curve${others.length > 1 ? "s" : ""}`), el("ul", { class: "legend" }, ...others.map(item))));
+  figure.querySelector(".legends").replaceChildren(...parts);
+  for (const list of figure.querySelectorAll("ul.legend")) if (list.querySelector("button")) roving(list, "button");
+  if (focused !== undefined) [...figure.querySelectorAll("li[data-line]")].find((one) => one.dataset.line === focused)?.querySelector("button").focus();
+}
+
+/** Shows or hides a curve in all plots; the address says so. */
+function switched(curve, on) {
+  const where = place();
+  const without = (name) => (where[name] ?? "").split(".").filter((one) => one && one !== String(curve.line));
+  const [off, more] = [without("off"), without("on")];
+  if (on !== curve.leads) (on ? more : off).push(String(curve.line));
+  note({ off: off.join(".") || null, on: more.join(".") || null });
+  drawAll();
+}
+
+/** Draws the figures that are seen, and the others when they are. */
+function drawAll() {
+  for (const figure of document.querySelectorAll("figure.plot")) if (figure.dataset.drawn === undefined || figure.clientWidth > 0) drawIfSeen(figure);
+}
+
+function drawIfSeen(figure) {
+  const hidden = figure.hidden;
+  figure.hidden = false;
+  if (figure.getClientRects().length > 0) draw(figure);
+  else figure.hidden = hidden;
+}
+
+/** Choosers of both axes and of their scale, for all plots. */
+function axisTools() {
+  const choices = [...points.axes, SCORE];
+  const chooser = (name, label) => {
+    const select = el("select", { id: `axis-${name}`, onchange: () => { note({ [name]: select.value === (name === "x" ? points.axes[0]?.key : "score") ? null : select.value }); drawAll(); } },
+      ...choices.map((axis) => el("option", { value: axis.key }, axis.label)));
+    return el("label", {}, `${label} `, select);
+  };
+  const linear = el("button", { type: "button", id: "axis-scale", "aria-pressed": "false", onclick: () => {
+    note({ scale: place().scale === "linear" ? null : "linear" });
+    axesAs(place());
+    drawAll();
+  } }, "linear axis");
+  return el("div", { class: "axes" }, chooser("x", "across"), chooser("y", "up"), linear);
+}
+
+function axesAs(where) {
+  if (byId("axis-x") === null) return;
+  const [x, y] = wantedAxes(where);
+  byId("axis-x").value = x.key;
+  byId("axis-y").value = y.key;
+  byId("axis-scale").setAttribute("aria-pressed", String(where.scale === "linear"));
+}
+
+function livePlot(figure) {
+  figure.append(el("div", { class: "tools" }, takePlot(figure)));
 }

@@ -9,7 +9,7 @@ function saved(name, data) {
 function take(ways) {
   const told = el("output");
   const buttons = ways.map(([label, action]) => el("button", { type: "button", onclick: async () => { told.textContent = (await action()) || ""; } }, label));
-  return el("details", { class: "take" }, el("summary", {}, "take away"), ...buttons, told);
+  return el("details", { class: "take" }, el("summary", {}, "save or copy"), el("span", { class: "ways" }, ...buttons, told));
 }
 
 async function copied(text) {
@@ -26,11 +26,28 @@ async function copied(text) {
   }
 }
 
+const shownCell = (cell) => !cell.hidden && cell.getClientRects().length > 0;
+const headsOf = (table) => [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+const rowsOf = (table) => [...table.tBodies[0].rows].filter((row) => !row.hidden && row.getClientRects().length > 0);
+const textOf = (cell) => (cell.innerText ?? "").replace(/\s+/g, " ").trim();
+
 /** Heads and rows of a table as texts, of what is shown. */
 function grid(table) {
-  const shown = (cell) => !cell.hidden && cell.getClientRects().length > 0;
-  const text = (cell) => cell.innerText.replace(/\s+/g, " ").trim();
-  return [table.tHead.rows[0], ...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells].filter(shown).map(text));
+  return [headsOf(table), ...rowsOf(table).map((row) => [...row.cells])].map((cells) => cells.filter(shownCell).map(textOf));
+}
+
+/** The same with a column of its own for each number: a score, then the bounds of its interval. */
+function numbers(table) {
+  const rows = rowsOf(table);
+  const heads = headsOf(table);
+  const columns = heads.map((head, column) => ({ head: textOf(head), column })).filter(({ column }) => shownCell(heads[column]));
+  const parts = columns.flatMap(({ head, column }) => {
+    const cells = rows.map((row) => row.cells[column]);
+    const value = (cell) => (cell.dataset.v === undefined ? textOf(cell) : cell.dataset.v);
+    const bounds = cells.some((cell) => cell.dataset.low) ? ["low", "high"].map((end) => [`${head} ${end}`, ...cells.map((cell) => cell.dataset[end] ?? "")]) : [];
+    return [[head, ...cells.map(value)], ...bounds];
+  });
+  return Array.from({ length: rows.length + 1 }, (_, line) => parts.map((part) => part[line]));
 }
 
 // A text that a spreadsheet would calculate gets a quote before it.
@@ -42,61 +59,51 @@ const TEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\text
 const texCell = (text) => text.replace(/[\\~^–−·]/g, (sign) => TEX[sign]).replace(/(?<!\\)[&%$#_](?![-\\])/g, (sign) => (sign === "$" ? "\\$" : `\\${sign}`));
 const latex = ([head, ...rows]) => `\\begin{tabular}{${"l".repeat(head.length)}}\n${[head, ...rows].map((row) => row.map(texCell).join(" & ") + " \\\\").join("\n")}\n\\end{tabular}\n`;
 
+/** The name of a file of this run, such as `run-scores`. */
+const fileOf = (name) => `${page.run}-${name}`.replace(/[^\w.]+/g, "-").replace(/^-+|-+$/g, "");
+
 function takeTable(table) {
-  const name = table.caption.textContent || "table";
   return take([
-    ["CSV", () => saved(`${name.slice(0, 60)}.csv`, new Blob([csv(grid(table))], { type: "text/csv" }))],
+    ["CSV", () => saved(`${fileOf(table.dataset.name ?? "answers")}.csv`, new Blob([csv(numbers(table))], { type: "text/csv" }))],
     ["copy Markdown", () => copied(markdown(grid(table)))],
     ["copy LaTeX", () => copied(latex(grid(table)))],
   ]);
 }
 
-function withAttributes(node, attributes) {
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
-
-const svgNode = (tag, attributes) => withAttributes(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
-
 /** The plot alone, with its colours and fonts written into it. */
-function drawing(figure, svg) {
+function drawing(figure) {
+  const svg = figure.querySelector("svg.plot-area");
   const copy = svg.cloneNode(true);
   const nodes = [...svg.querySelectorAll("*")];
-  const hidden = [];
   copy.querySelectorAll("*").forEach((node, i) => {
     const style = getComputedStyle(nodes[i]);
-    if (style.display === "none" || style.visibility === "hidden") hidden.push(node);
-    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "text-anchor"]) node.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "text-anchor"]) node.setAttribute(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) node.removeAttribute(name);
     for (const name of Object.keys(node.dataset)) delete node.dataset[name];
   });
-  hidden.forEach((node) => node.remove());
   const keys = [...figure.querySelectorAll("li[data-line]")].filter((key) => key.getClientRects().length && key.querySelector("button")?.getAttribute("aria-pressed") !== "false");
-  const [width, height] = [Number(figure.dataset.width), 300];
+  const { width, height } = svg.viewBox.baseVal;
   const base = getComputedStyle(document.body);
   keys.forEach((key, i) => {
-    const sign = key.querySelector("svg");
     const part = svgNode("g", { transform: `translate(60 ${height + 12 + 18 * i})` });
-    for (const path of sign.querySelectorAll("path")) {
+    for (const path of key.querySelectorAll("svg > *")) {
       const line = path.cloneNode();
       const style = getComputedStyle(path);
       for (const name of ["fill", "stroke", "stroke-width"]) line.setAttribute(name, style.getPropertyValue(name));
       line.removeAttribute("class");
       part.append(line);
     }
-    const text = svgNode("text", { x: 20, y: 4, fill: base.color, "font-size": "12px" });
-    text.textContent = key.textContent.trim();
-    part.append(text);
+    part.append(svgNode("text", { x: 20, y: 4, fill: base.color, "font-size": "12px" }, key.textContent.trim()));
     copy.append(part);
   });
   const full = height + 18 * keys.length + 8;
-  withAttributes(copy, { xmlns: copy.namespaceURI, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif" });
+  withAttributes(copy, { xmlns: SVG, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif" });
   copy.prepend(svgNode("rect", { width, height: full, fill: base.backgroundColor }));
   return { text: new XMLSerializer().serializeToString(copy), width, height: full };
 }
 
-async function picture(figure, svg) {
-  const { text, width, height } = drawing(figure, svg);
+async function picture(figure) {
+  const { text, width, height } = drawing(figure);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
@@ -105,10 +112,10 @@ async function picture(figure, svg) {
   return canvas.toDataURL("image/png");
 }
 
-function takePlot(figure, svg) {
-  const name = figure.dataset.title;
+function takePlot(figure) {
+  const name = () => fileOf(figure.dataset.title);
   return take([
-    ["SVG", () => saved(`${name}.svg`, new Blob([drawing(figure, svg).text], { type: "image/svg+xml" }))],
-    ["PNG", async () => saved(`${name}.png`, await picture(figure, svg))],
+    ["SVG", () => saved(`${name()}.svg`, new Blob([drawing(figure).text], { type: "image/svg+xml" }))],
+    ["PNG", async () => saved(`${name()}.png`, await picture(figure))],
   ]);
 }

@@ -1,0 +1,85 @@
+"""What the names of a report mean: its models, and the parts of its samplers' names."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pandas as pd
+
+from pbcore.errors import InputError
+from pbcore.names import SamplerName, parse
+
+MODELS = {
+    "ideal": "no network: the exact probabilities of each task's answers; what it gets wrong is"
+    " lost by the sampler alone",
+    "ideal-mi": "as ideal, with mutual information in the place of attention",
+    "tiny": "a small masked diffusion model that comes with pbcore, trained on its tasks",
+    "tiny-ar": "tiny, trained further to write left to right, a token per forward",
+    "tiny-sedd": "a small score-based diffusion model that comes with pbcore",
+    "tiny-sedd-uniform": "as tiny-sedd, trained with uniform noise",
+}
+POLICIES = {  # of models that decode by themselves
+    "ar": "the model writes left to right, a token per forward",
+    "server": "a server decodes by its own rule",
+}
+_PAPER = re.compile(r" \((?:[^()]*, )?arXiv [\d.]+\)")
+
+
+def glossary(cells: pd.DataFrame) -> dict[str, str]:
+    """Name → what it means, of the models, then the samplers of a frame of `results.load`, as far
+    as they are known here.
+    """
+    found = {}
+    sources = cells.get("model_info", pd.Series(index=cells.index, dtype=object))
+    for model, info in zip(cells["model"], sources, strict=True):
+        if about := about_model(str(model), info if isinstance(info, Mapping) else {}):
+            found[str(model)] = about
+    for sampler in dict.fromkeys(map(str, cells["sampler"])):
+        if about := about_sampler(sampler):
+            found[sampler] = about
+    return found
+
+
+def about_model(model: str, info: Mapping[str, object]) -> str:
+    """What a model is: of pbcore's own in words, of others where their weights are from."""
+    name = model.partition(" of ")[0].partition("@")[0]
+    if name in MODELS:
+        return MODELS[name]
+    source = info.get("source")
+    return f"weights: {source}" if isinstance(source, str) and source else ""
+
+
+def about_sampler(sampler: str) -> str:
+    """The rule of a sampler and what its modifiers add; empty where its policy isn't known here."""
+    from pbcore.decoding.cli import rule  # a record doesn't need it
+
+    try:
+        name = parse(sampler)
+    except InputError:
+        return ""
+    told = POLICIES.get(name.policy, "")
+    if not told:
+        with suppress(InputError):
+            told = _PAPER.sub("", rule(name.policy)).rstrip(".")
+    if not told:
+        return ""
+    settings = [f"{word or 'at'} {number}".strip() for word, number in name.arguments if number]
+    parts = [told, f"here {', '.join(settings)}" if settings else "", *_modifiers(name)]
+    return "; ".join(filter(None, parts))
+
+
+def _modifiers(name: SamplerName) -> list[str]:
+    """What each modifier of a sampler's name adds."""
+    told = {
+        f"+b{name.block}: in blocks of {name.block} tokens, from left to right": name.block,
+        "+prefix: what stands before the block is cached": name.cache == "prefix",
+        "+dual: what stands before and behind the block is cached": name.cache == "dual",
+        f"+{name.remask}: reveals tokens that it masks and predicts again": name.remask,
+        f"+{name.together}: the tokens of a step are chosen together": name.together,
+        f"+gap{name.gap}: unsure tokens of one step are {name.gap} or more apart": name.gap,
+        f"+ahead{name.ahead}: a forward also has the canvases that may come next, at most"
+        f" {name.ahead}": name.ahead,
+        f"+t{name.temperature}: draws tokens at this temperature": name.temperature,
+        f"+x{name.at_once}: so many answers at a time": name.at_once,
+    }
+    return [text for text, used in told.items() if used]

@@ -1,0 +1,113 @@
+"""What a page says first: a card per model with the sampler to use, how much faster it is, and what
+falls first; of all tasks, and of each, for the page's filter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pbcore.analysis.headline import Against, Headline, TaskScores
+from pbcore.printable import fixed
+from pbcore.report.answers import Answers
+from pbcore.report.headline import basis, points, quality, sentence, speed, verdicts
+from pbcore.tasks.naming import short
+from pbcore.text import name
+
+WORST = 3  # tasks named
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The verdict on a model. `sampler` is the one to use if it is `chosen`, else the fastest, and
+    `title` says which; `speed`, `quality` and its `basis` are this sampler's. `weak` are the tasks
+    on which it loses more than allowed, `falls` the first faster sampler that does over all tasks.
+    `sentence` is the headline as the terminal prints it.
+    """
+
+    model: str
+    sampler: str = ""
+    chosen: bool = False
+    title: str = ""
+    speed: str = ""
+    quality: str = ""
+    basis: str = ""
+    weak: str = ""
+    falls: str = ""
+    sentence: str = ""
+
+
+def cards_of(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> list[Card]:
+    """A card per model with scores. Parameters as of `report.headline.verdicts`."""
+    return [_card(verdict) for verdict in verdicts(cells, answers, run)]
+
+
+def cards_by_task(
+    cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]
+) -> dict[str, list[Card]]:
+    """The cards of each task alone; none where there is only one."""
+    tasks = list(dict.fromkeys(map(str, cells["task"])))
+    if len(tasks) < 2:
+        return {}
+    of_task: dict[str, list[Answers]] = {task: [] for task in tasks}
+    for answer in answers:
+        of_task.setdefault(answer.cell.task, []).append(answer)
+    return {task: cards_of(cells[cells["task"].isin([task])], of_task[task], run) for task in tasks}
+
+
+def _card(verdict: Headline) -> Card:
+    model = verdict.model
+    if verdict.why:
+        return Card(model, title="no verdict", sentence=f"{name(model)}: {verdict.why}")
+    best = verdict.chosen or verdict.fastest or verdict.slower
+    if best is None:
+        return Card(model, title="no faster sampler", sentence=sentence(verdict))
+    allowed = points(verdict.max_loss)
+    if verdict.chosen is not None:
+        title = f"the fastest that is shown to lose at most {allowed} to {verdict.reference}"
+    elif verdict.fastest is not None:
+        title = f"is the fastest, but not shown to lose at most {allowed} to {verdict.reference}"
+    else:
+        title = f"no sampler is faster than {verdict.reference}; this one is next"
+    several = len(best.by_task) > 1
+    return Card(
+        model=model,
+        sampler=best.sampler,
+        chosen=verdict.chosen is not None,
+        title=title,
+        speed=speed(best),
+        quality=quality(best),
+        basis=basis(best),
+        weak=_weak(best, verdict.max_loss) if several else "",
+        falls=_falls(verdict, several),
+        sentence=sentence(verdict),
+    )
+
+
+def _weak(best: Against, max_loss: float) -> str:
+    """The tasks on which a sampler loses more than is allowed, the worst first."""
+    lost = [task for task in _worst_first(best) if 100 * task.change < -max_loss]
+    if not lost:
+        return f"on no task more than {points(max_loss)} lower"
+    named = ", ".join(map(_scores, lost[:WORST]))
+    more = f" and {len(lost) - WORST} more" if len(lost) > WORST else ""
+    return f"weak on {named}{more}"
+
+
+def _falls(verdict: Headline, several: bool) -> str:
+    """The slowest of the faster samplers that lose more than is allowed, and where most."""
+    falls = verdict.falls
+    if falls is None or falls in (verdict.chosen, verdict.fastest):
+        return ""
+    most = f", most on {_scores(_worst_first(falls)[0])}" if several else ""
+    return f"{name(falls.sampler)} ({speed(falls)}): {quality(falls)}{most}"
+
+
+def _worst_first(sampler: Against) -> list[TaskScores]:
+    return sorted(sampler.by_task, key=lambda task: task.change)
+
+
+def _scores(task: TaskScores) -> str:
+    shares = (fixed(100 * share, 0) for share in (task.score, task.reference_score))
+    return "{} ({} % against {} %)".format(name(short(task.task)), *shares)
