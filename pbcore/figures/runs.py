@@ -50,7 +50,9 @@ def read(paths: Iterable[Path]) -> list[StoredCell]:
 
 
 def figure3(cells: Cells) -> list[Drawing]:
-    """Score over tokens per step, a panel per task, a curve per policy; one figure per model."""
+    """Score over tokens per step, a panel per task, a curve per policy; one figure per model, which
+    names the tasks that it lacks.
+    """
     drawings = []
     for model, mine in _by_model(cells, FIGURE_3):
         table = frame(one.cell for one in mine)
@@ -59,8 +61,14 @@ def figure3(cells: Cells) -> list[Drawing]:
         if rows:
             flat = [(short(task), part) for task, part in each]
             grid = [flat[start : start + 5] for start in range(0, len(flat), 5)]
-            drawn = curve_figure(grid, "score (%)", f"Figure 3: {model}")
+            shown = {row["task"] for row in rows}
+            absent = [short(task) for task in FIGURE_3 if task not in shown]
+            title = f"Figure 3: {model}"
             said = f"Figure 3, {model}: {counted(len(rows), 'point')}"
+            if absent:
+                title += f" ({len(shown)} of {len(FIGURE_3)} tasks)"
+                said += f"; no points of {', '.join(absent)}: these runs don't have them"
+            drawn = curve_figure(grid, "score (%)", title)
             drawings.append(Drawing(f"figure3_{file_part(model)}", drawn, rows, said))
     if not drawings:
         raise InputError(f"the runs hold none of Figure 3's tasks: {', '.join(FIGURE_3)}")

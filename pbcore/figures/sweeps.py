@@ -14,7 +14,7 @@ from pbcore.figures.runs import Cells
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
-from pbcore.report.looks import looks, numbered
+from pbcore.report.looks import looks, numbered, policy
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
@@ -217,13 +217,15 @@ def _curves(
     rows: list[CsvRow],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> Drawing:
-    """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy;
-    with `names` of model and task, a panel per category and a curve for each of them. A curve has
-    one look in all panels.
+    """Score over `x`: a panel per task, a curve per model and sampler in the look of its policy, or
+    where a model has several samplers of one policy each in its own; with `names` of model and
+    task, a panel per category and a curve for each of them. A curve has one look in all panels.
     """
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     known = looks((row["model"], row["sampler"]) for row in rows)
+    policies = Counter((model, policy(sampler)) for model, sampler in known)
+    own_colours = names is not None or max(policies.values(), default=0) > 1
     panels: dict[str, dict[str, list[CsvRow]]] = {}
     look: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -234,9 +236,9 @@ def _curves(
             (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
         )
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
-        look.setdefault(
-            curve, numbered(len(look)) if names else style.drawn_as(known[model, sampler])
-        )
+        if curve not in look:
+            own = numbered(len(look))
+            look[curve] = own if own_colours else style.drawn_as(known[model, sampler])
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
     shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]

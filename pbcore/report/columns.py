@@ -61,7 +61,7 @@ def decimals(
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     """A column of foreign text."""
-    return Column(head, lambda row: str(row[key]), None, about, wide, key=key)
+    return Column(head, lambda row: str(row[key]), None, about, wide)
 
 
 def scored(head: str, about: str = "", none: str = "") -> Column:

@@ -9,8 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison
-from pbcore.analysis.order import short
-from pbcore.printable import fixed, signed
+from pbcore.printable import counted, fixed, signed
 from pbcore.report.answers import Answers, questions_of
 from pbcore.report.cells import NONE, ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, words
@@ -28,6 +27,7 @@ from pbcore.report.page.tables import html_table, link
 from pbcore.report.page.write import assembled
 from pbcore.report.scopes import Row
 from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.tasks.naming import short
 
 SIDES = ("A", "B")
 Entries = Sequence[StoredCell]
@@ -81,9 +81,6 @@ def _answers(
 
 def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     rows = [_row(comparison, cell) for cell in comparison.worst_first()]
-    names = Counter(short(task) for task in {cell.pair.task for cell in comparison.cells})
-    for row in rows:
-        row["name"] = row["task"] if names[short(row["task"])] > 1 else short(row["task"])
     compared = [row for row in rows if row["cell"].status == "compared"]
     others = [row for row in rows if row["cell"].status != "compared"]
     verdicts = Counter(row["verdict"] for row in compared)
@@ -108,10 +105,23 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
             "A − B in points; each cell opens its"
             f" answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
         )
-        parts.append(html_table(columns, compared, caption, "compared cells", links=LINKS))
+        changed = sorted(filter(_changed, compared), key=_by_change)
+        same = [row for row in compared if not _changed(row)]
+        if changed:
+            label = "compared cells"
+            table = html_table(columns, changed, caption, label, links=LINKS, name="differences")
+            parts.append(table)
+        if same:
+            label = f"{counted(len(same), 'cell')} with the same verdict on every answer"
+            table = html_table(columns, same, caption, label, links=LINKS, name="no difference")
+            shown = "" if changed else " open"
+            parts.append(
+                f'<details data-fold="same"{shown}><summary>{label}</summary>{table}</details>'
+            )
     if others:
-        columns = [MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True)]
-        parts.append(html_table(columns, others, "not compared", "cells that were not compared"))
+        columns = [MODEL, SAMPLER, words("name", "task"), words("reason", "why", wide=True)]
+        label = "cells that were not compared"
+        parts.append(html_table(columns, others, "not compared", label, name="not compared"))
     return Markup(f"<section><h2>Differences</h2>{''.join(parts)}</section>")
 
 
@@ -128,7 +138,18 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         row[name] = None if share is None else 100 * share
     row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
-    return row | {"verdict": comparison.verdict(cell)}
+    return row | {"verdict": comparison.verdict(cell), "name": short(cell.pair.task)}
+
+
+def _changed(row: Row) -> bool:
+    """Whether some answer of a compared cell got worse or better, or its score changed."""
+    return bool(row["worse"] or row["better"] or row["change"])
+
+
+def _by_change(row: Row) -> tuple[int, float]:
+    """Significant changes first, worse ones before better ones; then by size."""
+    place = {"worse": 0, "better": 1}.get(row["verdict"], 2)
+    return place, -abs(row["change"] or 0.0)
 
 
 def _change(row: Row) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from pbcore.printable import printable
 from pbcore.report.cells import ROWS_NOTE
-from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, scored, words
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, scored
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
 from pbcore.report.tables import mark, with_interval
@@ -80,7 +80,7 @@ OVERVIEW = (
     scored("mean score %", "plain mean over the model's tasks [95 % interval]", _UNSCORED),
     *THEORY,
     *RATES,
-    words("tasks", "tasks scored"),
+    Column("tasks scored", itemgetter("tasks"), key="tasks"),
     MISSING,
 )
 POLICIES = (

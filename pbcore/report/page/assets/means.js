@@ -110,19 +110,23 @@ function leading(lines, front, x) {
 
 const WEIGHED = ["nfe", "rows", "tokens_forwarded"]; // means over all answers, also where they are no axis
 
-/** The entries of a table's row of means, by the key of its columns: of one sampler's cells, over `tasks` tasks of its model. */
-function rowOf(cells, tasks) {
+/** The entries of a table's row of means for these keys of its columns: of one sampler's cells, over `tasks` tasks of its model. */
+function rowOf(keys, cells, tasks) {
   const ran = cells.filter((cell) => points.cells.run[cell]);
   const scored = ran.filter((cell) => points.cells.score[cell] !== null);
-  const entries = { tasks: `${scored.length} of ${tasks}`, score: scored.length === tasks ? scoreOf(scored) : null };
-  for (const [key, values] of Object.entries(points.cells)) {
-    if (key in entries || typeof values.find((value) => value !== null) !== "number") continue;
-    const weighed = WEIGHED.includes(key) || axisOf(key)?.weighed === true;
-    const known = ran.length > 0 && ran.every((cell) => values[cell] !== null) && (weighed || ran.length === tasks);
-    entries[key] = known ? meanOf({ key, weighed }, ran) : null;
+  const entries = {};
+  for (const key of keys) {
+    const values = points.cells[key];
+    if (key === "tasks") entries.tasks = `${scored.length} of ${tasks}`;
+    else if (key === "score") entries.score = scored.length === tasks ? scoreOf(scored) : null;
+    else if (key === "samples_per_second") entries[key] = ran.length && ran.every((cell) => points.cells.seconds[cell] > 0) ? sum(ran.map((cell) => points.cells.n[cell])) / sum(ran.map((cell) => points.cells.seconds[cell])) : null;
+    else if (values === undefined) entries[key] = null;
+    else {
+      const weighed = WEIGHED.includes(key) || axisOf(key)?.weighed === true;
+      const known = ran.length > 0 && ran.every((cell) => values[cell] !== null) && (weighed || ran.length === tasks);
+      entries[key] = known ? meanOf({ key, weighed }, ran) : null;
+    }
   }
-  const seconds = ran.map((cell) => points.cells.seconds[cell]);
-  entries.samples_per_second = ran.length && seconds.every((value) => value > 0) ? sum(ran.map((cell) => points.cells.n[cell])) / sum(seconds) : null;
   return entries;
 }
 
@@ -133,11 +137,12 @@ function fillMeans(table, where) {
   const wanted = points.models.map((_, number) => new Set(cells.filter((cell) => points.cells.model[cell] === number).map((cell) => points.cells.task[cell])).size);
   const groups = new Map(bySampler(cells).map((group) => [JSON.stringify([points.models[points.cells.model[group[0]]], points.samplers[points.cells.sampler[group[0]]]]), group]));
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  const keys = heads.map((head) => head.dataset.key).filter((key) => key);
   for (const row of table.tBodies[0].rows) {
     const group = groups.get(JSON.stringify([row.dataset.model, row.dataset.sampler]));
     row.classList.toggle("no-cells", group === undefined);
     if (group === undefined) continue;
-    const entries = rowOf(group, wanted[points.cells.model[group[0]]]);
+    const entries = rowOf(keys, group, wanted[points.cells.model[group[0]]]);
     heads.forEach((head, column) => {
       const key = head.dataset.key;
       if (!key || !(key in entries)) return;

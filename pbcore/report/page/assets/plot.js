@@ -192,7 +192,7 @@ function labels(figure, curves, across, up, width, where) {
   const taken = curves.flatMap((curve) => curve.dots.map((dot) => ({ x: across.at(dot.x) - 7, y: up.at(dot.y) - 7, w: 14, h: 14 })));
   const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
   const write = (text, x, y, kind) => {
-    const w = 6.6 * text.length;
+    const w = (kind.includes("chosen") ? 7.5 : 6.6) * text.length;
     const places = [[x + 10, y - 7], [x - 10 - w, y - 7], [x - w / 2, y + 10], [x - w / 2, y - 24], [x - w, y + 10], [x - w, y - 24], [x + 6, y + 10], [x + 6, y - 24]];
     const spot = places.map(([left, top]) => ({ x: left, y: top, w, h: 14 })).find(free);
     if (spot === undefined) return false;
@@ -231,7 +231,8 @@ function tip(node, dot, lines, left, top) {
   const scale = svg.clientWidth / svg.viewBox.baseVal.width || 1;
   const right = left * scale + 14 + box.offsetWidth > figure.clientWidth;
   box.style.left = `${Math.max(0, right ? left * scale - 14 - box.offsetWidth : left * scale + 14)}px`;
-  box.style.top = `${svg.offsetTop + Math.max(0, top * scale - box.offsetHeight / 2)}px`;
+  const above = svg.getBoundingClientRect().top - figure.getBoundingClientRect().top;
+  box.style.top = `${above + Math.max(0, top * scale - box.offsetHeight / 2)}px`;
 }
 
 const keyOf = (look) => svgNode("svg", { viewBox: "-14 -7 28 14", "aria-hidden": "true", class: `s${look.colour}` }, svgNode("path", { class: "line", d: "M-13,0H13", "stroke-dasharray": DASHES[look.dash] || null }), ...markOf(look, 0, 0));
