@@ -108,7 +108,7 @@ def sentence(verdict: Headline) -> str:
         further = verdict.settled
         if further is not None and further.sampler != fastest.sampler:
             parts[-1] += f"; {name(further.sampler)}: {speed(further)}; {quality(further)}"
-            parts[-1] += f"{correction(further, verdict)}; {_questions(verdict.settled_by)}"
+            parts[-1] += f"{correction(further, verdict)}; {questions(verdict.settled_by)}"
     else:
         parts.append(f"{model}: no sampler in this run is faster than {reference}")
         if verdict.slower is not None:
@@ -181,13 +181,14 @@ def settling(verdict: Headline) -> str:
     """How many questions would settle it."""
     settled = verdict.settled
     if settled is not None and settled == verdict.fastest:
-        return _questions(verdict.settled_by)
+        return questions(verdict.settled_by)
     return (
         f"more questions would hardly help, since it loses {points(verdict.max_loss)} or more here"
     )
 
 
-def _questions(number: int | None) -> str:
+def questions(number: int | None) -> str:
+    """How many questions would settle a verdict, in words."""
     return f"about {_rounded(number or 0):,} questions would settle it"
 
 

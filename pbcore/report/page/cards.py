@@ -11,7 +11,7 @@ import pandas as pd
 from pbcore.analysis.headline import Against, Headline, TaskScores
 from pbcore.printable import fixed
 from pbcore.report.answers import Answers
-from pbcore.report.headline import basis, points, quality, sentence, speed, verdicts
+from pbcore.report.headline import basis, points, quality, questions, sentence, speed, verdicts
 from pbcore.tasks.naming import short
 from pbcore.text import name
 
@@ -20,10 +20,11 @@ WORST = 3  # tasks named
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The verdict on a model. `sampler` is the one to use if it is `chosen`, else the fastest, and
-    `title` says which; `speed`, `quality` and its `basis` are this sampler's. `weak` are the tasks
-    on which it loses more than allowed, `falls` the first faster sampler that does over all tasks.
-    `sentence` is the headline as the terminal prints it.
+    """The verdict on a model. `sampler` is the one to use if it is `chosen`, else the fastest that
+    more questions could show, or the fastest of all, and `title` says which; `speed`, `quality` and
+    its `basis` are this sampler's. `weak` are the tasks on which it loses more than allowed,
+    `falls` the first faster sampler that does over all tasks. `sentence` is the headline as the
+    terminal prints it.
     """
 
     model: str
@@ -60,16 +61,18 @@ def _card(verdict: Headline) -> Card:
     model = verdict.model
     if verdict.why:
         return Card(model, title="no verdict", sentence=f"{name(model)}: {verdict.why}")
-    best = verdict.chosen or verdict.fastest or verdict.slower
+    best = verdict.chosen or verdict.settled or verdict.fastest or verdict.slower
     if best is None:
         return Card(model, title="no faster sampler", sentence=sentence(verdict))
     allowed = points(verdict.max_loss)
     if verdict.chosen is not None:
         title = f"the fastest that is shown to lose at most {allowed} to {verdict.reference}"
-    elif verdict.fastest is not None:
-        title = f"is the fastest, but not shown to lose at most {allowed} to {verdict.reference}"
+    elif verdict.fastest is None:
+        title = f"the next to {verdict.reference}; no sampler here is faster"
     else:
-        title = f"no sampler is faster than {verdict.reference}; this one is next"
+        title = f"not shown to lose at most {allowed} to {verdict.reference}, and no other one is"
+        if verdict.settled is not None:
+            title += f"; {questions(verdict.settled_by)}"
     several = len(best.by_task) > 1
     return Card(
         model=model,
@@ -98,7 +101,7 @@ def _weak(best: Against, max_loss: float) -> str:
 def _falls(verdict: Headline, several: bool) -> str:
     """The slowest of the faster samplers that lose more than is allowed, and where most."""
     falls = verdict.falls
-    if falls is None or falls in (verdict.chosen, verdict.fastest):
+    if falls is None:
         return ""
     most = f", most on {_scores(_worst_first(falls)[0])}" if several else ""
     return f"{name(falls.sampler)} ({speed(falls)}): {quality(falls)}{most}"

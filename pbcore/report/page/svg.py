@@ -124,7 +124,9 @@ def figure(
     facts += ' data-chosen=""' if chosen else ""
     wide = " wideplot" if chosen else ""
     legends = f'<ul class="legend">{keys}</ul>' if keys else ""
-    explained = "".join(_explained(*entry) for entry in KEY) if chosen else ""
+    lids = any(dot.ceiling is not None for one in series for dot in one.dots)
+    signs = KEY if lids else KEY[:-1]
+    explained = "".join(_explained(*sign) for sign in signs) if chosen else ""
     key = f'<p class="key">{explained}</p>' if explained else ""
     inner = f'{drawn}<div class="legends">{legends}</div>{key}'
     return Markup(f'<figure class="plot{wide}" {facts}>{inner}</figure>')

@@ -195,17 +195,18 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
     category, and the mean, without intervals.
     """
-    groups = [by_task(group, whole.tasks) for _, _, group in by_sampler(whole.records)]
+    tasks = whole.tasks
+    groups = [by_task(group, tasks) for _, _, group in by_sampler(whole.records)]
     rows = [row | {"cells": cells} for row, cells in zip(overview(whole), groups, strict=True)]
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
     columns = [MODEL, SAMPLER, mean, rate]
     heads = [("", len(columns))]
-    for kind in dict.fromkeys(map(category, whole.tasks)):
-        own = [task for task in whole.tasks if category(task) == kind]
+    for kind in dict.fromkeys(map(category, tasks)):
+        own = [task for task in tasks if category(task) == kind]
         columns += [_at_a_glance(task) for task in own]
         heads.append((kind.replace("_", " "), len(own)))
-    links = {task: _task_link(task) for task in whole.tasks}
+    links = {task: _task_link(task) for task in tasks}
     about = "score in %; the redder, the lower; click one for its answers"
     return html_table(
         columns,
@@ -248,12 +249,13 @@ def matrix(scope: Scope) -> Markup:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
     task.
     """
-    groups = [by_task(group, scope.tasks) for _, _, group in by_sampler(scope.records)]
+    tasks = scope.tasks
+    groups = [by_task(group, tasks) for _, _, group in by_sampler(scope.records)]
     rows = [row | {"cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
     mean = scored("mean", "plain mean over the tasks", _UNSCORED)
-    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, scope.tasks)]
+    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, tasks)]
     about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
-    links = {task: _task_link(task) for task in scope.tasks}
+    links = {task: _task_link(task) for task in tasks}
     label = f"{scope.title}: scores"
     return html_table(columns, rows, about, label, "matrix", links=links, name=scope.title)
 

@@ -238,9 +238,11 @@ def assembled(
     room = (size or SIZE) - len(
         document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace")
     )
-    room -= len(as_json(further or {}).encode())
+    room -= len(as_json(further).encode())
     data, packed = page_data(answers, run, room, remote)
-    data |= {"where": where, **(further or {})}
+    data["where"] = where
+    if further is not None:
+        data |= further
     shown = sum(map(len, packed))
     total = sum(len(one.samples) for one in answers)
     note = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,51 @@ def listed(tab: Tab, address: str) -> Any:
 
 
 class TestFilters:
-    def test_a_task_divides_means(self, tab: Tab, two_categories: str) -> None:
-        """Whatever is a mean over more than the task is away; its own plot and table come first."""
-        page = opened(tab, f"{two_categories}#task=puzzle/sudoku")
-        assert not page.locator(".finding").first.is_visible()
-        assert page.locator("figure.plot:visible").count() == 1
-        captions = page.locator("table:visible caption").all_inner_texts()
-        assert captions == ["puzzle/sudoku: score is accuracy"]
+    def test_a_task_computes_means_anew(self, tab: Tab, tmp_path: Path) -> None:
+        """Scores, rates and cards are those of the task; without the filter they are as before."""
+        entries = [
+            factory.cell(task=task, sampler=sampler, right=right, n=n, nfe=nfe)
+            for task, n in (("waiting_line/copy", 8), ("waiting_line/shuffle", 24))
+            for sampler, right, nfe in (
+                ("confidence-k1", 1.0, 32),
+                ("random-k2", 1.0 if "copy" in task else 0.5, 8 if "copy" in task else 16),
+            )
+        ]
+        address = write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri()
+        page = opened(tab, address)
+        table = "table.means:not(.heat) >>"
+        before = [column(page, table, number) for number in range(7)]
+        assert before[2] == ["100.0 [93–100]", "75.0 [64–84]"]
+        assert before[5] == ["32.0", "14.0"]  # a mean over all answers
+        assert "75.0 %" in page.locator(".card:visible").inner_text()
+        page.locator("#filter-task").select_option("waiting_line/shuffle")
+        settled(page)
+        assert column(page, table, 2) == ["100.0 [86–100]", "50.0 [31–69]"]
+        assert column(page, table, 5) == ["32.0", "16.0"]
+        assert column(page, table, 7) == ["1 of 1", "1 of 1"]
+        card = page.locator(".card:visible").inner_text()
+        assert "50.0 %" in card
+        assert "75.0 %" not in card
+        page.get_by_role("button", name="show all").click()
+        settled(page)
+        assert [column(page, table, number) for number in range(7)] == before
+
+    def test_means_of_the_script_are_those_of_the_page(self, tab: Tab, tmp_path: Path) -> None:
+        """The script's means of all tasks are what was written without it, in every column."""
+        entries = [
+            factory.cell(task=task, sampler=sampler, right=right, n=n, nfe=nfe, rows=4 * nfe)
+            for task, n, right in (("waiting_line/copy", 7, 0.9), ("puzzle/sudoku", 23, 0.4))
+            for sampler, nfe in (("confidence-k1", 32), ("spec-8", 9))
+        ]
+        address = write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri()
+        page = opened(tab, address)
+        written = page.locator("table.means").all_inner_texts()
+        page.locator("#filter-task").select_option("puzzle/sudoku")
+        settled(page)
+        assert page.locator("table.means").all_inner_texts() != written
+        page.locator("#filter-task").select_option("")
+        settled(page)
+        assert page.locator("table.means").all_inner_texts() == written
 
     def test_order_and_variety_keeps_its_task(self, tab: Tab, tmp_path: Path) -> None:
         """Its rows, and those on factors, have the task's own name, by which the page filters."""
@@ -52,7 +91,8 @@ class TestFilters:
         address = write_page(factory.write(create(tmp_path, "a"), told).path).as_uri()
         page = opened(tab, f"{address}#task=waiting_line/copy")
         for title in ("Order and variety", "What changes with each factor"):
-            section = page.locator("section", has=page.locator("h2", has_text=title))
+            section = page.locator("details.further", has=page.locator("h3", has_text=title))
+            section.locator("summary").first.click()
             rows = section.locator("tbody tr:visible")
             assert rows.count() == 1
             assert rows.locator("td").first.inner_text() == "copy"
@@ -66,19 +106,19 @@ class TestFilters:
         page = opened(tab, f"{two_categories}#sampler=threshold-0.9")
         plot = page.locator("figure.plot").first
         assert plot.locator(".dot:visible").count() == 2
-        assert not plot.locator(".line").first.is_visible()
-        assert set(column(page, "section.all-tasks table >> nth=0 >>", 1)) == {"threshold-0.9"}
+        assert plot.locator(".line").count() == 0
+        assert set(column(page, "table.means:not(.heat) >>", 1)) == {"threshold-0.9"}
         assert page.locator("table.policies:visible").count() == 0
 
     def test_sorting_stands_in_the_address(self, tab: Tab, two_categories: str) -> None:
         """A page with its address is sorted alike."""
         page = opened(tab, f"{two_categories}#model=tiny")
-        page.locator("section table thead th", has_text="NFE").first.locator("button").click()
-        assert page.url.endswith("#model=tiny&sort=0.5.up")
-        other = opened(tab, page.url.replace(".up", ".down"))
+        page.locator("table.means thead th", has_text="NFE").locator("button").click()
+        assert page.url.endswith("#model=tiny&sort=figures.1~5~up")
+        other = opened(tab, page.url.replace("~up", "~down"))
         other.reload()
         settled(other)
-        assert column(other, "section.all-tasks table >> nth=0 >>", 5) == ["16.0", "8.0"]
+        assert column(other, "table.means:not(.heat) >>", 5) == ["16.0", "8.0"]
 
     def test_links_keep_filters(self, tab: Tab, two_categories: str) -> None:
         """From a filtered page into a cell and by its link back."""
@@ -91,45 +131,129 @@ class TestFilters:
 
 
 class TestPlot:
-    def test_points_tell_their_interval(self, tab: Tab, two_categories: str) -> None:
-        """Pointed at or focused; arrow keys go on to the next."""
+    def test_points_tell_their_figures(self, tab: Tab, two_categories: str) -> None:
+        """Beside their mark, pointed at or focused; arrow keys go on to the next."""
         page = opened(tab, two_categories)
         figure = page.locator("figure.wideplot")
         dot = figure.locator(".dot").first
-        assert dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "hidden"
         dot.focus()
-        assert (
-            dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "visible"
-        )
-        told = figure.locator(".told-point")
-        assert "ideal confidence-k2: 50.0 % [32–68] at 4.00 tokens per step" in told.inner_text()
+        told = figure.locator(".tip")
+        assert told.inner_text().splitlines()[:3] == [
+            "ideal confidence-k2",
+            "50.0 % [32–68], mean of 3 tasks",
+            "4 tokens per step",
+        ]
+        mark, box = dot.locator(".mark").bounding_box(), told.bounding_box()
+        assert 0 < box["x"] - mark["x"] < 40
+        assert box["y"] < mark["y"] < box["y"] + box["height"]
         page.keyboard.press("ArrowRight")
         assert "ideal threshold-0.9" in told.inner_text()
 
-    def test_linear_axis(self, tab: Tab, two_categories: str) -> None:
-        """Points, lines and ticks move, and back."""
+    def test_intervals_are_drawn(self, tab: Tab, two_categories: str) -> None:
+        """Each point's, without pointing at it."""
+        figure = opened(tab, two_categories).locator("figure.wideplot")
+        assert figure.locator(".bar:visible").count() == figure.locator(".dot").count() == 4
+
+    def test_drawn_as_without_a_script(self, tab: Tab, browser: Any, two_categories: str) -> None:
+        """The script puts points, intervals and ticks where the page without it has them."""
+        places = []
+        for script in (True, False):
+            other = Tab(browser, java_script_enabled=script)
+            figure = opened(other, two_categories).locator("figure.wideplot svg.plot-area")
+            box = figure.bounding_box()
+            width = float(figure.get_attribute("viewBox").split()[2])
+            marks = []
+            for kind in (".dot .mark", ".dot .bar", ".tick text"):
+                spots = [one.bounding_box() for one in figure.locator(kind).all()]
+                marks += [(s["x"] + s["width"] / 2 - box["x"], s["y"] - box["y"]) for s in spots]
+            scale = (width - 86) / (1000 - 86)  # the plots differ in width, not in their margins
+            places.append([((x * width / box["width"] - 60) / scale, y) for x, y in marks])
+            other.close()
+        assert places[0] == [pytest.approx(place, abs=25) for place in places[1]]
+
+    def test_axes(self, tab: Tab, two_categories: str) -> None:
+        """Those that cells have can be chosen, in all plots; they stand in the address."""
         page = opened(tab, two_categories)
+        options = page.locator("#axis-x option").all_inner_texts()
+        assert options[0] == "tokens per step"
+        assert "forwards per answer" in options
+        assert "tokens per row" not in options  # no cell has what-if rows
+        page.locator("#axis-x").select_option("nfe")
+        assert page.url.endswith("#x=nfe")
         figure = page.locator("figure.wideplot")
-        places = (
-            "(all) => all.map((one) => Number(one.getAttribute('transform').match(/[\\d.]+/)[0]))"
-        )
-        before = figure.locator(".tick").evaluate_all(places)
-        figure.get_by_role("button", name="linear axis").click()
-        linear = figure.locator(".tick").evaluate_all(places)
-        assert linear[1] == pytest.approx(
-            linear[0] * 2 - 52, abs=0.3
-        )  # 2 and 4 tokens per step; 52 is the left end
-        figure.get_by_role("button", name="linear axis").click()
-        assert figure.locator(".tick").evaluate_all(places) == pytest.approx(before, abs=0.1)
+        assert figure.locator(".axis").first.text_content() == "forwards per answer"
+        dot = figure.locator(".dot").first
+        dot.focus()
+        assert "8 forwards per answer" in figure.locator(".tip").inner_text()
+        page.reload()
+        settled(page)
+        assert page.locator("#axis-x").input_value() == "nfe"
+        assert figure.locator(".axis").first.text_content() == "forwards per answer"
+        page.locator("#axis-y").select_option("tokens_per_step")
+        assert figure.locator(".bar").count() == 0  # intervals are those of scores
+
+    def test_the_front_follows_the_axis(self, tab: Tab, tmp_path: Path) -> None:
+        """Fewer forwards are better: the front of one axis is not that of the other."""
+        entries = [
+            factory.cell(sampler=name, right=right, n=20, nfe=nfe)
+            for name, right, nfe in (("a-k1", 1.0, 32), ("b-k1", 0.5, 8), ("c-k1", 0.3, 16))
+        ]
+        page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
+        front = page.locator("figure.wideplot path.front")
+        assert front.get_attribute("d").count(",") == 2
+        page.locator("#axis-x").select_option("nfe")
+        assert front.get_attribute("d").count(",") == 2
+
+    def test_linear_axis(self, tab: Tab, two_categories: str) -> None:
+        """Ticks stand at equal distances, and the address says so; and back."""
+        page = opened(tab, two_categories)
+        ticks = page.locator("figure.wideplot .tick")
+        names = "(all) => all.map((one) => Number(one.dataset.x))"
+        before = ticks.evaluate_all(names)
+        page.get_by_role("button", name="linear axis").click()
+        assert page.url.endswith("#scale=linear")
+        linear = ticks.evaluate_all(names)
+        steps = {round(b - a, 6) for a, b in pairwise(linear)}
+        assert len(steps) == 1
+        page.get_by_role("button", name="linear axis").click()
+        assert ticks.evaluate_all(names) == before
 
     def test_legend_switches_lines(self, tab: Tab, two_categories: str) -> None:
-        """A line goes and comes again."""
+        """A line goes and comes again in all plots, and the address says so."""
         page = opened(tab, two_categories)
         figure = page.locator("figure.wideplot")
         shown = figure.locator(".dot:visible").count()
-        for count in (shown - 1, shown):
-            figure.get_by_role("button", name="tiny · threshold").click()
-            assert figure.locator(".dot:visible").count() == count
+        figure.get_by_role("button", name="tiny · threshold").click()
+        assert figure.locator(".dot:visible").count() == shown - 1
+        assert "#off=" in page.url
+        page.reload()
+        settled(page)
+        assert figure.locator(".dot:visible").count() == shown - 1
+        figure.get_by_role("button", name="tiny · threshold").click()
+        assert figure.locator(".dot:visible").count() == shown
+        assert "off" not in page.url
+
+    def test_folds_stand_in_the_address(self, tab: Tab, two_categories: str) -> None:
+        """A fold that was opened is open where its address is."""
+        page = opened(tab, two_categories)
+        page.locator("details.category summary", has_text="puzzle").first.click()
+        until(page, "location.hash.includes('open=')")
+        other = opened(tab, page.url)
+        other.reload()
+        settled(other)
+        assert other.locator("details.category[open] h2").all_inner_texts() == ["puzzle"]
+        assert other.locator("details.category[open] .matrix").is_visible()
+
+    def test_the_chosen_sampler_is_named(self, tab: Tab, tmp_path: Path) -> None:
+        """A ring and the words of the model's card."""
+        entries = [
+            factory.cell(sampler=name, right=1.0, n=100, nfe=nfe)
+            for name, nfe in (("confidence-k1", 32), ("threshold-0.9", 6))
+        ]
+        page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
+        assert page.locator("figure.wideplot .chosen-name").text_content() == "use threshold-0.9"
+        assert page.locator(".card .use code").inner_text() == "threshold-0.9"
+        assert page.locator("figure.wideplot .chosen").count() == 1
 
     def test_fifty_series(self, tab: Tab, tmp_path: Path) -> None:
         """Twelve are seen, the others on demand."""
@@ -362,12 +486,15 @@ class TestTakeAway:
         """What is shown, with texts that a spreadsheet would calculate quoted."""
         entries = [factory.cell("=HYPERLINK(1)", n=4), factory.cell(n=4)]
         page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
-        page.locator(".take summary").nth(1).click()
+        part = page.locator("section", has=page.locator("table.means:not(.heat)")).last
+        part.locator(".take summary").click()
         with page.expect_download() as download:
-            page.get_by_role("button", name="CSV").first.click()
+            part.get_by_role("button", name="CSV").click()
+        assert download.value.suggested_filename == "a-figures.csv"
         head, first, *_ = Path(download.value.path()).read_text().splitlines()
-        assert head.startswith('"model","sampler","mean score %","tokens/step"')
-        assert first.startswith('"\'=HYPERLINK(1)","confidence-k2","100.0 [51–100]","2.00"')
+        columns = '"model","sampler","mean score %","mean score % low","mean score % high"'
+        assert head.startswith(f'{columns},"tokens/step"')
+        assert first.startswith('"\'=HYPERLINK(1)","confidence-k2","100","51.0109","100","2"')
 
     def test_markdown_and_latex(self, tab: Tab, address: str) -> None:
         """Copied as text that others read."""
@@ -377,14 +504,15 @@ class TestTakeAway:
             " true; }"
         )
         page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-        page.locator(".take summary").nth(1).click()
-        page.get_by_role("button", name="copy Markdown").first.click()
+        part = page.locator("section", has=page.locator("table.means:not(.heat)")).last
+        part.locator(".take summary").click()
+        part.get_by_role("button", name="copy Markdown").click()
         until(page, "window.copied !== undefined")
         lines = page.evaluate("window.copied").splitlines()
         assert lines[0].startswith("| model | sampler | mean score % |")
         assert lines[1].startswith("| --- | --- |")
         assert lines[2].startswith("| ideal | confidence-k2 | 50.0 [28–72] |")
-        page.get_by_role("button", name="copy LaTeX").first.click()
+        part.get_by_role("button", name="copy LaTeX").click()
         until(page, "window.copied.startsWith('\\\\begin')")
         lines = page.evaluate("window.copied").splitlines()
         assert lines[1].startswith(r"model & sampler & mean score \% &")
@@ -399,8 +527,8 @@ class TestTakeAway:
             with page.expect_download() as download:
                 page.locator("figure.wideplot").get_by_role("button", name=kind).click()
             found[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
-        assert found["mean_over_all_tasks.png"].startswith(b"\x89PNG")
-        svg = found["mean_over_all_tasks.svg"].decode()
+        assert found["a-mean-over-2-tasks.png"].startswith(b"\x89PNG")
+        svg = found["a-mean-over-2-tasks.svg"].decode()
         assert "var(--" not in svg
         assert "tiny · threshold" in svg
 

@@ -68,7 +68,7 @@ class TestPage:
         assert row.startswith(
             "tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0"
         )
-        assert "random-k2 waiting_line/shuffle new: in A only" in words
+        assert "random-k2 shuffle new: in A only" in words
 
     def test_the_same_number_as_in_the_terminal(self, tmp_path: Path) -> None:
         """Halves go up in both, as in a run's own report."""

@@ -9,16 +9,24 @@ from xml.etree import ElementTree
 import pytest
 
 from pbcore.report.looks import MARKERS, Look
-from pbcore.report.page.svg import BOTTOM, HEIGHT, TOP, WIDE, Dot, Series, marker, plot
+from pbcore.report.page.svg import (
+    BOTTOM,
+    HEIGHT,
+    TOP,
+    Dot,
+    Series,
+    drawing,
+    figure,
+    marker,
+    step_of,
+)
 from tests.results.damage import ODD_TEXTS
 
 LOOK = Look(0, 0)
 
 
 def dots(*points: tuple[float, float]) -> tuple[Dot, ...]:
-    return tuple(
-        Dot(x, y, y - 5, min(100.0, y + 5), f"{x} {y}", "tiny/copy/random-k2") for x, y in points
-    )
+    return tuple(Dot(x, y, max(0.0, y - 5), min(100.0, y + 5), f"{x} {y}") for x, y in points)
 
 
 def shifted(node: ElementTree.Element) -> tuple[float, ...]:
@@ -27,24 +35,49 @@ def shifted(node: ElementTree.Element) -> tuple[float, ...]:
 
 
 def parsed(html: str) -> ElementTree.Element:
-    return ElementTree.fromstring(html.replace("data-cell", "cell"))
+    return ElementTree.fromstring(html)
+
+
+def plot(series: list[Series], title: str) -> str:
+    """The first figure of a page, of these curves."""
+    return figure([0], title, series, True)
 
 
 class TestPlot:
     def test_scale(self) -> None:
-        """100 % is at the top and 0 % at the bottom; rates double from tick to tick."""
-        figure = parsed(plot([Series("a", "m", LOOK, dots((1, 100), (2, 0), (4, 50)))], "t"))
-        points = figure.findall("svg/g/g/g[@class='dot']")
-        places = [
-            (shifted(point)[0], shifted(path)[1])
-            for point in points
-            for path in point.findall("path[@transform]")
-        ]
+        """100 % is at the top and 0 % at the bottom where both are reached; rates double from tick
+        to tick.
+        """
+        svg = parsed(drawing([Series("a", "m", LOOK, dots((1, 100), (2, 0), (4, 50)))], "t"))
+        places = [shifted(path) for path in svg.findall("g/g/g[@class='dot']/path[@transform]")]
         (x0, top), (x1, bottom), (x2, middle) = places
         assert (top, bottom, middle) == (TOP, HEIGHT - BOTTOM, (TOP + HEIGHT - BOTTOM) / 2)
         assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
-        ticks = [text.text for text in figure.findall("svg/g/text[@class='mid']")]
-        assert ticks[:3] == ["1", "2", "4"]
+        assert [tick.findtext("text") for tick in svg.findall("g[@class='tick']")] == [
+            "1",
+            "2",
+            "4",
+        ]
+
+    def test_the_axis_is_cut_to_the_data(self) -> None:
+        """Scores from 82 to 98 with their intervals fill the height, and the axis says where it
+        begins.
+        """
+        svg = parsed(drawing([Series("a", "m", LOOK, dots((1, 98), (2, 82)))], "t"))
+        texts = [text.text for text in svg.findall("text")]
+        assert texts[:6] == ["75", "80", "85", "90", "95", "100"]
+        assert texts[-1] == "score (%), from 75"
+        (_, high), (_, low) = [
+            shifted(path) for path in svg.findall("g/g/g[@class='dot']/path[@transform]")
+        ]
+        assert low - high == pytest.approx((HEIGHT - TOP - BOTTOM) * 16 / 25, abs=0.2)
+
+    @pytest.mark.parametrize(
+        ("low", "high", "step"), [(0, 100, 20), (77, 100, 5), (99.5, 100, 0.1), (50, 50, 2e-10)]
+    )
+    def test_steps(self, low: float, high: float, step: float) -> None:
+        """At most six round ones."""
+        assert step_of(low, high) == pytest.approx(step)
 
     def test_shapes_differ(self) -> None:
         """No two of eight looks share a shape; dashes and hollow markers tell further ones
@@ -58,25 +91,8 @@ class TestPlot:
         assert "stroke-dasharray" in plot(
             [Series("a", "m", Look(0, 0, 1), dots((1, 1), (2, 2)))], "t"
         )
-        assert 'class="open"' in marker(Look(0, 0, hollow=True), 0, 0)
-
-    def test_the_leading_curves_first(self) -> None:
-        """Others are hidden, and stand in a fold of the legend."""
-        html = plot(
-            [
-                Series("a", "m", LOOK, dots((1, 1))),
-                Series("b", "m", LOOK, dots((2, 2)), leads=False),
-            ],
-            "t",
-            WIDE,
-        )
-        figure = parsed(html)
-        assert [group.attrib.get("class") for group in figure.findall("svg/g[@data-line]")] == [
-            None,
-            "rest",
-        ]
-        assert figure.findtext("details/summary") == "1 more curve"
-        assert [len(figure.findall(path)) for path in ("ul/li", "details/ul/li")] == [1, 1]
+        signs = {marker(Look(0, 0, 0, hollow, dot), 0, 0) for hollow in (0, 1) for dot in (0, 1)}
+        assert len(signs) == 4
 
     def test_ceilings_and_front(self) -> None:
         """Ceilings below 100 % are a dotted line with a lid at each point, a model's Pareto front a
@@ -86,15 +102,15 @@ class TestPlot:
             replace(dot, ceiling=ceiling)
             for dot, ceiling in zip(dots((1, 90), (2, 50)), (95, 60), strict=True)
         )
-        figure = parsed(plot([Series("a", "m", LOOK, points)], "t"))
-        (ceiling,) = figure.findall("svg/g/g/path[@class='ceiling']")
-        assert len(ceiling.attrib["data-p"].split()) == 2
-        assert len(figure.findall("svg/g/g/g/path[@class='lid']")) == 2
-        assert len(figure.findall("svg/g/path[@class='front']")) == 1
+        shown = parsed(plot([Series("a", "m", LOOK, points)], "t"))
+        (ceiling,) = shown.findall("svg/g/g/path[@class='ceiling']")
+        assert ceiling.attrib["d"].count(",") == 2
+        assert len(shown.findall("svg/g/g/g/path[@class='lid']")) == 2
+        assert len(shown.findall("svg/g/path[@class='front']")) == 1
 
     def test_legend_and_label(self) -> None:
         """Every series stands in the legend, and a screen reader hears what the plot is of."""
-        figure = parsed(
+        shown = parsed(
             plot(
                 [
                     Series("tiny · random", "tiny", LOOK, dots((1, 1))),
@@ -103,19 +119,19 @@ class TestPlot:
                 "t",
             )
         )
-        assert [item.find("svg").tail.strip() for item in figure.findall("ul/li")] == [
+        assert [item.find("svg").tail.strip() for item in shown.findall("div/ul/li")] == [
             "tiny · random",
             "b",
         ]  # type: ignore[union-attr]
-        svg = figure.find("svg")
+        svg = shown.find("svg")
         assert svg is not None
         assert svg.attrib["role"] == "img"
         assert "tiny · random, b" in svg.attrib["aria-label"]
 
     def test_a_line_joins_the_points_by_rate(self) -> None:
         """Whatever their order; a single point has none."""
-        figure = parsed(plot([Series("a", "m", LOOK, dots((4, 50), (1, 100), (2, 0)))], "t"))
-        (line,) = figure.findall("svg//path[@class='line']")
+        shown = parsed(plot([Series("a", "m", LOOK, dots((4, 50), (1, 100), (2, 0)))], "t"))
+        (line,) = shown.findall("svg//path[@class='line']")
         points = [
             tuple(map(float, place.split(",")))
             for place in line.attrib["d"].removeprefix("M").split("L")
@@ -128,23 +144,32 @@ class TestPlot:
     def test_a_model_without_rates_is_a_level(self) -> None:
         """A score at any speed is a line across the plot, without an interval too."""
         for level in ((50.0, 40.0, 60.0), (50.0, None, None)):
-            figure = parsed(plot([Series("s", "s", LOOK, level=level)], "t"))
-            assert figure.find("svg/g/g/path[@class='line']") is not None
-            assert (figure.find("svg/g/g/path[@class='area']") is not None) == (
-                level[1] is not None
-            )
+            shown = parsed(plot([Series("s", "s", LOOK, level=level)], "t"))
+            assert shown.find("svg/g/g/path[@class='line']") is not None
+            assert (shown.find("svg/g/g/path[@class='area']") is not None) == (level[1] is not None)
 
     def test_nothing_to_draw(self) -> None:
-        assert plot([Series("a", "m", LOOK)], "t") == ""
+        assert drawing([Series("a", "m", LOOK)], "t") == ""
+
+    def test_the_signs_are_explained(self) -> None:
+        """Intervals, the front and ceilings stand in the key of a page's first plot."""
+        points = (replace(dots((1, 1))[0], ceiling=50.0),)
+        key = parsed(plot([Series("a", "m", LOOK, points)], "t")).find("p[@class='key']")
+        assert key is not None
+        told = " ".join(" ".join(key.itertext()).split())
+        assert all(word in told for word in ("95 % interval", "Pareto front", "ceiling"))
 
     @pytest.mark.parametrize("text", [*ODD_TEXTS, "</svg><script>alert(1)</script>", '" onload="x'])
     def test_any_name(self, text: str) -> None:
         """Names and tooltips stay text."""
-        html = plot([Series(text, text, LOOK, (Dot(1, 1, None, None, text, text, text),))], text)
-        figure = parsed(html.encode("utf-8").decode())
-        assert {node.tag for node in figure.iter()} <= {
+        html = plot([Series(text, text, LOOK, (Dot(1, 1, None, None, text),))], text)
+        shown = parsed(html.encode("utf-8").decode())
+        assert {node.tag for node in shown.iter()} <= {
             "figure",
             "svg",
+            "div",
+            "p",
+            "span",
             "path",
             "text",
             "g",
@@ -152,4 +177,4 @@ class TestPlot:
             "ul",
             "li",
         }
-        assert all(not name.startswith("on") for node in figure.iter() for name in node.attrib)
+        assert all(not name.startswith("on") for node in shown.iter() for name in node.attrib)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
+from pbcore.links import docs
 from pbcore.report.answers import answers_of
 from pbcore.report.page import write_page
 from pbcore.report.page.write import page
@@ -169,7 +170,7 @@ class TestStatic:
             create(tmp_path, "a"), [(replace(cell, status="error", error="killed"), samples)]
         )
         html = write_page(made.path).read_text(encoding="utf-8")
-        assert re.findall(r'data-v="([^"]*)" data-task="waiting_line/shuffle"', html) == [""]
+        assert re.findall(r'data-v="([^"]*)" data-task="waiting_line/shuffle"', html) == ["", ""]
 
     def test_dummies_are_left_out(self, tmp_path: Path) -> None:
         """Random weights have no scores in the tables."""
@@ -200,7 +201,8 @@ class TestSelfContained:
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
         for tag, attrs in Reader(html).tags:
             assert "src" not in attrs, tag
-            assert (attrs.get("href") or "#").startswith(("#", "data:,"))
+            leads = attrs.get("href") or "#"
+            assert leads.startswith(("#", "data:,")) or (tag, leads) == ("a", docs("page.md"))
         policy = next(
             a["content"]
             for tag, a in Reader(html).tags
@@ -257,7 +259,7 @@ class TestSelfContained:
             encoding="utf-8"
         )
         tags = [tag for tag, _ in Reader(html).tags]
-        assert set(plain_tags) >= set(tags)
+        assert {*plain_tags, "wbr"} >= set(tags)  # names may be broken at their signs
         assert plain_tags.count("script") == tags.count("script")
         number = next(i for i, one in enumerate(data_of(html)["cells"]) if one["n"])
         assert data_of(html, f"s{number}")[0].get("why", "") == text

@@ -48,8 +48,16 @@ const moving = []; // each sees that one of its items can be reached by Tab
 
 /** One tab stop for all items within `box`; arrow keys, Home and End move among those that are shown. */
 function roving(box, selector) {
-  const items = () => [...box.querySelectorAll(selector)].filter((item) => item.getClientRects().length > 0);
-  const only = (chosen) => box.querySelectorAll(selector).forEach((item) => item.setAttribute("tabindex", item === chosen ? 0 : -1));
+  const isShown = (item) => item.isConnected && item.getClientRects().length > 0;
+  const items = () => [...box.querySelectorAll(selector)].filter(isShown);
+  let current = null;
+  const only = (chosen) => {
+    if (chosen === current) return;
+    current?.setAttribute("tabindex", -1);
+    chosen?.setAttribute("tabindex", 0);
+    current = chosen;
+  };
+  for (const item of box.querySelectorAll(selector)) item.setAttribute("tabindex", -1);
   box.addEventListener("focusin", (event) => { const item = event.target.closest(selector); if (item !== null) only(item); });
   box.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
@@ -62,7 +70,18 @@ function roving(box, selector) {
     line[Math.max(0, Math.min(line.length - 1, line.indexOf(now) + step))].focus();
     event.preventDefault();
   });
-  const refresh = () => { if (![...box.querySelectorAll(selector)].some((item) => item.tabIndex === 0 && item.getClientRects().length > 0)) only(items()[0] ?? box.querySelector(selector)); };
+  const refresh = () => {
+    if (!box.isConnected || (current !== null && isShown(current))) return;
+    const all = box.querySelectorAll(selector);
+    let first = all[0] ?? null;
+    for (const item of all) {
+      if (isShown(item)) {
+        first = item;
+        break;
+      }
+    }
+    only(first);
+  };
   moving.push(refresh);
   refresh();
 }

@@ -98,14 +98,9 @@ function prepare(part) {
   for (const figure of part.querySelectorAll("figure.plot")) {
     if (!figure.dataset.ready) livePlot(figure);
     figure.dataset.ready = "yes";
-    drawIfSeen(figure);
+    if (shownNow(figure) && !byId("main").hidden) draw(figure);
   }
 }
-
-const shownNow = (node) => {
-  for (let fold = node.parentElement?.closest("details"); fold; fold = fold.parentElement?.closest("details")) if (!fold.open) return false;
-  return true;
-};
 
 /** Applies filters, axes and folds of the address. */
 function filter(where) {
@@ -120,10 +115,7 @@ function filter(where) {
     const tasks = [...part.querySelectorAll("details[data-task]")].map((task) => task.dataset.task);
     part.hidden = where.task !== undefined && !tasks.includes(where.task);
   }
-  if (points !== null) {
-    axesAs(where);
-    for (const figure of document.querySelectorAll("figure.plot")) delete figure.dataset.drawn;
-  }
+  if (points !== null) axesAs(where);
   prepare(main);
   moving.forEach((refresh) => refresh());
 }
@@ -198,15 +190,15 @@ async function route(event) {
   entry = visit();
   const known = left.get(entry);
   const view = byId("view");
-  filter(where);
   const views = where.cell !== undefined || where.answers !== undefined;
+  if (!views) byId("main").hidden = false; // its plots are drawn as wide as there is room
+  filter(where);
   let [name, nodes] = ["", []];
   if (views) [name, nodes] = where.cell !== undefined ? await cellView(where) : answersView();
   if (mine !== turn) return; // the address has changed meanwhile
   view.replaceChildren(...nodes.filter((node) => node !== null));
   view.hidden = !views;
   byId("main").hidden = views;
-  if (!views && points !== null) drawAll();
   byId("filters").hidden = where.cell !== undefined;
   if (byId("sections")) byId("sections").hidden = views;
   document.title = name ? `${name.slice(0, 120)} · ${title}` : title;

@@ -100,10 +100,10 @@ function draw(figure) {
   const [x, y] = wantedAxes(where);
   const tasks = new Set(figure.dataset.tasks.split(" ").map(Number));
   const { curves, fronts, levels } = curvesOf(tasks, where, x, y);
-  const width = Math.max(280, Math.min(1100, Math.floor(figure.clientWidth || 460)));
-  const height = width < 600 ? 300 : 340;
   figure.hidden = !curves.length && !levels.length;
   if (figure.hidden) return;
+  const width = Math.max(280, Math.min(1100, Math.floor(figure.clientWidth || 460)));
+  const height = width < 600 ? 300 : 340;
   const seen = curves.filter((curve) => isShown(curve, where));
   const dots = seen.flatMap((curve) => curve.dots);
   const heights = dots.flatMap((dot) => [dot.y, dot.low, dot.high, dot.ceiling]).concat(levels.flatMap(({ score }) => [score.value, score.low, score.high])).filter((value) => value !== null);
@@ -123,7 +123,6 @@ function draw(figure) {
   const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled }, ...body);
   figure.querySelector("svg.plot-area, svg").replaceWith(svg);
   svg.classList.add("plot-area");
-  figure.dataset.drawn = JSON.stringify([where, width]);
   figure.querySelector(".tip")?.remove();
   roving(svg, ".dot");
   legend(figure, curves, levels, where);
@@ -267,17 +266,16 @@ function switched(curve, on) {
   drawAll();
 }
 
-/** Draws the figures that are seen, and the others when they are. */
+/** Draws the figures whose folds are open; the others are drawn when theirs are opened. */
 function drawAll() {
-  for (const figure of document.querySelectorAll("figure.plot")) if (figure.dataset.drawn === undefined || figure.clientWidth > 0) drawIfSeen(figure);
+  if (byId("main").hidden) return;
+  for (const figure of document.querySelectorAll("figure.plot")) if (shownNow(figure)) draw(figure);
 }
 
-function drawIfSeen(figure) {
-  const hidden = figure.hidden;
-  figure.hidden = false;
-  if (figure.getClientRects().length > 0) draw(figure);
-  else figure.hidden = hidden;
-}
+const shownNow = (node) => {
+  for (let fold = node.parentElement?.closest("details"); fold; fold = fold.parentElement?.closest("details")) if (!fold.open) return false;
+  return true;
+};
 
 /** Choosers of both axes and of their scale, for all plots. */
 function axisTools() {
