@@ -1,5 +1,5 @@
-"""Links of pages that lead out of docs/, to files of the repository: on the site they lead to
-GitHub.
+"""What the site's pages need beside their Markdown: links that lead out of docs/, to files of the
+repository, lead to GitHub; tables of samplers have room for their rules.
 """
 
 from __future__ import annotations
@@ -25,3 +25,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     inside = inside.replace("](examples)", f"]({HOME.replace('blob', 'tree')}/docs/examples)")
     outside = r"\]\(\.\./((?:pbcore|tests|benches|reports|\.github)/[^)]+|[A-Z]+\.md[^)]*)\)"
     return re.sub(outside, rf"]({HOME}/\1)", inside)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """The column of rules in tables of samplers is as wide as a sentence needs."""
+    return re.sub(r"<th[^>]*>rule</th>", '<th style="min-width: 18rem">rule</th>', html)

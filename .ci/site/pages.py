@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 import pbcore
 from pbcore.decoding.cli import GROUPS, described
 from pbcore.decoding.policies import policies
+from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import pieces
 from pbcore.tasks.base import Sample
@@ -40,6 +41,7 @@ CELLS = [
     "--no-download",
 ]
 WIDE, HIGH = 62, 20  # pixels of a token in a picture
+LEFT = 40  # of the numbers of its steps
 API = {
     "pbcore.theory": ["accuracy", "total_correlation"],
     "pbcore.decoding.protocol": ["Policy", "Traits"],
@@ -61,7 +63,8 @@ def example(name: str) -> str:
 
 def picture(sampler: str, model: MaskedModel, sample: Sample) -> str:
     """One answer as SVG: a row per step, each token from the step on that revealed it; struck:
-    later taken back.
+    later taken back. Steps in a row that change nothing in the answer, since they write what stands
+    behind it, share a row.
     """
     answer = pbcore.decode(model, [sample], sampler)[0]
     text = pieces(model) or str
@@ -71,38 +74,54 @@ def picture(sampler: str, model: MaskedModel, sample: Sample) -> str:
         + [one.step for one in answer.former if one.position in shown]
     )
     parts = []
-    for step in range(end):
-        parts.append(f'<text x="4" y="{step * HIGH + 14}" opacity=".6">{step + 1}</text>')
+    rows = grouped(answer, shown, end)
+    for row, (first, last) in enumerate(rows):
+        y = row * HIGH
+        number = f"{first + 1}" if first == last else f"{first + 1}–{last + 1}"
+        parts.append(f'<text x="2" y="{y + 14}" fill="#888">{number}</text>')
         for at in shown:
             past = [
-                one for one in answer.former if one.position == at and one.step <= step < one.until
+                one for one in answer.former if one.position == at and one.step <= last < one.until
             ]
-            token = (
-                past[0].token
-                if past
-                else answer.token_ids[at]
-                if answer.steps[at] <= step
-                else None
-            )
+            token = None
+            if past:
+                token = past[0].token
+            elif answer.steps[at] <= last:
+                token = answer.token_ids[at]
             if token is None:
                 continue
-            new = step == (past[0].step if past else answer.steps[at])
-            colour, style = (
-                "#1f77b4" if new else "#8888",
-                ' text-decoration="line-through"' if past else "",
-            )
-            x = 30 + at * WIDE
-            y = step * HIGH
+            new = first <= (past[0].step if past else answer.steps[at])
+            fill = "#1f77b4" if new else "#777"
+            style = ' text-decoration="line-through"' if past else ""
+            x = LEFT + at * WIDE
             parts.append(
-                f'<rect x="{x}" y="{y}" width="{WIDE - 2}" height="{HIGH - 2}" fill="{colour}"/>'
+                f'<rect x="{x}" y="{y}" width="{WIDE - 2}" height="{HIGH - 2}" fill="{fill}"/>'
             )
             label = html.escape(text(token).strip()[:8])
             parts.append(f'<text x="{x + 3}" y="{y + 14}" fill="#fff"{style}>{label}</text>')
-    size = f'width="{32 + len(shown) * WIDE}" height="{end * HIGH}"'
+    width = LEFT + 2 + len(shown) * WIDE
+    height = len(rows) * HIGH
     return (
-        f'<svg {size} font-size="12" fill="currentColor" font-family="monospace"'
-        f' role="img">{"".join(parts)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" font-size="12" font-family="monospace">{"".join(parts)}</svg>'
     )
+
+
+def grouped(answer: Generation, shown: range, end: int) -> list[tuple[int, int]]:
+    """The rows of a picture as (first step, last step): a step that changes the answer alone, those
+    between them together.
+    """
+    changing = {answer.steps[at] for at in shown}
+    for former in answer.former:
+        if former.position in shown:
+            changing |= {former.step, former.until}
+    rows: list[tuple[int, int]] = []
+    for step in range(end):
+        if rows and step not in changing and rows[-1][1] not in changing:
+            rows[-1] = (rows[-1][0], step)
+        else:
+            rows.append((step, step))
+    return rows
 
 
 def samplers() -> None:
@@ -137,12 +156,23 @@ def samplers() -> None:
             f"# {one.name}\n\n{told}\n\n| | |\n|---|---|\n{table}\n\n"
             f"`{name}` answers a sample of `{TASK}` with"
             f" `{MODEL}`{', made to decode blocks of 4' * in_blocks}. "
-            "A row is a step; blue tokens are new in it, struck ones are taken back later.\n\n"
-            f'<div style="overflow-x: auto">{drawn}</div>\n\n'
+            "A row is a step, or several that only write what stands behind the answer; blue tokens"
+            " are new in it, struck ones are taken back later.\n\n"
+            f"![{name}, step by step]({one.name}.svg)\n\n"
             f"    pytest {IN_BLOCKS if in_blocks else MODEL}/shuffle/{name}\n",
         )
-        rows.append(f"- [{one.name}]({one.name}.md): {one.rule}")
-    write("pictures/index.md", "# Each sampler in a picture\n\n" + "\n".join(rows) + "\n")
+        write(f"pictures/{one.name}.svg", drawn)
+        rows.append(
+            f'<figure markdown="span">[![]({one.name}.svg){{ loading=lazy }}]({one.name}.md)'
+            f"<figcaption>[{one.name}]({one.name}.md): {one.rule}</figcaption></figure>"
+        )
+    cards = "\n\n".join(rows)
+    write(
+        "pictures/index.md",
+        f"# Each sampler in a picture\n\nEach answers a sample of `{TASK}` with `{MODEL}`: a row is"
+        " a step, blue tokens are new in it.\n\n"
+        f'<div class="pictures" markdown="1">\n\n{cards}\n\n</div>\n',
+    )
 
 
 def gallery() -> None:
@@ -206,6 +236,7 @@ def api() -> None:
     write("python.md", "# In Python\n\n" + "\n\n".join(parts) + "\n")
 
 
+write("site.css", (Path(__file__).parent / "site.css").read_text(encoding="utf-8"))
 write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "]("))
 changes = (
     (ROOT / "CHANGELOG.md")
