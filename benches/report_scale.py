@@ -2,12 +2,15 @@
 sizes.
 
 It makes a run of 2,000 cells with 10 answers each, without any model, and times the commands in
-processes of their own.
+processes of their own; with a Chromium and playwright also the page. Processor time is what counts
+on a machine that has other work.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,13 +104,54 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
     return run
 
 
-def report(run: Path, out: Path) -> float:
-    """Seconds of `pbcore report RUN -o OUT`."""
+def report(run: Path, out: Path) -> tuple[float, float]:
+    """Seconds of `pbcore report RUN -o OUT`, and those of the processor."""
+    before = os.times()
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "pbcore", "report", run, "-o", out], check=True, capture_output=True
     )
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    after = os.times()
+    used = after.children_user + after.children_system
+    return seconds, used - before.children_user - before.children_system
+
+
+def browse(page: Path) -> list[str]:
+    """What a browser's main thread takes until the page is usable, and for filters: lines with
+    seconds of the processor. One line that says what is missing where there is no browser.
+    """
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = os.environ.get("PBCORE_CHROMIUM") or next(filter(None, map(shutil.which, names)), "")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        chromium = ""
+    if not chromium:
+        return ["browser: needs playwright and a Chromium ($PBCORE_CHROMIUM)"]
+    lines = []
+    with (
+        sync_playwright() as driver,
+        driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"]) as browser,
+    ):
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        session = tab.context.new_cdp_session(tab)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+        def used() -> float:
+            metrics = session.send("Performance.getMetrics")["metrics"]
+            return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+        tab.goto(page.as_uri())
+        tab.wait_for_timeout(1000)
+        lines.append(f"page usable: {used():.2f} s")
+        filters = (("task", "waiting_line/copy"), ("task", ""), ("model", "tiny"), ("model", ""))
+        for name, value in filters:
+            before = used()
+            tab.select_option(f"#filter-{name}", value)
+            tab.wait_for_timeout(1000)
+            lines.append(f"filter {name} {value or 'all'}: {used() - before:.2f} s")
+    return lines
 
 
 def view(run: Path) -> tuple[float, float]:
@@ -146,10 +190,14 @@ def main() -> None:
             else make(root, args.cells, args.answers).path
         )
         print(f"{args.cells:,} cells, {args.cells * args.answers:,} answers")
-        seconds = report(run, run)
+        seconds, processor = report(run, run)
         pictures = list(run.glob("*.png"))
         size = (run / "report.html").stat().st_size
-        print(f"pbcore report: {seconds:.1f} s, {len(pictures)} PNG, report.html {size:,} bytes")
+        print(
+            f"pbcore report: {seconds:.1f} s, {processor:.1f} s of the processor;"
+            f" {len(pictures)} PNG, report.html {size:,} bytes"
+        )
+        print(*browse(run / "report.html"), sep="\n")
         first, second = view(run)
         print(f"pbcore view: page after {first:.1f} s, a cell's answers after {second:.1f} s")
 

@@ -106,7 +106,7 @@ class TestCells:
         while page.get_by_role("link", name="next ›").count():
             page.get_by_role("link", name="next ›").click()
             settled(page)
-            assert "✗ wrong" in page.locator("h3").inner_text()
+            assert "✗ wrong" in page.locator("#view h3").inner_text()
             seen += 1
         assert seen == 3
 
@@ -123,7 +123,7 @@ class TestCells:
         """
         with served(run(tmp_path).path) as local:
             page = opened(tab, f"{local}/{CELL}&sample=1")
-            assert "sample 1" in page.locator("h3").inner_text()
+            assert "sample 1" in page.locator("#view h3").inner_text()
             assert page.locator(".film").count() == 1
             tab.context.close()
         assert tab.requests

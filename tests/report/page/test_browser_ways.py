@@ -95,7 +95,7 @@ class TestNobodyGetsLost:
         ):
             assert not gone.first.is_visible()
         page = opened(tab, address)
-        assert page.locator(".wideplot .bar").first.is_visible()
+        assert page.locator(".wideplot .dot .mark").first.is_visible()
 
     def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
         page = opened(tab, f"{address}{CELL}&sample=1")

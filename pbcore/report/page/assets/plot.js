@@ -54,7 +54,7 @@ function powers(low, high) {
     decades.flatMap((one) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((digit) => digit * one)),
     decades.flatMap((one) => Array.from({ length: 90 }, (_, i) => (1 + i / 10) * one)),
   ].map((ticks) => ticks.filter((tick) => tick >= from && tick <= to));
-  const ticks = series.find((some) => some.length >= 3) ?? series[3];
+  const ticks = series.find((some, i) => some.length >= (i === 0 ? 2 : 3)) ?? series[3];
   const every = Math.ceil(ticks.length / 9);
   return ticks.filter((_, i) => i % every === 0).map((tick) => Number(tick.toPrecision(6)));
 }
