@@ -28,5 +28,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """The column of rules in tables of samplers is as wide as a sentence needs."""
-    return re.sub(r"<th[^>]*>rule</th>", '<th style="min-width: 18rem">rule</th>', html)
+    """The columns of sentences in tables of samplers are as wide as these need."""
+    for head, width in (("rule", 18), ("state", 10), ("parameters", 9)):
+        wide = f'<th style="min-width: {width}rem">{head}</th>'
+        html = re.sub(rf"<th[^>]*>{head}</th>", wide, html)
+    return html

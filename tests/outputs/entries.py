@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pbcore.integrations.servers.record import Served
 from pbcore.results import CellRecord, Conditions, RunDir, create, error_cell
@@ -159,7 +160,65 @@ def stored(entries: Iterable[Entry]) -> list[StoredCell]:
     return [StoredCell(cell, tuple(samples)) for cell, samples in entries]
 
 
+class _Reader(HTMLParser):
+    """The text of a page, a line per heading, paragraph, entry of a list and row of a table, and
+    what its plots hold, counted.
+    """
+
+    HEADINGS: ClassVar = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
+    LINES = (
+        *("title", "h1", "h2", "h3", "h4", "p", "li", "dt", "dd", "caption", "tr", "summary"),
+        *("figure", "figcaption", "label", "button", "nav"),
+    )
+    COUNTED = ("dot", "line", "bar", "front", "ceiling", "tick")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._line: list[str] = []
+        self._marks: Counter[str] | None = None  # within a plot
+        self._silent = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style"):
+            self._silent = True
+        elif tag == "svg":
+            self._marks = Counter()
+        elif self._marks is not None:
+            kind = (dict(attrs).get("class") or "").split(" ")[0]
+            if kind in self.COUNTED:
+                self._marks[kind] += 1
+        elif tag in self.LINES:
+            self.flush()
+            self._line.append(self.HEADINGS.get(tag, ""))
+        elif tag in ("td", "th") and "".join(self._line).strip():
+            self._line.append(" | ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._silent = False
+        elif tag == "svg" and self._marks is not None:
+            counts = ", ".join(f"{count} {kind}" for kind, count in self._marks.items())
+            self._line.append(f"[plot: {counts}]" if "tick" in self._marks else "")
+            self._marks = None
+        elif tag in self.LINES:
+            self.flush()
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent and self._marks is None:
+            self._line.append(data)
+
+    def flush(self) -> None:
+        """Ends a line; one without text is left out."""
+        line = " ".join("".join(self._line).split())
+        if line.strip("# "):
+            self.lines.append(line)
+        self._line = []
+
+
 def readable(html: str) -> str:
-    """A page's markup, a tag a line."""
-    html = re.sub(r"<(script|style)\b.*?</\1>", r"<\1/>", str(html), flags=re.DOTALL)
-    return re.sub(r"\s*(</?[a-zA-Z!])", r"\n\1", re.sub(r"sha256-[^']*", "…", html))
+    """What a page says: headings, tables, texts and the counts of its plots, not its markup."""
+    reader = _Reader()
+    reader.feed(str(html))
+    reader.flush()
+    return "\n".join(reader.lines)

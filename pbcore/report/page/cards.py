@@ -83,7 +83,7 @@ def _card(verdict: Headline) -> Card:
         quality=quality(best),
         basis=basis(best),
         weak=_weak(best, verdict.max_loss) if several else "",
-        falls=_falls(verdict, several),
+        falls=_falls(verdict, best, several),
         sentence=sentence(verdict),
     )
 
@@ -98,10 +98,12 @@ def _weak(best: Against, max_loss: float) -> str:
     return f"weak on {named}{more}"
 
 
-def _falls(verdict: Headline, several: bool) -> str:
-    """The slowest of the faster samplers that lose more than is allowed, and where most."""
+def _falls(verdict: Headline, best: Against, several: bool) -> str:
+    """The slowest of the faster samplers that lose more than is allowed, and where most; nothing
+    where the card is about that one.
+    """
     falls = verdict.falls
-    if falls is None:
+    if falls is None or falls.sampler == best.sampler:
         return ""
     most = f", most on {_scores(_worst_first(falls)[0])}" if several else ""
     return f"{name(falls.sampler)} ({speed(falls)}): {quality(falls)}{most}"
