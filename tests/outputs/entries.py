@@ -166,9 +166,8 @@ class _Reader(HTMLParser):
     """
 
     HEADINGS: ClassVar = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
-    LINES = (
-        *("title", "h1", "h2", "h3", "h4", "p", "li", "dt", "dd", "caption", "tr", "summary"),
-        *("figure", "figcaption", "label", "button", "nav"),
+    LINES = frozenset(
+        "title h1 h2 h3 h4 p li dt dd caption tr summary figure figcaption label button nav".split()  # noqa: SIM905
     )
     COUNTED = ("dot", "line", "bar", "front", "ceiling", "tick")
 

@@ -169,7 +169,7 @@ class TestPlot:
                 marks += [(s["x"] + s["width"] / 2 - box["x"], s["y"] - box["y"]) for s in spots]
             unit = width / box["width"]
             inner = (width - 86) / 1000  # the plots differ in width, not in their margins
-            places.append([((x * unit - 60) / inner, y * unit) for x, y in marks])
+            places.append([(round((x * unit - 60) / inner), y * unit) for x, y in marks])
             other.close()
         assert len(places[0]) == len(places[1]) > 8
         for with_script, without in zip(*map(sorted, places), strict=True):
