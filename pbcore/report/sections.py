@@ -157,6 +157,15 @@ def _number(value: float | None, form: str, exact: float | None = None) -> str:
     )
 
 
+def _gap(row: Row) -> str:
+    """How much the score lacks to the best; a score above the best is there by chance."""
+    gap = row["gap"]
+    if gap is None:
+        return NONE
+    shown = signed(gap).replace("-", "−").removeprefix("+")
+    return f"{shown}, by chance" if gap < 0 and row["best"] >= row["low"] else shown
+
+
 FRONTIER = (
     tables.MODEL,
     tables.SAMPLER,
@@ -170,7 +179,7 @@ FRONTIER = (
         lambda row: row["best"],
         "the best accuracy of samplers of its kind in as many steps",
     ),
-    tables.decimals("gap", "gap, points", 1, "best less score", none=""),
+    tables.Column("gap, points", _gap, lambda row: row["gap"], "best less score"),
 )
 
 
@@ -209,7 +218,9 @@ def frontier_section(found: Iterable[Room]) -> Section:
     note = (
         "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only"
         " tokens drawn independently of each other from the exact predictions and keep each,"
-        " adaptive orders included; for each n at its own steps, then averaged over samples. They"
+        " adaptive orders included; for each n at its own steps, then averaged over samples. It is"
+        " an expectation: a score of few samples may lie above it by chance, and then the gap is"
+        " negative. Its samplers"
         " choose positions before they look at predicted tokens or noise (positions first), or"
         " after they see them (tokens first). It doesn't bind samplers that take tokens back,"
         " choose their own tokens or declare nothing, nor models whose predictions aren't the exact"

@@ -47,7 +47,7 @@ def test_report_md(tmp_path: Path) -> None:
     measured = ["list_ops/shuffle", "50.0 [15–85]", "2.00"]
     assert [row for row in rows if row[0] == "tiny"] == [
         ["tiny", "`confidence-k2+rcr-max`", *measured, "takes tokens back", "unbounded", "–"],
-        ["tiny", "`random-k2`", *measured, "positions first", "46.9", "-3.1"],
+        ["tiny", "`random-k2`", *measured, "positions first", "46.9", "−3.1, by chance"],
     ]
 
 
@@ -55,7 +55,10 @@ def test_report_html(tmp_path: Path) -> None:
     """The same as a table that reads without a script."""
     html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
     words = " ".join(" ".join(Reader(html).text).split())
-    assert "tiny random-k2 list_ops/shuffle 50.0 [15–85] 2.00 positions first 46.9 -3.1" in words
+    assert (
+        "tiny random-k2 list_ops/shuffle 50.0 [15–85] 2.00 positions first 46.9 −3.1, by chance"
+        in words
+    )
     assert "takes tokens back unbounded –" in words
 
 

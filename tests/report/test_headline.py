@@ -150,7 +150,7 @@ class TestSameEverywhere:
         report = write_report(run.path)[0].read_text(encoding="utf-8")
         assert f"**{sentence}.**" in report
         html = write_page(run.path).read_text(encoding="utf-8")
-        assert f'data-model="tiny">{sentence}.</p>' in html
+        assert f'<p class="finding">{sentence}.</p>' in html
         assert main(["report", str(run.path), "--width", "4000"]) == 0
         assert sentence in capsys.readouterr().out.splitlines()
 

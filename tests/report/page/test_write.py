@@ -45,7 +45,7 @@ class Reader(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self._hidden = False
-        self.feed(html)
+        self.feed(html.replace("<wbr>", ""))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -259,7 +259,7 @@ class TestSelfContained:
             encoding="utf-8"
         )
         tags = [tag for tag, _ in Reader(html).tags]
-        assert {*plain_tags, "wbr"} >= set(tags)  # names may be broken at their signs
+        assert set(plain_tags) >= set(tags)
         assert plain_tags.count("script") == tags.count("script")
         number = next(i for i, one in enumerate(data_of(html)["cells"]) if one["n"])
         assert data_of(html, f"s{number}")[0].get("why", "") == text
