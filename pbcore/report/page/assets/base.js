@@ -38,8 +38,13 @@ function short(text, length) {
   return plain(line.length > length ? line.slice(0, length) + " …" : line);
 }
 
-// Halves go up, as in pbcore.printable.fixed.
-const fixed = (value, places) => (value + 1e-9).toFixed(places);
+const formats = [];
+
+/** A number with so many decimals, thousands apart; halves go up, as in pbcore.printable.fixed. */
+function fixed(value, places) {
+  formats[places] ??= new Intl.NumberFormat("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return formats[places].format(value >= 0 ? value + 1e-9 : value - 1e-9);
+}
 const percent = (share) => (share === null || share === undefined ? "–" : fixed(100 * share, share === 0 || share === 1 ? 0 : 1));
 const decimals = (value) => (Number.isFinite(value) ? fixed(value, 2).replace(/^0\./, ".") : "–");
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
