@@ -94,6 +94,10 @@ class TestBlock:
             assert (embedded_block / name).read_bytes() == (embedded / name).read_bytes()
         assert load_model("tiny-block").block == block_of(resolve_model("tiny-block")) == 4
 
+    def test_the_card_has_a_line_per_task(self, embedded_block: Path) -> None:
+        card = (embedded_block / "README.md").read_text(encoding="utf-8")
+        assert [name for name in task_names() if f"| {name} |" not in card] == []
+
     def test_the_recipe_is_the_one_that_was_run(self, embedded_block: Path) -> None:
         """The loss table ends with the recipe's last step, within an hour."""
         recipe = read_recipe(Path(pbcore.train.recipe.__file__).with_name("recipe-block.yaml"))
