@@ -76,7 +76,8 @@ class TestOneProcess:
             run(words, where, f"--junitxml {number}.xml")
             (output,) = ElementTree.parse(project.path / f"{number}.xml").iter("system-out")
             assert re.search(
-                r"accuracy \d+\.\d % \[.*\], \d+ samples, NFE 16, \d+ tokens forwarded, 2 tokens per step",
+                r"accuracy \d+\.\d % \[.*\], \d+ samples, NFE 16, \d+ tokens forwarded,"
+                r" 2 tokens per step",
                 output.text or "",
             )
 
