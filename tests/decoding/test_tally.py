@@ -62,6 +62,48 @@ CACHED = tuple(
 )
 
 
+def runs(model: Any, sampler: str) -> bool:
+    """Whether a model can run a sampler."""
+    name = resolve(sampler)
+    try:
+        check_needs(complete(model), traits(policy(name)), name)
+    except ValueError:
+        return False
+    return True
+
+
+def on_canvases(kind: str, sampler: str) -> bool:
+    """Whether a model with full attention can run it: token by token none reads, and one whose
+    logits are shifted can't hide a token from itself.
+    """
+    declared = traits(policy(resolve(sampler)))
+    return "causal" not in declared.needs and (kind, declared.review) != ("shifted", "hidden")
+
+
+ON_CANVASES = [
+    (kind, sampler)
+    for kind in ("plain", "shifted")
+    for sampler in (*POLICIES, *MODIFIERS)
+    if on_canvases(kind, sampler)
+]
+BLOCK_MODELS = {
+    "sdar": block_model(),
+    "fast_dllm_v2": block_model("fast_dllm_v2", block=8),
+    "llada2": block_model("llada2", block=8),
+}
+ON_BLOCKS = [
+    (family, sampler)
+    for family in ("sdar", "fast_dllm_v2")
+    for sampler in (
+        *POLICIES,
+        "confidence-k1+ahead4",
+        "fast_dllm_v2+dual",
+        "fast_dllm_v2-0.3-part4+dual",
+    )
+    if runs(BLOCK_MODELS[family], sampler)
+] + [("llada2", sampler) for sampler in ("confidence-k2", "joint", "spec-4", "fast_dllm_v2+dual")]
+
+
 @dataclass
 class Call:
     """One call of a network."""
@@ -175,23 +217,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {name: replace(model, frequencies=table) for name, model in made.items()}
 
 
-def runs(model: Any, sampler: str) -> bool:
-    """Whether a model can run a sampler."""
-    name = resolve(sampler)
-    try:
-        check_needs(complete(model), traits(policy(name)), name)
-    except ValueError:
-        return False
-    return True
-
-
 class TestMaskedModels:
-    @pytest.mark.parametrize("sampler", [*POLICIES, *MODIFIERS])
-    @pytest.mark.parametrize("kind", ["plain", "shifted"])
+    @pytest.mark.parametrize(("kind", "sampler"), ON_CANVASES)
     def test_samplers(self, models: dict[str, Any], kind: str, sampler: str) -> None:
         """Reviews, shadows, attention and what-if rows are in the count; padding isn't."""
-        if not runs(models[kind], sampler):
-            pytest.skip("this model can't run the sampler")
         counted(models[kind], PROMPTS, sampler)
 
     @pytest.mark.parametrize("sampler", CACHED)
@@ -229,18 +258,10 @@ class TestMaskedModels:
 
 
 class TestBlockModels:
-    @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2", "llada2"])
-    @pytest.mark.parametrize(
-        "sampler",
-        [*POLICIES, "confidence-k1+ahead4", "fast_dllm_v2+dual", "fast_dllm_v2-0.3-part4+dual"],
-    )
+    @pytest.mark.parametrize(("family", "sampler"), ON_BLOCKS)
     def test_samplers(self, family: str, sampler: str) -> None:
         """Prefill, storing forwards, parts of a block, causal checks and what-if rows."""
-        options = {} if family == "sdar" else {"block": 8}
-        model = block_model(family, **options)
-        if not runs(model, sampler):
-            pytest.skip("this model can't run the sampler")
-        counted(model, BLOCK_PROMPTS, sampler, 16)
+        counted(BLOCK_MODELS[family], BLOCK_PROMPTS, sampler, 16)
 
     @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2"])
     def test_padding(self, family: str) -> None:
