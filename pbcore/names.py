@@ -19,6 +19,7 @@ from pbcore.printable import shown
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MOST_CHARACTERS = 1_000
+AHEAD = 16  # canvases of `+ahead` without a number
 # ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one
 # spelling.
 _WHOLE = r"[0-9]{1,9}"
@@ -37,7 +38,7 @@ _MODIFIERS = (  # groups are fields of SamplerName
     rf"adas(?P<adas>{_NUMBER})",
     "(?P<together>counts|rounding)",
     rf"gap(?P<gap>{_SEVERAL})",
-    rf"ahead(?P<ahead>{_SEVERAL})",
+    rf"ahead(?P<ahead>(?:{_SEVERAL})?)",
     "(?P<eos_stop>eos_stop)",
     "(?P<no_early_eos>no_early_eos)",
     "(?P<eos_last>eos_last)",
@@ -45,7 +46,8 @@ _MODIFIERS = (  # groups are fields of SamplerName
     rf"x(?P<at_once>{_POSITIVE})",
 )
 _READ: dict[str, Callable[[str], Any]] = {  # a field's value; others are the text itself
-    **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "ahead", "at_once"), int),
+    **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "at_once"), int),
+    "ahead": lambda text: int(text or AHEAD),
     **dict.fromkeys(("eos_stop", "no_early_eos", "eos_last"), bool),
     **dict.fromkeys(("adas", "temperature"), float),
     "counts": lambda text: tuple(map(int, text.split("_"))),
@@ -83,7 +85,8 @@ class SamplerName:
         None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
     )
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
-    ahead: int = 0  # the most canvases of a row that one forward has; 0: the present one alone
+    # the most canvases of a row that one forward has; 0: the present one alone. `+ahead` is +ahead16
+    ahead: int = 0
     at_once: int = (
         0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule
     )

@@ -212,11 +212,15 @@ class TestRefusals:
         with pytest.raises(SamplerNameError, match=r"\(review\)"):
             denoise(Toy(), [Toy().encode([5], 4, 0)], declared, parse("mine+ahead4"))
 
-    @pytest.mark.parametrize("number", ["", "0", "1", "2.5"])
+    @pytest.mark.parametrize("number", ["0", "1", "2.5"])
     def test_numbers(self, number: str) -> None:
         """One canvas is what a forward has anyway."""
         with pytest.raises(SamplerNameError, match="unknown modifier"):
             parse(f"eb-0.1+ahead{number}")
+
+    def test_no_number(self) -> None:
+        """16 canvases, and the sampler's name says so, so that a record can be run again."""
+        assert str(resolve("eb-0.1+ahead")) == "eb-0.1+ahead16"
 
     def test_bad_logits_of_guesses_are_told_when_they_count(self) -> None:
         """NaN on a canvas that the row comes to is an error; one on a wrong guess isn't."""
