@@ -85,7 +85,7 @@ class SamplerName:
         None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
     )
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
-    # the most canvases of a row that one forward has; 0: the present one alone. `+ahead` is +ahead16
+    # the most canvases of a row that one forward has; 0: the present one alone
     ahead: int = 0
     at_once: int = (
         0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule

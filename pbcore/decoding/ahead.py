@@ -69,9 +69,8 @@ def _on_host(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     packed = torch.cat(
         [rows.canvas, slots.column, slots.masked.long(), rows.earlier(job.name.ahead)[:, None]], -1
     ).cpu()
-    canvas, column, masked, nfe = packed.split(
-        [width, slots.column.shape[1], slots.column.shape[1], 1], dim=-1
-    )
+    sizes = [width, slots.column.shape[1], slots.column.shape[1], 1]
+    canvas, column, masked, nfe = torch.split(packed, sizes, dim=-1)
     return canvas, marked(canvas, column, masked.bool()), nfe[:, 0]
 
 

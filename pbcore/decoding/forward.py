@@ -296,7 +296,7 @@ def answered(
     the mask token; `numbers` are the same on the host.
     """
     part = of_rows(context, row, len(rows.origin), numbers)
-    logits = part.logits(query)
+    logits: Tensor = part.logits(query)
     _count_sizes(job, part, query, [rows.numbers[number] for number in numbers])
     check_logits(job.model, logits, sum(query.wanted or ()), query.canvas, "masked")
     logits[:, job.model.mask_id] = -torch.inf

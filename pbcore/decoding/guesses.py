@@ -16,7 +16,7 @@ O rows with a known forward, Q canvases asked about in a round, C slots of the a
 canvas positions, K known positions, T tokens of each, V tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop, nlargest
 from typing import NamedTuple
@@ -66,7 +66,7 @@ class _Due:
     without: Sequence[int]  # how many candidates are hidden
     token: Tensor  # (Q, C) what stands in the slots
     hidden: Tensor  # (Q, C) candidates that the policy is not to see
-    states: Mapping[str, State]  # the policy's
+    states: dict[str, State]  # the policy's
 
 
 class _Answer(NamedTuple):
@@ -192,7 +192,7 @@ def _copied(tensors: Sequence[Tensor]) -> list[Tensor]:
     if tensors[0].device.type == "cpu":
         return list(tensors)
     flat = torch.cat([tensor.flatten().double() for tensor in tensors]).cpu()
-    parts = flat.split([tensor.numel() for tensor in tensors])
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     return [
         part.view(tensor.shape).to(tensor.dtype)
         for part, tensor in zip(parts, tensors, strict=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pbcore
 from benches.compare_samplers import Measured, verdict
+from benches.look_ahead_seconds import size, widen
 from pbcore.analysis.frontier_gap import kind
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.ceilings.outcomes import outcomes
@@ -252,6 +253,20 @@ class TestRefusals:
         sampler = "confidence-k1+ahead4"
         assert decode(toy, [[5]] * 3, sampler, store=store) == decode(toy, [[5]] * 3, sampler)
         assert (store.shared, store.computed) == (0, 0)
+
+
+class TestWidened:
+    def test_the_same_answers_from_more_weights(self) -> None:
+        """Inner columns that enter the output with 0 change no answer."""
+        model = block_model("sdar")
+        module: Any = model.network.module  # type: ignore[attr-defined]
+        before = decode(model, [[5, 6, 7]], "eb-0.1", 8)
+        had = size(module)
+        widen(module, 2 * had)
+        assert 2 * had <= size(module) < 4 * had
+        assert [run.token_ids for run in decode(model, [[5, 6, 7]], "eb-0.1", 8)] == [
+            run.token_ids for run in before
+        ]
 
 
 class TestTheory:
