@@ -137,6 +137,14 @@ class TestTheSameAnswers:
         assert sum(run.nfe or 0 for run in ours) < 2 / 3 * sum(run.nfe or 0 for run in alone)
 
     @pytest.mark.parametrize(
+        ("task", "most"), [("waiting_line/shuffle", 18), ("waiting_line/remove_random", 16)]
+    )
+    def test_calls_of_a_trained_model(self, task: str, most: int) -> None:
+        """As many as when the guesses were first made, one move after the other, or fewer."""
+        samples = pbcore.load_task(task, limit=4, seed=21).samples
+        assert sum(map(calls, decode(TINY, samples, "eb-0.1+ahead16"))) <= most
+
+    @pytest.mark.parametrize(
         "sampler", ["threshold-0.5", "confidence-k1+t1.0", "threshold-0.5+eos_stop"]
     )
     def test_of_block_models(self, sampler: str) -> None:
