@@ -21,6 +21,7 @@ from unittest.mock import patch
 import yaml
 
 from pbcore.decoding import decode, engine, resolve
+from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.forward import Source
 from pbcore.decoding.job import Job
 from pbcore.decoding.policies import policies
@@ -131,7 +132,6 @@ def of_looking_ahead(
         tokens: in an answer.
     """
     work: list[Work] = []
-    look_ahead = engine.look_ahead
 
     def counted(job: Job, rows: Rows, context: Source) -> None:
         with gpu.counting() as counts:

@@ -80,7 +80,7 @@ def copied(context: Any, query: Query) -> Tensor:
 @torch.inference_mode()
 def test_the_same_logits_as_with_copies(family: str, causal: bool) -> None:
     """With logits in place and shifted, dense and of experts, ragged, token by token or not."""
-    options = {"block": 4} if family == "llada2" else {}
+    options: Any = {"block": 4} if family == "llada2" else {}
     model = block_model(family, **options)
     assert model.block is not None
     query = asked(ROWS, model.block, causal)
