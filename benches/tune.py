@@ -1,0 +1,238 @@
+"""The tables of docs/tune.md: `python benches/tune.py` and `python benches/tune.py --simulate 1000`.
+
+For each model a tuning, and then:
+
+- the canvases that it forwarded, against those of all candidates of its list on all its questions;
+- the recommended sampler on `--further` more questions a task, which neither race nor proof has
+  asked: its bound and how many times fewer it takes;
+- the samplers of docs/which-sampler.md on the same questions: those that are faster than the
+  recommended one and confirmed to lose no more than the margin.
+
+Each model's run folder is in `--out`; the same command resumes an interrupted run. `--simulate`
+shows by simulation how often a tuning errs, and runs no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from pbcore.errors import InputError
+from pbcore.results.rundir import RunDir
+from pbcore.tune.answers import paired, read_round
+from pbcore.tune.axis import axis_of
+from pbcore.tune.candidates import runnable
+from pbcore.tune.proof import Trial, trials
+from pbcore.tune.pytest_runs import read_settings, run_cells
+from pbcore.tune.questions import SHARES, proof_questions
+from pbcore.tune.report import bound, loss, plan_text, times, write_report
+from pbcore.tune.simulation import Known, crowd, simulate
+from pbcore.tune.state import FILE, Request, State, read_state
+from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
+
+TASKS = ("waiting_line/shuffle", "waiting_line/replace_random")
+MODELS = ("ideal", "tiny")
+MAX_LOSS = 3.0
+PAGE = Path("docs/which-sampler.md")
+# On a CPU `tiny` races among these: samplers that ask what-if rows forward ten canvases a call.
+SAMPLERS: Mapping[str, Sequence[str]] = {
+    "tiny": (
+        *("threshold", "eb", "entropy_threshold", "factor", "frechet", "slowfast", "klass"),
+        *("confidence", "margin", "localleap", "credit", "less", "hierarchy", "dus"),
+        *("eb-0.1+counts", "threshold-0.9+counts", "threshold-0.0+counts+gap2", "spec-8"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A tuning and what came of it on further questions: the recommended sampler's trial, and the
+    samplers of docs/which-sampler.md that are both faster and confirmed there.
+    """
+
+    state: State
+    result: Result
+    further: Trial | None
+    better: Sequence[str]
+    compared: int
+
+
+def of_the_page(model: str) -> list[str]:
+    """The candidates of a model in docs/which-sampler.md, each once."""
+    rows = [line.split("|") for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    cells = [[cell.strip() for cell in row] for row in rows if len(row) == 13]
+    return list(dict.fromkeys(row[3] for row in cells if row[1] == model))
+
+
+def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measured:
+    """Tunes a model, or goes on with it, and asks the further questions."""
+    out: Path = args.out / model
+    words = [word for task in tasks for word in ("--task", task)]
+    settings = read_settings(["--model", model, *words])
+    if (out / FILE).is_file():
+        state = read_state(out)
+    else:
+        request = Request(
+            model=model,
+            samplers=list(args.samplers or SAMPLERS.get(model, ())),
+            max_loss=MAX_LOSS,
+            axis=args.axis,
+            price=args.price,
+            budget=None,
+            words=words,
+        )
+        state, settings = prepare(request)
+        (out / "race").mkdir(parents=True, exist_ok=True)
+        state.write(out)
+    say("\n".join(plan_text(state, 120)))
+    result = run(state, settings, out, Watcher(say, _silent, _silent))
+    write_report(state, result, out)
+    if result.chosen is None:
+        return Measured(state, result, None, (), 0)
+    begin = sum(state.sizes) + -(-state.need[-1] // len(state.tasks))
+    questions = {task: range(begin, begin + args.further) for task in state.tasks}
+    if any(known is not None for known in state.known.values()):
+        raise InputError("further questions are drawn: choose tasks with a generator")
+    page, _ = runnable(settings, state.tasks, of_the_page(model))
+    chosen = result.chosen.sampler
+    others = [name for name in page if name not in (chosen, state.reference)]
+    folder = out / "further"
+    words = ["--model", model]
+    run_cells(folder, words, questions, [state.reference, chosen, *others], lambda node_id: None)
+    after = read_round(RunDir(folder), axis_of(state.request.axis))
+    own = paired(chosen, state.reference, [after])
+    assert own is not None
+    all_ = [paired(name, state.reference, [after]) for name in others]
+    faster = [one for one in all_ if one is not None and (one.cost or 1) < (own.cost or 1)]
+    better = [trial.sampler for trial in trials(faster, state.request.margin) if trial.confirmed]
+    [further] = trials([own], state.request.margin)
+    return Measured(state, result, further, better, len(others))
+
+
+def table(measured: Sequence[Measured]) -> str:
+    """A row for each model."""
+    rows = []
+    for one in measured:
+        taken, every = share_taken(one.state, one.result)
+        row = [
+            one.state.request.model,
+            str(len(one.state.candidates)),
+            f"{taken:,.0f} of {every:,.0f} ({100 * taken / every:.0f} %)",
+        ]
+        if one.further is None:
+            rows.append([*row, "none confirmed", *[None] * 4])
+            continue
+        own = one.further.paired
+        better = ", ".join(one.better) or f"none of {one.compared}"
+        rows.append([*row, own.sampler, times(own.cost), loss(own), bound(own.lower), better])
+    heads = (
+        *("model", "candidates", "canvases forwarded, of all", "recommended"),
+        *(f"fewer {measured[0].state.request.axis}", "loss", "bound"),
+        "of which-sampler.md faster and as good",
+    )
+    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+
+
+def say(text: str) -> None:
+    """Progress, apart from the tables."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _silent(*about: object) -> None:
+    pass
+
+
+# The simulation
+
+EQUAL = {"equal": Known(0.025, 0.025, 0.5)}
+FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Samplers, and whose recommendation is counted."""
+
+    name: str
+    samplers: Mapping[str, Known]
+    watched: Sequence[str]
+
+
+def scenarios() -> list[Scenario]:
+    """Fields in which all are exactly 3 points worse, and fields with one equal sampler."""
+    every = []
+    for lost, gained in FLIPS:
+        worse = crowd(40, lost, gained)
+        name = f"40 samplers, all 3 points worse ({100 * lost:g} % lost, {100 * gained:g} % gained)"
+        every.append(Scenario(name, worse, list(worse)))
+    every.append(Scenario("an equal one alone", EQUAL, ["equal"]))
+    for number, lost, gained in ((3, 0.04, 0.01), (20, 0.04, 0.01), (40, 0.04, 0.01)):
+        name = f"an equal one beside {number} that are 3 points worse"
+        every.append(Scenario(name, {**crowd(number, lost, gained), **EQUAL}, ["equal"]))
+    for number, lost in ((20, 0.06), (40, 0.06), (40, 0.1)):
+        points = round(100 * lost)
+        name = f"an equal one beside {number} that are {points} points worse"
+        every.append(Scenario(name, {**crowd(number, lost, 0.0), **EQUAL}, ["equal"]))
+    return every
+
+
+def simulation(races: int) -> str:
+    """How often a tuning recommends a sampler that is 3 points worse, and one that is equal."""
+    rows = []
+    for scenario in scenarios():
+        outcome = simulate(scenario.samplers, scenario.watched, races)
+        rows.append(
+            [
+                scenario.name,
+                f"{100 * outcome.recommended:.1f}",
+                f"{100 * outcome.reached:.1f}",
+                f"{100 * outcome.taken:.0f}",
+            ]
+        )
+        say(" ".join(rows[-1]))
+    heads = (
+        f"{races:,} tunings each, margin 3 points",
+        "recommends one of them, %",
+        "one reached the proof, %",
+        "answers, % of all",
+    )
+    need = proof_questions(SHARES[0], MAX_LOSS / 100)
+    text = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
+    return f"{text}\n\nThe proof has {need:,} questions, the need at 5 % discordant answers."
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    about = f"a model; several times for several (default: {', '.join(MODELS)})"
+    parser.add_argument("--model", action="append", help=about)
+    about = f"a task; several times for several (default: {', '.join(TASKS)})"
+    parser.add_argument("--task", action="append", help=about)
+    parser.add_argument("--samplers", action="append", help="as of `pbcore tune` (repeatable)")
+    parser.add_argument("--axis", default="calls", help="as of `pbcore tune` (default: calls)")
+    parser.add_argument("--price", help="as of `pbcore tune`")
+    parser.add_argument("--further", type=int, default=500, help="further questions a task")
+    parser.add_argument(
+        "--out", type=Path, default=Path("reports/tune"), help="where run folders are kept"
+    )
+    parser.add_argument("--simulate", type=int, metavar="TUNINGS", help="simulate so many")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the simulation, or tunes the models and prints the table."""
+    args = parsed(arguments)
+    if args.simulate is not None:
+        print(simulation(args.simulate))
+        return
+    models = args.model or MODELS
+    print(table([measure(model, args.task or TASKS, args) for model in models]))
+
+
+if __name__ == "__main__":
+    main()
