@@ -1,4 +1,4 @@
-"""The tables of docs/tune.md: `python benches/tune.py` and `python benches/tune.py --simulate 1000`.
+"""The tables of docs/tune.md: `python benches/tune.py`, and with `--simulate 1000`.
 
 For each model a tuning, and then:
 
@@ -90,6 +90,8 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
         (out / "race").mkdir(parents=True, exist_ok=True)
         state.write(out)
     say("\n".join(plan_text(state, 120)))
+    request = state.request
+    axis = axis_of(state.axis, request.price, model, settings.dtype)
     result = run(state, settings, out, Watcher(say, _silent, _silent))
     write_report(state, result, out)
     if result.chosen is None:
@@ -104,7 +106,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     folder = out / "further"
     words = ["--model", model]
     run_cells(folder, words, questions, [state.reference, chosen, *others], lambda node_id: None)
-    after = read_round(RunDir(folder), axis_of(state.request.axis))
+    after = read_round(RunDir(folder), axis)
     own = paired(chosen, state.reference, [after])
     assert own is not None
     all_ = [paired(name, state.reference, [after]) for name in others]
@@ -132,7 +134,7 @@ def table(measured: Sequence[Measured]) -> str:
         rows.append([*row, own.sampler, times(own.cost), loss(own), bound(own.lower), better])
     heads = (
         *("model", "candidates", "canvases forwarded, of all", "recommended"),
-        *(f"fewer {measured[0].state.request.axis}", "loss", "bound"),
+        *(f"fewer {measured[0].state.axis_words}", "loss", "bound"),
         "of which-sampler.md faster and as good",
     )
     return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")

@@ -108,7 +108,7 @@ def _answers(stored: StoredCell, axis: Axis) -> CellAnswers:
         index: fmean(sample.scores[cell.headline] for sample in same)
         for index, same in by_index(known).items()
     }
-    cost = axis.of(cell)
+    cost = axis.of(stored)
     if cost is None:
         raise InputError(
             f"{cell.id}: its record has no {axis.words}; choose another axis (--axis) or model"

@@ -1,36 +1,97 @@
-"""What a sampler costs on the axis of a tuning: calls, tokens forwarded, or seconds at a price."""
+"""What an answer costs on the axis of a tuning: calls, tokens forwarded, or seconds.
+
+Seconds are those of a price list, since cells that share forwards have no times of their own; of a
+model behind a server those of its requests.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean
 
 from pbcore.errors import InputError
+from pbcore.grid.capabilities import served
+from pbcore.models.call_shape import CallShape
+from pbcore.prices import PriceList, price_list
 from pbcore.results.record import CellRecord
+from pbcore.results.rundir import StoredCell
 
 AXES = ("calls", "tokens", "seconds")
+HERE = "here"
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """An axis: its name, the words for a cost on it, and what a cell's answer costs on it in the
-    mean (None where its record doesn't say).
+    mean (None where its record doesn't say). `prices` are those of the seconds, if they are a price
+    list's.
     """
 
     name: str
     words: str
-    of: Callable[[CellRecord], float | None]
+    of: Callable[[StoredCell], float | None]
+    prices: PriceList | None = None
 
 
-def axis_of(name: str) -> Axis:
-    """The axis of this name. Raises InputError for another one."""
+def axis_of(name: str, price: str | None, model: str, dtype: str | None, batch: int = 1) -> Axis:
+    """An axis.
+
+    Args:
+        name: one of AXES.
+        price: the price list of the seconds; None for other axes, and for a server.
+        model: the model's name.
+        dtype: what it computes in; None: its own.
+        batch: answers decoded together, for the price list.
+
+    Raises:
+        InputError: no such axis, or a price list that can't be had.
+    """
     if name == "calls":
-        return Axis("calls", "calls", _calls)
-    raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
+        return Axis(name, "calls", _calls)
+    if name == "tokens":
+        return Axis(name, "tokens forwarded", _tokens)
+    if name != "seconds":
+        raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
+    if served(model):
+        return Axis(name, "seconds", _request_seconds)
+    prices = price_list(price or HERE, model, dtype)
+
+    def priced(stored: StoredCell) -> float | None:
+        cell = stored.cell
+        calls = _calls_by_shape(cell)
+        if calls is None:
+            return None
+        answers = cell.n_samples * max(1, len(cell.conditions.seeds))
+        return prices.answer_seconds(calls, answers, cell.sampler, batch)
+
+    return Axis(name, f"seconds ({prices.name}, {prices.basis})", priced, prices)
 
 
-def _calls(cell: CellRecord) -> float | None:
+def _calls(stored: StoredCell) -> float | None:
     """Forwards in sequence per answer, those that ran the prompt included."""
+    cell = stored.cell
     if cell.nfe_mean is None:
         return None
     return cell.nfe_mean + (cell.prefill_mean or 0.0)
+
+
+def _tokens(stored: StoredCell) -> float | None:
+    tokens: float | None = getattr(stored.cell, "tokens_forwarded", None)
+    return tokens
+
+
+def _calls_by_shape(cell: CellRecord) -> dict[CallShape, int] | None:
+    """How often each size was called over all answers; None where that wasn't counted."""
+    calls: dict[CallShape, int] = {}
+    for entry in getattr(cell, "calls", None) or ():
+        shape = CallShape(entry.rows, entry.tokens, entry.context, entry.logits, entry.prefill)
+        calls[shape] = calls.get(shape, 0) + entry.times
+    return calls or None
+
+
+def _request_seconds(stored: StoredCell) -> float | None:
+    """Mean seconds of a request; those of answers kept from an earlier attempt have none."""
+    seconds = [(sample.served or {}).get("seconds") for sample in stored.samples]
+    known = [value for value in seconds if value is not None]
+    return fmean(known) if known else None

@@ -13,7 +13,7 @@ from pbcore.grid.option import points
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
 from pbcore.text import folded, terminal_width
-from pbcore.tune.axis import AXES, Axis, axis_of
+from pbcore.tune.axis import AXES
 from pbcore.tune.pytest_runs import read_settings
 from pbcore.tune.report import (
     front_line,
@@ -56,8 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument
     add("model", nargs="?", metavar="MODEL", help="the model: a name, a folder or a hub id")
     add("--max-loss", type=points, metavar="POINTS", help="loss that is allowed (default: 3)")
-    about = "what is to be small (default: calls, the forwards in sequence)"
-    add("--axis", choices=AXES[:1], help=about)
+    about = "what is to be small (default: seconds where their prices are known, else calls)"
+    add("--axis", choices=AXES, help=about)
+    about = "price list of the seconds: here (default), a device such as h200, or a file"
+    add("--price", metavar="LIST", help=about)
     add("--budget", type=budget, metavar="TIME", help="time for all, e.g. 90s, 30m or 2h")
     about = "a policy, with all its candidates, or a whole sampler to choose from (repeatable)"
     add("--samplers", action="append", default=[], metavar="NAME", help=about)
@@ -88,7 +90,7 @@ def run_tune(args: argparse.Namespace) -> int:
         state.write(out)
     lock = lock_run(out / LOCK)
     try:
-        result = run(state, settings, out, _watcher(axis_of(state.request.axis), width))
+        result = run(state, settings, out, _watcher(state.axis_words, width))
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with: pbcore tune --resume {out}", file=sys.stderr)
         return 130
@@ -103,8 +105,6 @@ def _request(args: argparse.Namespace) -> Request:
         raise InputError("name the model, e.g. pbcore tune tiny")
     if args.model.startswith("-") or any(not word for word in args.more):
         raise InputError("name the model first, then the options")
-    axis = args.axis or "calls"
-    axis_of(axis)
     words = list(args.more)
     if args.workers is not None:
         words += ["-n", args.workers]
@@ -113,8 +113,8 @@ def _request(args: argparse.Namespace) -> Request:
         model=args.model,
         samplers=samplers,
         max_loss=args.max_loss or MAX_LOSS,
-        axis=axis,
-        price=None,
+        axis=args.axis,
+        price=args.price,
         budget=args.budget,
         words=words,
     )
@@ -126,6 +126,7 @@ def _resumed(args: argparse.Namespace) -> tuple[Path, State]:
         args.model: args.model,
         "--max-loss": args.max_loss,
         "--axis": args.axis,
+        "--price": args.price,
         "--budget": args.budget,
         "--samplers": args.samplers,
         "-n": args.workers,
@@ -140,7 +141,7 @@ def _resumed(args: argparse.Namespace) -> tuple[Path, State]:
     return args.resume, read_state(args.resume)
 
 
-def _watcher(axis: Axis, width: int) -> Watcher:
+def _watcher(words: str, width: int) -> Watcher:
     """Lines on stdout; on a terminal the present run rewrites one line."""
     stream = sys.stdout
     shown = stream.isatty()
@@ -158,7 +159,7 @@ def _watcher(axis: Axis, width: int) -> Watcher:
 
     def after(name: str, result: Result, racing: Sequence[str]) -> None:
         ran = len(result.rounds[-1].cells) - 1
-        front = front_line(result.standing, axis)
+        front = front_line(result.standing, words)
         line(f"{name}: {len(racing)} of {ran} go on; {front}")
 
     return Watcher(line, after, progress)

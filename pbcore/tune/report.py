@@ -16,7 +16,6 @@ from pbcore.results.rundir import write_atomic
 from pbcore.tasks.naming import short
 from pbcore.text import folded
 from pbcore.tune.answers import Paired
-from pbcore.tune.axis import Axis, axis_of
 from pbcore.tune.proof import Trial
 from pbcore.tune.questions import SHARES
 from pbcore.tune.race import front
@@ -48,6 +47,10 @@ def plan_text(state: State, width: int) -> list[str]:
         f" {request.max_loss:g} points may be lost",
         *folded("  " + " ".join(state.candidates), width),
     ]
+    if state.axis_note:
+        lines += folded(f"what is to be small: calls; seconds: {state.axis_note}", width)
+    else:
+        lines.append(f"what is to be small: {state.axis_words}")
     for reason, number in state.left_out.items():
         lines += folded(f"  left out: {counted(number, 'sampler')}: {reason}", width)
     if state.sizes:
@@ -107,12 +110,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def front_line(standing: Sequence[Paired], axis: Axis) -> str:
-    """The present front in a line: speed-up, mean difference and bound."""
+def front_line(standing: Sequence[Paired], words: str) -> str:
+    """The present front in a line: speed-up on the axis, mean difference and bound."""
     points = {one.sampler: (_cost(one), one.change) for one in standing}
     known = {one.sampler: one for one in standing}
     best = [known[name] for name in front(points)][-SHOWN:]
-    parts = [f"{one.sampler} {times(one.cost)} fewer {axis.words}, {change(one)}" for one in best]
+    parts = [f"{one.sampler} {times(one.cost)} fewer {words}, {change(one)}" for one in best]
     return f"front: {'; '.join(parts)}" if parts else "none is left"
 
 
@@ -150,15 +153,15 @@ def _cost(one: Paired) -> float:
 
 def verdict_text(state: State, result: Result) -> list[str]:
     """The recommendation in words, and what it means on a server."""
-    axis = axis_of(state.request.axis)
     margin = f"{state.request.max_loss:g} points"
     chosen = result.chosen
     if chosen is None:
         return [_not_confirmed(state, result)]
     own = chosen.paired
+    words = state.axis_words
     lines = [
         f"{state.request.model}: {own.sampler} is the fastest that is confirmed to lose less than"
-        f" {margin} to {state.reference}: {times(own.cost)} fewer {axis.words}; {change(own)},"
+        f" {margin} to {state.reference}: {times(own.cost)} fewer {words}; {change(own)},"
         f" one-sided 95 %, {counted(own.n, 'question')} that nothing was chosen on, Holm over"
         f" {len(result.trials)}"
     ]
@@ -189,7 +192,7 @@ def proof_table(state: State, result: Result) -> str:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
-        *("sampler", axis_of(state.request.axis).words, "forwards", "rows"),
+        *("sampler", state.axis_words, "forwards", "rows"),
         *("loss", "bound", "p (Holm)", "", "limits it", "shown worse on"),
     )
     return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
@@ -232,7 +235,7 @@ def left_table(state: State, result: Result) -> str:
         ]
         for left in result.left
     ]
-    words = axis_of(state.request.axis).words
+    words = state.axis_words
     heads = ("sampler", "round", "left because", words, "loss", "questions")
     return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
 
@@ -268,7 +271,7 @@ def preset_text(state: State, chosen: Trial) -> str:
         "tasks": list(state.tasks),
         "reference": state.reference,
         "max_loss": state.request.max_loss,
-        "axis": state.request.axis,
+        "axis": state.axis_words,
         "times_fewer": round(1 / _cost(own), 2),
         "loss": round(-100 * own.change, 2) + 0.0,
         "bound": round(-100 * own.lower, 2),

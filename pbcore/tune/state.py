@@ -22,14 +22,15 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked: `samplers` to choose from (empty: all), `max_loss` in points, `budget`
-    in seconds (None: no limit), `words` further options of the benchmark, as on the command line.
+    """What the user asked: `samplers` to choose from (empty: all), `max_loss` in points, `axis`
+    (None: seconds where their prices are known, else calls) and its `price` list, `budget` in
+    seconds (None: no limit), `words` further options of the benchmark, as on the command line.
     """
 
     model: str
     samplers: list[str]
     max_loss: float
-    axis: str
+    axis: str | None
     price: str | None
     budget: float | None
     words: list[str]
@@ -54,7 +55,8 @@ class Run:
 class State:
     """A tuning: `tokens` are the mean masked tokens of an answer, `sizes` questions per task of
     each round, `need` those of the proof over all tasks at each share of discordant answers,
-    `known` the questions of tasks whose data end, `row_seconds` those of a row's forward here.
+    `known` the questions of tasks whose data end, `row_seconds` those of a row's forward here,
+    `axis` what is to be small, with the words for it and why it is not seconds.
     """
 
     request: Request
@@ -67,6 +69,9 @@ class State:
     need: list[int]
     known: dict[str, list[int] | None]
     row_seconds: float | None
+    axis: str
+    axis_words: str
+    axis_note: str = ""
     rounds: list[Run] = field(default_factory=list)
     proof: Run | None = None
     proof_size: int | None = None

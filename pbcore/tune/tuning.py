@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+from pbcore.decoding.policies import policies
+from pbcore.decoding.samplers import is_static
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cost import forwards
@@ -20,7 +22,7 @@ from pbcore.names import parse
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
 from pbcore.tune.answers import Paired, Round, paired, read_round
-from pbcore.tune.axis import axis_of
+from pbcore.tune.axis import Axis, axis_of
 from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
 from pbcore.tune.loaded import load
 from pbcore.tune.proof import Trial, recommended, trials
@@ -38,6 +40,7 @@ from pbcore.tune.questions import (
 from pbcore.tune.race import FINALISTS, cut
 from pbcore.tune.state import Request, Run, State
 
+LEAST_COST = 1e-6  # USD
 NEWCOMERS = 4  # neighbours that join after a round
 FRONT = 16  # samplers left, from which on neighbours join
 LEAST_RACE = 100  # questions of a race, over all tasks, which a budget doesn't make smaller
@@ -104,6 +107,7 @@ def prepare(request: Request) -> tuple[State, Settings]:
         why = next(iter(loaded.refused.values()))
         raise InputError(f"{request.model} can run none of the samplers to choose from: {why}")
     need = [proof_questions(share, request.margin) for share in SHARES]
+    axis, note = _axis(request, settings)
     state = State(
         request=request,
         reference=chosen.reference,
@@ -115,9 +119,31 @@ def prepare(request: Request) -> tuple[State, Settings]:
         need=need,
         known=_known(settings, tasks, RACE + 2 * len(tasks) + need[-1]),
         row_seconds=loaded.row_seconds,
+        axis=axis.name,
+        axis_words=axis.words,
+        axis_note=note,
     )
     _fit(state)
     return state, settings
+
+
+def _axis(request: Request, settings: Settings) -> tuple[Axis, str]:
+    """The axis, and why it is calls where the user has named none. Raises InputError for prices
+    that can't be had.
+    """
+    model = request.model
+    if request.price is not None and request.axis not in (None, "seconds"):
+        raise InputError(f"--price gives seconds, and --axis {request.axis} needs none; drop one")
+    name = request.axis or "seconds"
+    if request.axis is None and request.price is None:
+        if Capabilities(model).entry.served:
+            name = "calls"
+        else:
+            try:
+                return axis_of(name, None, model, settings.dtype, settings.rows or 1), ""
+            except InputError as error:
+                return axis_of("calls", None, model, None), str(error)
+    return axis_of(name, request.price, model, settings.dtype, settings.rows or 1), ""
 
 
 def _check(settings: Settings) -> None:
@@ -274,7 +300,8 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
     Raises:
         InputError: a run that can't begin or lacks a score.
     """
-    axis = axis_of(state.request.axis)
+    request = state.request
+    axis = axis_of(state.axis, request.price, request.model, settings.dtype, settings.rows or 1)
     parts = split(state.sizes, _per_task(state.need[-1], state.tasks), state.known)
     result = Result()
     racing = list(state.candidates)
@@ -293,7 +320,7 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
         name = f"round {number + 1} of {len(state.sizes)}"
         folder = out / "race" / str(number + 1)
         state.rounds[number] = _measure(
-            state, settings, folder, parts.rounds[number], state.rounds[number], name, watcher
+            state, settings, out, folder, parts.rounds[number], state.rounds[number], name, watcher
         )
         state.write(out)
         result.rounds.append(read_round(RunDir(folder), axis))
@@ -310,7 +337,7 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
         racing = state.proof.samplers
     if not racing:
         return result
-    _prove(state, settings, out, parts, racing, result, watcher)
+    _prove(state, settings, out, parts, racing, result, axis, watcher)
     return result
 
 
@@ -321,6 +348,7 @@ def _per_task(questions: int, tasks: Sequence[str]) -> int:
 def _measure(
     state: State,
     settings: Settings,
+    out: Path,
     folder: Path,
     questions: Mapping[str, Sequence[int]],
     run_: Run,
@@ -341,17 +369,22 @@ def _measure(
         watcher.progress(name, finished, cells)
 
     watcher.progress(name, 0, cells)
-    words = ["--model", state.request.model, *_words(state, settings, samplers, folder)]
+    words = ["--model", state.request.model, *_words(state, settings, samplers, out, folder)]
     begun = time.monotonic()
     run_cells(folder, words, questions, samplers, done)
     return replace(run_, seconds=round(time.monotonic() - begun, 1))
 
 
-def _words(state: State, settings: Settings, samplers: Sequence[str], folder: Path) -> list[str]:
+def _words(
+    state: State, settings: Settings, samplers: Sequence[str], out: Path, folder: Path
+) -> list[str]:
     """The options of a run: the user's, the loss that its page allows, and shared forwards where
     the model can share them.
     """
     words = [*state.request.words, "--max-loss", f"{state.request.max_loss:g}"]
+    if state.axis == "seconds" and state.request.price is not None:
+        words += ["--price", state.request.price]
+    words = _within_cost(words, out, folder)
     if settings.share_forwards is None and settings.rounds == 1:
         plan: Plan = make_plan(
             replace(settings, sampler=tuple(samplers), task=tuple(state.tasks[:1]))
@@ -359,6 +392,40 @@ def _words(state: State, settings: Settings, samplers: Sequence[str], folder: Pa
         if any(acts("share_forwards", Use.of(settings, cell)) for cell in plan.items.values()):
             words.append("--share-forwards")
     return words
+
+
+def _within_cost(words: Sequence[str], out: Path, folder: Path) -> list[str]:
+    """The options with what the tuning's other runs have left of `--max-cost`. Raises InputError
+    where nothing is left.
+    """
+    words = list(words)
+    for place, word in enumerate(words):
+        option, _, value = word.partition("=")
+        if option not in ("--max-cost", "--pbcore-max-cost"):
+            continue
+        alone = not value
+        value = value or words[place + 1]
+        runs = [run for run in (out, *sorted((out / "race").glob("[0-9]*"))) if run != folder]
+        spent = sum(cost for run in runs for cost in _costs(run))
+        left = float(value) - spent
+        if left < LEAST_COST:
+            raise InputError(
+                f"--max-cost {value}: {spent:.4f} USD are spent; start anew with more by --out"
+            )
+        if alone:
+            words[place + 1] = f"{left:.9f}"
+        else:
+            words[place] = f"{option}={left:.9f}"
+    return words
+
+
+def _costs(folder: Path) -> Iterator[float]:
+    """What the cells of a run cost, as far as that is known."""
+    for stored in RunDir(folder).read_cells():
+        part = stored.cell.served
+        cost = part.get("cost") if isinstance(part, dict) else getattr(part, "cost", None)
+        if cost is not None:
+            yield cost
 
 
 def _standing(state: State, result: Result, racing: Sequence[str], number: int) -> list[Paired]:
@@ -404,6 +471,8 @@ def _newcomers(
 ) -> list[str]:
     """The neighbours of those in front that the model can run, the fastest sampler's first."""
     names = [name for sampler in racing for name in neighbours(sampler, raced)]
+    if Capabilities(state.request.model).entry.served:  # steps that don't come out even fail there
+        names = [name for name in names if not is_static(policies()[parse(name).policy])]
     if not names:
         return []
     runs, _ = runnable(settings, state.tasks, list(dict.fromkeys(names)))
@@ -433,6 +502,7 @@ def _prove(
     parts: Split,
     racing: Sequence[str],
     result: Result,
+    axis: Axis,
     watcher: Watcher,
 ) -> None:
     """The proof: as many questions as the race's discordant answers ask for, between those at 5 and
@@ -445,9 +515,9 @@ def _prove(
     assert state.proof_size is not None
     size = _per_task(state.proof_size, state.tasks)
     questions = {task: numbers[:size] for task, numbers in parts.proof.items()}
-    state.proof = _measure(state, settings, out, questions, state.proof, "proof", watcher)
+    state.proof = _measure(state, settings, out, out, questions, state.proof, "proof", watcher)
     state.write(out)
-    result.proof = read_round(RunDir(out), axis_of(state.request.axis))
+    result.proof = read_round(RunDir(out), axis)
     tried = [paired(name, state.reference, [result.proof]) for name in state.proof.samplers]
     result.trials = trials([one for one in tried if one is not None], state.request.margin)
 
