@@ -27,6 +27,7 @@ from pbcore.results.rundir import RunDir
 from pbcore.tune.answers import paired, read_round
 from pbcore.tune.axis import axis_of
 from pbcore.tune.candidates import runnable
+from pbcore.tune.picture import picture
 from pbcore.tune.proof import Trial, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
@@ -94,6 +95,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     axis = axis_of(state.axis, request.price, model, settings.dtype)
     result = run(state, settings, out, Watcher(say, _silent, _silent))
     write_report(state, result, out)
+    picture(state, result).write(out)
     if result.chosen is None:
         return Measured(state, result, None, (), 0)
     begin = sum(state.sizes) + -(-state.need[-1] // len(state.tasks))

@@ -11,6 +11,7 @@
 | `simulation` | races with known samplers, many at once |
 | `state` | `tune.json`, by which an interrupted tuning goes on |
 | `pytest_runs` | rounds and proof as ordinary runs of the benchmark |
+| `picture` | each sampler by loss and speed-up |
 | `report` | what is printed and written: plan, progress, report, tuned.yaml |
 | `command` | the command itself |
 """

@@ -168,6 +168,10 @@ def _watcher(words: str, width: int) -> Watcher:
 def _end(state: State, result: Result, out: Path, width: int) -> int:
     """Prints and writes the report."""
     paths = write_report(state, result, out)
+    if result.left or result.trials:
+        from pbcore.tune.picture import picture  # imports matplotlib
+
+        paths = [*picture(state, result).write(out), *paths]
     if result.trials:
         print(f"\n{proof_table(state, result)}\n")
     for text in verdict_text(state, result):

@@ -169,3 +169,27 @@ def test_no_time(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["tune", "ideal", f"--budget={text}"])
     assert "is not a time; write 90s, 30m or 2h" in capsys.readouterr().err
+
+
+def test_a_policy_of_conftest(tmp_path: Path) -> None:
+    """A policy that the folder's conftest.py registers is a candidate, without more options."""
+    (tmp_path / "conftest.py").write_text(OWN)
+    planned = tune(tmp_path, "ideal", "--task", "copy", "--samplers", "mine", "--plan")
+    assert planned.returncode == 0, planned.stderr
+    assert "mine-0.9 mine-0.6 mine-0.96" in planned.stdout
+
+
+OWN = '''
+from typing import Annotated
+from pbcore import register_policy
+from pbcore.decoding.policies.registry import Span
+
+@register_policy("mine")
+class Mine:
+    """Reveals all confidence of at least gamma."""
+
+    gamma: Annotated[float, Span(0.6, 0.96, "rest")] = 0.9
+
+    def select(self, step):
+        return step.at_least_best(step.confidence >= self.gamma, step.confidence)
+'''

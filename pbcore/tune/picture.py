@@ -1,0 +1,86 @@
+"""The picture of a tuning: each sampler by how many times fewer it takes and by its difference; the
+samplers of the proof with their bounds.
+"""
+
+from __future__ import annotations
+
+from pbcore.report import style
+from pbcore.report.style import CsvRow, Drawing
+from pbcore.tune.answers import Paired
+from pbcore.tune.state import State
+from pbcore.tune.tuning import Result
+
+NAME = "tune"
+GREY = "#9A9A9A"
+GOOD = "#0072B2"
+BAD = "#D55E00"
+LOWEST = -60.0  # points that are drawn
+
+
+def picture(state: State, result: Result) -> Drawing:
+    """The picture and its data, in points and times fewer."""
+    margin = state.request.max_loss
+    words = state.axis_words
+    x = f"times fewer {words} than {state.reference}"
+    title = f"{state.request.model}: mean over {len(state.tasks)} tasks"
+    drawn, [axis] = style.panels([1], 1, x, "difference in points")
+    drawn.set_size_inches(5.6, 3.4)
+    left = [left.paired for left in result.left if left.paired is not None]
+    shown = [one for one in left if one.cost]
+    axis.plot(
+        [1 / (one.cost or 1) for one in shown],
+        [max(LOWEST, 100 * one.change) for one in shown],
+        linestyle="none",
+        marker="o",
+        markersize=3,
+        color=GREY,
+        alpha=0.7,
+        label="left the race",
+    )
+    for confirmed, colour, name in ((True, GOOD, "confirmed"), (False, BAD, "not confirmed")):
+        trials = [trial.paired for trial in result.trials if trial.confirmed == confirmed]
+        if trials:
+            differences = [100 * one.change for one in trials]
+            style.points(
+                axis,
+                [1 / (one.cost or 1) for one in trials],
+                differences,
+                [100 * one.lower for one in trials],
+                differences,
+                linestyle="none",
+                marker="o",
+                markersize=4.5,
+                color=colour,
+                label=f"{name}, with its bound",
+            )
+    if result.chosen is not None:
+        own = result.chosen.paired
+        place = (1 / (own.cost or 1), 100 * own.change)
+        axis.annotate(
+            style.label(own.sampler),
+            place,
+            xytext=(0, -13),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
+    axis.axhline(-margin, color=BAD, linewidth=0.9, linestyle="--", label=f"{margin:g} points lost")
+    axis.set_xscale("log")
+    style.plain_ticks(axis.xaxis)
+    style.finish(axis, style.label(title))
+    style.legend(drawn, 4, 7)
+    rows = [_row(one, "left the race") for one in shown]
+    for trial in result.trials:
+        rows.append(_row(trial.paired, "confirmed" if trial.confirmed else "not confirmed"))
+    return Drawing(NAME, drawn, rows)
+
+
+def _row(one: Paired, verdict: str) -> CsvRow:
+    return {
+        "sampler": one.sampler,
+        "verdict": verdict,
+        "times_fewer": None if not one.cost else 1 / one.cost,
+        "difference": 100 * one.change,
+        "bound": 100 * one.lower,
+        "questions": one.n,
+    }
