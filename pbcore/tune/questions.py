@@ -18,7 +18,6 @@ from pbcore.tune.race import FINALISTS, LEVEL
 
 POWER = 0.95  # of the proof alone; the race may lose a good sampler, too
 SHARES = (0.05, 0.10)  # of discordant answers, for which the need is said beforehand
-RACE = 1000  # questions that a sampler answers which stays in the race to its end
 GROWTH = 2.2  # a round has so many times the questions of the one before, for fewer samplers
 RACING = 1 / 3  # of data that end
 
@@ -66,9 +65,9 @@ def kept(candidates: int) -> list[int]:
     ]
 
 
-def round_sizes(candidates: int, tasks: int, race: int = RACE) -> list[int]:
+def round_sizes(candidates: int, tasks: int, race: int) -> list[int]:
     """Questions per task of each round: each has more than twice those of the one before, and all
-    together about `race` over all tasks.
+    together about `race` over all tasks, which is what the proof needs at 5 %.
     """
     rounds = len(kept(candidates))
     growth = [GROWTH**number for number in range(rounds)]

@@ -70,9 +70,9 @@ def simulate(
     """
     generator = np.random.default_rng(seed)
     names = list(samplers)
-    sizes = round_sizes(len(names), 1)
-    keep = kept(len(names))
     n_proof = proof_questions(0.05, margin) if proof is None else proof
+    sizes = round_sizes(len(names), 1, n_proof)
+    keep = kept(len(names))
     counts = [_flips(generator, size, races, samplers) for size in sizes]
     last = _flips(generator, n_proof, races, samplers)
     place = {name: index for index, name in enumerate(names)}

@@ -28,7 +28,6 @@ from pbcore.tune.loaded import load
 from pbcore.tune.proof import Trial, recommended, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import (
-    RACE,
     SHARES,
     Split,
     discordance_of,
@@ -41,6 +40,7 @@ from pbcore.tune.race import FINALISTS, cut
 from pbcore.tune.state import Request, Run, State
 
 LEAST_COST = 1e-6  # USD
+SPARE = 12  # questions of a task, for rounding
 NEWCOMERS = 4  # neighbours that join after a round
 FRONT = 16  # samplers left, from which on neighbours join
 LEAST_RACE = 100  # questions of a race, over all tasks, which a budget doesn't make smaller
@@ -115,9 +115,9 @@ def prepare(request: Request) -> tuple[State, Settings]:
         tasks=tasks,
         left_out=left_out,
         tokens=fmean(tokens.elements()),
-        sizes=round_sizes(len(candidates), len(tasks)),
+        sizes=round_sizes(len(candidates), len(tasks), need[0]),
         need=need,
-        known=_known(settings, tasks, RACE + 2 * len(tasks) + need[-1]),
+        known=_known(settings, tasks, need[0] + need[-1] + SPARE * len(tasks)),
         row_seconds=loaded.row_seconds,
         axis=axis.name,
         axis_words=axis.words,
