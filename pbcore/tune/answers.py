@@ -114,8 +114,7 @@ def _answers(stored: StoredCell, axis: Axis) -> CellAnswers:
             f"{cell.id}: its record has no {axis.words}; choose another axis (--axis) or model"
         )
     rows = cell.nfe_mean if cell.rows_mean is None else cell.rows_mean
-    tokens = getattr(cell, "tokens_forwarded", None)
-    return CellAnswers(scores, cost, cell.nfe_mean, rows, tokens)
+    return CellAnswers(scores, cost, cell.nfe_mean, rows, cell.tokens_forwarded)
 
 
 def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> Paired | None:

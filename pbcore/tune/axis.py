@@ -77,14 +77,13 @@ def _calls(stored: StoredCell) -> float | None:
 
 
 def _tokens(stored: StoredCell) -> float | None:
-    tokens: float | None = getattr(stored.cell, "tokens_forwarded", None)
-    return tokens
+    return stored.cell.tokens_forwarded
 
 
 def _calls_by_shape(cell: CellRecord) -> dict[CallShape, int] | None:
     """How often each size was called over all answers; None where that wasn't counted."""
     calls: dict[CallShape, int] = {}
-    for entry in getattr(cell, "calls", None) or ():
+    for entry in cell.calls or ():
         shape = CallShape(entry.rows, entry.tokens, entry.context, entry.logits, entry.prefill)
         calls[shape] = calls.get(shape, 0) + entry.times
     return calls or None

@@ -7,6 +7,7 @@ with modifiers. What the model can't run on all tasks is left out with the reaso
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -41,6 +42,7 @@ MODIFIED = (
 AHEAD = ("eb-0.1+ahead16", "threshold-0.9+ahead16")
 BLOCKED = ("threshold-0.9", "eb-0.1", "confidence-k2")  # in blocks of half and a quarter answer
 CACHES = ("prefix", "dual")
+_WHOSE = re.compile(r"^.* × \S+: (it decodes block by block, and )?")  # begins a reason
 DIGITS = 2  # significant ones of a value, or of 1 − value near 1
 
 
@@ -77,7 +79,7 @@ def field_of(
             f" {reasons.get(REFERENCES[0], 'unknown reason')}"
         )
     candidates = tuple(name for name in names if name in runs and name != reference)
-    left_out = Counter(reasons[name] for name in names if name in reasons)
+    left_out = Counter(_WHOSE.sub("", reasons[name]) for name in names if name in reasons)
     if not candidates:
         why = f": {next(iter(left_out))}" if left_out else ""
         raise InputError(f"{model} can run none of the samplers to choose from{why}")

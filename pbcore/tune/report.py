@@ -19,7 +19,7 @@ from pbcore.tune.answers import Paired
 from pbcore.tune.proof import Trial
 from pbcore.tune.questions import SHARES
 from pbcore.tune.race import front
-from pbcore.tune.state import State
+from pbcore.tune.state import FILE, State
 from pbcore.tune.tuning import (
     Result,
     discordance_held,
@@ -32,7 +32,7 @@ from pbcore.tune.tuning import (
 REPORT = "tune.md"
 PRESET = "tuned.yaml"
 SHOWN = 4  # samplers of a front in a line
-NAMED = 6  # samplers that left for the same reason, in the terminal
+REASONS = 4  # why samplers were left out, in the plan
 
 
 def plan_text(state: State, width: int) -> list[str]:
@@ -51,8 +51,7 @@ def plan_text(state: State, width: int) -> list[str]:
         lines += folded(f"what is to be small: calls; seconds: {state.axis_note}", width)
     else:
         lines.append(f"what is to be small: {state.axis_words}")
-    for reason, number in state.left_out.items():
-        lines += folded(f"  left out: {counted(number, 'sampler')}: {reason}", width)
+    lines += _left_out(state, width)
     if state.sizes:
         sizes = ", ".join(map(str, state.sizes))
         lines += folded(
@@ -74,6 +73,18 @@ def plan_text(state: State, width: int) -> list[str]:
         lines.append(f"{short(task)} has {counted(number, 'question')}, a third of them race")
     if request.budget is not None:
         lines += folded(_budget(state, request.budget), width)
+    return lines
+
+
+def _left_out(state: State, width: int) -> list[str]:
+    """Which samplers the model can't run: the most frequent reasons, and how many have others."""
+    reasons = sorted(state.left_out.items(), key=lambda item: -item[1])
+    lines: list[str] = []
+    for reason, number in reasons[:REASONS]:
+        lines += folded(f"  left out: {counted(number, 'sampler')}: {reason}", width)
+    others = sum(number for _, number in reasons[REASONS:])
+    if others:
+        lines.append(f"  left out: {others} more, for reasons in {FILE}")
     return lines
 
 
