@@ -37,7 +37,7 @@ from pbcore.tune.state import FILE, Request, State, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
 
 TASKS = ("waiting_line/shuffle", "waiting_line/replace_random")
-MODELS = ("ideal", "tiny")
+MODELS = ("ideal", "tiny", "tiny-block")
 MAX_LOSS = 3.0
 PAGE = Path("docs/which-sampler.md")
 # On a CPU `tiny` races among these: samplers that ask what-if rows forward ten canvases a call.

@@ -160,7 +160,9 @@ def _watcher(words: str, width: int) -> Watcher:
     def after(name: str, result: Result, racing: Sequence[str]) -> None:
         ran = len(result.rounds[-1].cells) - 1
         front = front_line(result.standing, words)
-        line(f"{name}: {len(racing)} of {ran} go on; {front}")
+        new = len(racing) - len(result.standing)
+        joined = f", {new} join" if new else ""
+        line(f"{name}: {len(result.standing)} of {ran} go on{joined}; {front}")
 
     return Watcher(line, after, progress)
 

@@ -59,9 +59,9 @@ def picture(state: State, result: Result) -> Drawing:
         axis.annotate(
             style.label(own.sampler),
             place,
-            xytext=(0, -13),
+            xytext=(4, -20),
             textcoords="offset points",
-            ha="center",
+            ha="right",
             fontsize=8,
         )
     axis.axhline(-margin, color=BAD, linewidth=0.9, linestyle="--", label=f"{margin:g} points lost")

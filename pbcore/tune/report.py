@@ -203,7 +203,7 @@ def proof_table(state: State, result: Result) -> str:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
-        *("sampler", state.axis_words, "forwards", "rows"),
+        *("sampler", state.axis_words, "forwards", "rows", "tokens"),
         *("loss", "bound", "p (Holm)", "", "limits it", "shown worse on"),
     )
     return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
@@ -224,6 +224,7 @@ def _proof_row(trial: Trial) -> list[str | None]:
         times(own.cost),
         times(own.forwards),
         times(own.rows),
+        times(own.tokens),
         loss(own),
         bound(own.lower),
         f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
