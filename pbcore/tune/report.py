@@ -10,6 +10,8 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.extensions import provided
+from pbcore.models import resolve_model
+from pbcore.models.families import block_of
 from pbcore.names import parse
 from pbcore.printable import counted, printable
 from pbcore.results.rundir import write_atomic
@@ -299,9 +301,12 @@ def preset_text(state: State, chosen: Trial) -> str:
 
 
 def server_lines(state: State, sampler: str) -> list[str]:
-    """What sets the sampler on a server, where that is known."""
+    """What sets the sampler on a server, where that is known. A block model's answer counts as one
+    block, so that its block length is said.
+    """
     lines: list[str] = []
+    tokens = block_of(resolve_model(state.request.model)) or round(state.tokens)
     for same in provided("same_on_servers"):
-        told: Any = same(state.request.model, parse(sampler), round(state.tokens))
+        told: Any = same(state.request.model, parse(sampler), tokens)
         lines += told
     return lines
