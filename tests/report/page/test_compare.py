@@ -70,6 +70,23 @@ class TestPage:
         )
         assert "random-k2 shuffle new: in A only" in words
 
+    def test_changes_come_first(self, tmp_path: Path) -> None:
+        """A cell that got better stands before those without a change, which are folded."""
+        sides = []
+        for name, share in (("a", 1.0), ("b", 0.4)):
+            entries = [
+                factory.cell(task=f"waiting_line/{task}", right=share if task == "sort" else 1.0)
+                for task in ("copy", "reverse", "shuffle", "sort")
+            ]
+            sides.append(factory.write(create(tmp_path, name), entries))
+        head, base = (load_stored(side.path) for side in sides)
+        html = comparison_page(compare_runs(head, base), head, base, (sides[0].path, sides[1].path))
+        first, _, fold = html.partition('<details data-fold="same">')
+        assert first.count('<tr data-model="tiny"') == 1
+        assert 'data-task="waiting_line/sort"' in first
+        assert fold.count('<tr data-model="tiny"') == 3
+        assert "3 cells with the same verdict on every answer" in fold
+
     def test_the_same_number_as_in_the_terminal(self, tmp_path: Path) -> None:
         """Halves go up in both, as in a run's own report."""
         sides = [
