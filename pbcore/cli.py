@@ -58,6 +58,10 @@ COMMANDS = {
         "pbcore.gpu_check.command",
         "check a GPU: answers beside the CPU's, speed, waits, memory; ends in a block to paste",
     ),
+    "price": (
+        "pbcore.price_cli",
+        "measure what calls of a model cost here, in seconds; list the devices with prices",
+    ),
     "languagetool": ("pbcore.metrics.grammar", "install the grammar checker, or show its status"),
     "bertscore": (
         "pbcore.metrics.semantic",

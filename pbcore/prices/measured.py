@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from statistics import median
 from typing import Any, Self
 
 from pbcore.decoding.samplers import resolve
@@ -53,13 +54,18 @@ class Fit:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Timing:
-    """A call that was timed: its shape, answers that took part, and its seconds."""
+    """A call that was timed: its shape, answers that took part, and its seconds in each round."""
 
     call: CallShape
     batch: int
-    seconds: float
+    all_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """The median of all rounds."""
+        return median(self.all_seconds)
 
 
 @dataclass(slots=True)
@@ -72,6 +78,7 @@ class Measurement:
     dtype: str
     shape: ModelShape | None
     machine: Mapping[str, Any]
+    rounds: int = 0
     timings: list[Timing] = field(default_factory=list)
     fit: Fit | None = None
     own: dict[str, OwnPrice] = field(default_factory=dict)
@@ -86,8 +93,9 @@ class Measurement:
             "machine": dict(self.machine),
             "fit": None if self.fit is None else asdict(self.fit),
             "own": {name: asdict(price) for name, price in self.own.items()},
+            "rounds": self.rounds,
             "timings": [
-                {**asdict(timing.call), "batch": timing.batch, "seconds": timing.seconds}
+                {**asdict(timing.call), "batch": timing.batch, "seconds": timing.all_seconds}
                 for timing in self.timings
             ],
         }
@@ -106,6 +114,7 @@ class Measurement:
             dtype=str(data["dtype"]),
             shape=None if data["shape"] is None else ModelShape.of(data["shape"]),
             machine=dict(data["machine"]),
+            rounds=int(data["rounds"]),
             timings=[_timing(entry) for entry in data["timings"]],
             fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
             own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
@@ -117,9 +126,10 @@ class Measurement:
 
 def _timing(data: Mapping[str, Any]) -> Timing:
     sizes = {item.name: data[item.name] for item in fields(CallShape)}
-    timing = Timing(CallShape(**sizes), data["batch"], data["seconds"])
-    if timing.batch < 1 or not 0 < timing.seconds < math.inf:
-        raise ValueError(f"a call of {timing.batch} answers that took {timing.seconds} s")
+    timing = Timing(CallShape(**sizes), data["batch"], [float(one) for one in data["seconds"]])
+    wrong = [one for one in timing.all_seconds if not 0 < one < math.inf]
+    if timing.batch < 1 or not timing.all_seconds or wrong:
+        raise ValueError(f"a call of {timing.batch} answers that took {data['seconds']} s")
     return timing
 
 
@@ -146,6 +156,22 @@ def read_measurement(path: Path) -> Measurement:
             f"price list {path} is damaged or not one of pbcore price ({what[:200]}); measure it"
             " again with pbcore price MODEL --again"
         ) from error
+
+
+def begun(fresh: Measurement, path: Path | None) -> Measurement:
+    """The measurement in a file, to go on with, if it is of the same model, dtype and machine as
+    `fresh`; else `fresh`. Raises InputError for a file that can't be read.
+    """
+    if path is None or not path.is_file():
+        return fresh
+    kept = read_measurement(path)
+    same = (kept.model, kept.dtype, kept.shape, kept.machine) == (
+        fresh.model,
+        fresh.dtype,
+        fresh.shape,
+        fresh.machine,
+    )
+    return kept if same else fresh
 
 
 @dataclass(frozen=True, slots=True)

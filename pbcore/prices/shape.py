@@ -121,6 +121,14 @@ def shape_of(model: str) -> ModelShape:
     return _transformer(entry, raw)
 
 
+def known_shape(model: str) -> ModelShape | None:
+    """As `shape_of`; None for a model whose shape isn't known here."""
+    try:
+        return shape_of(model)
+    except InputError:
+        return None
+
+
 def _config(entry: ModelEntry) -> Mapping[str, Any] | None:
     """The config that says a model's sizes; None where none is at hand."""
     if entry.dummy or (entry.folder is None and entry.shape is not None):

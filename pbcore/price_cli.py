@@ -1,0 +1,169 @@
+"""`pbcore price`: measures what calls of a model and samplers' own work cost on this machine; lists
+the devices whose prices can be computed.
+"""
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from tabulate import tabulate
+
+from pbcore.errors import InputError
+from pbcore.models import load_model, resolve_model
+from pbcore.models.cli import availability
+from pbcore.models.device import find_device, find_dtype
+from pbcore.models.masked import MaskedModel
+from pbcore.prices.devices import backends, devices
+from pbcore.prices.lists import here_file, of_measurement, price_list
+from pbcore.prices.measure import ROUNDS, measure, runnable
+from pbcore.prices.measured import Measurement, begun
+from pbcore.prices.price_list import PriceList
+from pbcore.prices.shape import known_shape
+from pbcore.prices.table import summary
+from pbcore.results.environment import machine, versions
+from pbcore.results.rundir import write_atomic
+
+EPILOG = """\
+A run that was interrupted goes on where it stopped. Use the file with --price here, or copy it and
+use --price FILE. --on DEVICE computes prices instead of measuring any."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds `price` to the command line."""
+    parser = subparsers.add_parser(
+        "price",
+        help="measure what calls of a model cost here, in seconds; list devices",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", nargs="?", help="the model; without one the devices are listed")
+    parser.add_argument("--gpu", action="store_true", help="on the GPU (the same as --device cuda)")
+    parser.add_argument("--device", help="cpu (default), cuda or cuda:1")
+    parser.add_argument("--dtype", help="of the model (default: bfloat16 on a GPU, float32)")
+    parser.add_argument(
+        "--on", metavar="DEVICE", help="compute the prices on this device, e.g. h200 or h200:graphs"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the prices here")
+    parser.add_argument(
+        "--samplers", metavar="NAMES", help="time the own work of these alone, e.g. eb-0.1,spec-8"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"times that each forward is timed ({ROUNDS})"
+    )
+    parser.add_argument("--again", action="store_true", help="measure also what was measured")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, or prints computed prices or the devices. Raises InputError or ModelError for a
+    model, device, dtype, sampler or file that can't be used.
+    """
+    if args.model is None:
+        print(device_table())
+        print(f"\nBackends: {', '.join(backends())}; e.g. --price h200 or --price h200:graphs")
+        return 0
+    if args.on is not None:
+        print(summary(price_list(args.on, args.model)))
+        return 0
+    if args.rounds < 1:
+        raise InputError(f"--rounds {args.rounds}: give a number of at least 1")
+    device = find_device(args.device or ("cuda" if args.gpu else "cpu"))
+    dtype = str(find_dtype(args.dtype, device)).removeprefix("torch.")
+    samplers = args.samplers.split(",") if args.samplers else None
+    path = here_file(args.model, dtype)
+    prices = measured_prices(
+        args.model, device, dtype, path, samplers=samplers, rounds=args.rounds, again=args.again
+    )
+    print(summary(prices))
+    print(f"\nWritten to {path}; use it with --price here")
+    if args.out is not None:
+        write_atomic(args.out, path.read_text(encoding="utf-8"))
+        print(f"and to {args.out}; use it with --price {args.out}")
+    return 0
+
+
+def measured_prices(
+    name: str,
+    device: torch.device,
+    dtype: str,
+    path: Path,
+    *,
+    samplers: list[str] | None = None,
+    rounds: int = ROUNDS,
+    again: bool = False,
+) -> PriceList:
+    """The prices of a model on a device of this machine; what `path` has of them isn't measured
+    again.
+
+    Args:
+        name: the model.
+        device: where it runs.
+        dtype: what it computes in.
+        path: the file, written as the measurement goes on.
+        samplers: whose own work is timed; None: of all that the model runs.
+        rounds: times that each forward is timed.
+        again: measures everything anew.
+
+    Raises:
+        InputError: for a model that isn't a masked one or isn't on this machine, and a damaged
+            file.
+    """
+    entry = resolve_model(name)
+    if availability(entry) == "download" and not entry.dummy:
+        raise InputError(
+            f"{name} isn't on this machine, and pbcore price downloads nothing; run `hf download"
+            f" {entry.source}` first"
+        )
+    model = load_model(name, str(device), dtype)
+    if not isinstance(model, MaskedModel):
+        raise InputError(
+            f"{name}: only masked diffusion models are measured; choose one of pbcore models, such"
+            " as tiny"
+        )
+    runnable(model, samplers)
+    measurement = begun(
+        Measurement(name, dtype, known_shape(name), machine_of(device)), None if again else path
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    measure(
+        model,
+        measurement,
+        lambda state: write_atomic(path, state.text()),
+        samplers=samplers,
+        rounds=rounds,
+        clock=perf_counter,
+        tell=lambda line: print(f"{line} …", flush=True),
+    )
+    return of_measurement("here", measurement)
+
+
+def machine_of(device: torch.device) -> dict[str, Any]:
+    """The machine that prices belong to: device, threads and versions."""
+    on_gpu = device.type == "cuda"
+    facts = versions()
+    return {
+        "device": (
+            torch.cuda.get_device_name(device) if on_gpu else machine(gpu=False)["processor"]
+        ),
+        "threads": torch.get_num_threads(),
+        "versions": {name: facts[name] for name in ("python", "torch", "transformers")},
+    }
+
+
+def device_table() -> str:
+    """The devices whose prices can be computed, as a table."""
+    rows = [
+        (
+            device.name,
+            device.title,
+            f"{device.tflops:g}",
+            f"{device.bandwidth:g}",
+            f"{device.ridge:.0f}",
+            device.source,
+        )
+        for device in devices().values()
+    ]
+    headers = ["name", "device", "TFLOP/s, bfloat16", "TB/s", "ridge in tokens", "source"]
+    return tabulate(rows, headers, disable_numparse=True)

@@ -1,0 +1,48 @@
+"""Fits the form of `measured.Fit` to timed calls: non-negative least squares of the relative error,
+for each candidate of the floor.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from pbcore.prices.measured import Fit, Timing
+
+FLOORS = (0, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # positions
+
+
+def fit_calls(timings: Sequence[Timing]) -> Fit:
+    """The fit with the least squared relative error. Raises ValueError without timings."""
+    if not timings:
+        raise ValueError("nothing was timed")
+    seconds = np.array([timing.seconds for timing in timings])
+    best: tuple[float, Fit] | None = None
+    for floor in FLOORS:
+        features = np.array([_features(timing, floor) for timing in timings])
+        weights, loss = nnls(features / seconds[:, None], np.ones(len(seconds)))
+        if best is not None and loss >= best[0]:
+            continue
+        errors = np.abs(features @ weights / seconds - 1)
+        best = float(loss), _fit(weights, floor, float(np.median(errors)))
+    assert best is not None
+    return best[1]
+
+
+def _features(timing: Timing, floor: int) -> list[float]:
+    """What each number of the form is multiplied with."""
+    call = timing.call
+    positions = timing.batch * call.positions
+    return [
+        1.0,
+        float(max(positions, floor)),
+        float(positions if call.context else 0),
+        float(positions * (call.tokens + call.context)),
+        float(timing.batch * call.rows * call.logits),
+    ]
+
+
+def _fit(weights: NDArray[np.float64], floor: int, error: float) -> Fit:
+    call, token, cached, pair, logit = (float(weight) for weight in weights)
+    return Fit(call, token, float(floor), cached, pair, logit, error)
