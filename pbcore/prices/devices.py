@@ -40,14 +40,16 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a network is run: the `share` of the device's peaks that forwards reach, and the host's
-    seconds for each `kernel` that it starts and each `wait` for the device.
+    """How a network is run: the shares of a device's `operations` and `bandwidth` that forwards
+    reach, and the host's seconds for each `kernel` that it starts and each wait for the device.
+    With `graph` a forward is started at once.
     """
 
     name: str
-    share: float
+    operations: float
+    bandwidth: float
     kernel: float
-    wait: float
+    graph: bool
 
 
 @dataclass(frozen=True, slots=True)

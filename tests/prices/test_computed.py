@@ -72,31 +72,39 @@ class TestShape:
 class TestCalls:
     """Seconds of a call on a device."""
 
-    def test_a_small_call_in_eager_mode_takes_what_its_kernels_take_to_start(self) -> None:
-        """Of LLaDA 8B on an H200: one row costs the host's part, which more rows at first share."""
+    def test_in_eager_mode_the_host_starts_each_kernel(self) -> None:
+        """Of LLaDA 8B on an H200: the difference to a device without end is the host's part."""
         prices = price_list("h200", LLADA)
-        eager = backends()["eager"]
+        endless = dataclasses.replace(devices()["h200"], tflops=1e9, bandwidth=1e9)
+        calls = dataclasses.replace(prices.calls, device=endless)  # type: ignore[type-var]
         started = kernels().layer * 32 + kernels().call
-        assert prices.call_seconds(WHOLE) == pytest.approx(started * eager.kernel)
+        assert calls.seconds(WHOLE, 1) == pytest.approx(started * backends()["eager"].kernel)
+
+    def test_a_graph_is_started_at_once(self) -> None:
+        """On a device without end a forward takes the start of one kernel."""
+        prices = price_list("h200:graphs", LLADA)
+        endless = dataclasses.replace(devices()["h200"], tflops=1e9, bandwidth=1e9)
+        calls = dataclasses.replace(prices.calls, device=endless)  # type: ignore[type-var]
+        assert calls.seconds(WHOLE, 1) == pytest.approx(backends()["graphs"].kernel, rel=0.01)
 
     def test_many_tokens_take_their_operations_at_the_share_of_the_peak(self) -> None:
         """Far beyond the ridge the layers take 2 · weights · tokens operations and the attention
         4 · L · h · D · tokens · columns.
         """
-        prices = price_list("a100", LLADA)
+        prices = price_list("a100:graphs", LLADA)
         call = CallShape(rows=64, tokens=512)
         positions = 64 * 512
         operations = 2 * 6.979e9 * positions + 4 * 32 * 4096 * positions * 512
-        expected = operations / (312e12 * backends()["eager"].share)
+        expected = operations / (312e12 * backends()["graphs"].operations)
         assert prices.call_seconds(call) == pytest.approx(expected, rel=0.01)
 
-    def test_few_tokens_under_graphs_take_the_reading_of_the_weights(self) -> None:
+    def test_few_tokens_take_the_reading_of_the_weights(self) -> None:
         """A block behind a cache reads each weight once, and the cache."""
         graphs = backends()["graphs"]
         prices = price_list("h200:graphs", LLADA)
         call = CallShape(rows=1, tokens=4, context=100)
         bytes_ = 2 * (shape_of(LLADA).parameters - 126464 * 4096) + 2 * 100 * 2 * 32 * 4096
-        expected = bytes_ / (4.8e12 * graphs.share)
+        expected = bytes_ / (4.8e12 * graphs.bandwidth) + graphs.kernel
         assert prices.call_seconds(call) == pytest.approx(expected, rel=0.001)
 
     @given(
@@ -142,7 +150,7 @@ class TestOwnWork:
         prices = price_list("h100", LLADA)
         eager = backends()["eager"]
         work = counted()["confidence-k2"]
-        seconds = 3 * (work.kernels * eager.kernel + work.waits * eager.wait)
+        seconds = 3 * (work.kernels + work.waits) * eager.kernel
         assert prices.own_seconds("confidence-k2", 3) == pytest.approx(seconds)
 
     def test_an_uncounted_sampler_has_its_policys_work_and_its_modifiers(self) -> None:
