@@ -27,7 +27,7 @@ class ComputedCalls:
     backend: Backend
     kernels: Kernels
 
-    def seconds(self, call: CallShape, batch: int) -> float:
+    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
         """The host's part and the device's."""
         return self.host_seconds() + self.device_seconds(call, batch)
 

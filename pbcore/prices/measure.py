@@ -12,13 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from pbcore.decoding import decode, policy, resolve
@@ -29,13 +26,12 @@ from pbcore.models.base import Query, complete
 from pbcore.models.call_shape import CallShape
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
-from pbcore.prices.fit import fit_calls
-from pbcore.prices.measured import Measurement, Timing
+from pbcore.prices.fit import fit_calls, fit_own
+from pbcore.prices.measured import Measurement, OwnTiming, Timing
 from pbcore.prices.own_work import counted
-from pbcore.prices.price_list import OwnPrice
 
 Clock = Callable[[], float]
-ROUNDS = 7
+ROUNDS = 5
 # Of each forward: rows, prompt and canvas. Prompts are longer than answers, as in the benchmark.
 SIZES = (
     (1, 8, 8),
@@ -53,7 +49,7 @@ SIZES = (
 )
 BLOCK = 8  # of the blocks behind a cache
 # Own work is timed in decodings of so many answers together and so many tokens.
-DECODINGS = ((1, 8), (1, 32), (4, 32), (8, 16))
+DECODINGS = ((1, 8), (1, 32), (4, 16))
 PROMPT = 32
 
 
@@ -114,11 +110,14 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A forward to time: the shape and batch that it counts as, and what runs it once."""
+    """A forward to time: the shape and batch that it counts as, what runs it once, and whether it
+    fills a cache.
+    """
 
     call: CallShape
     batch: int
     run: Callable[[], None]
+    refresh: bool = False
 
 
 def measure(
@@ -131,8 +130,8 @@ def measure(
     clock: Clock = perf_counter,
     tell: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Times what a measurement lacks and fits it; every round and every sampler is kept as soon as
-    it is timed.
+    """Times what a measurement lacks, in rounds of all forwards and samplers, and fits it; what was
+    timed is kept at once.
 
     Args:
         model: the model.
@@ -144,20 +143,30 @@ def measure(
         tell: prints a line of progress.
     """
     bench = Bench(model, clock)
-    if measurement.rounds < rounds:
-        tell(f"forwards, {rounds} rounds")
-        for _ in range(measurement.rounds, rounds):
-            time_round(bench, measurement)
-            keep(measurement)
-    measurement.fit = fit_calls(measurement.timings)
     names = runnable(model, samplers)
-    left = [name for name in names if name not in measurement.own]
-    if left:
-        tell(f"own work of {len(left)} samplers")
-    for name in left:
-        measurement.own[name] = own_price(bench, name)
+    for number in range(rounds):
+        if not _lacks(measurement, names, number):
+            continue
+        tell(f"round {number + 1} of {rounds}")
+        time_round(bench, measurement, names, number, keep)
+        fit(measurement)
         keep(measurement)
-    keep(measurement)
+
+
+def _lacks(measurement: Measurement, names: Sequence[str], number: int) -> bool:
+    """Whether something wasn't timed in round `number`, counted from 0."""
+    done = [len(timing.all_seconds) for timing in measurement.timings]
+    for name in names:
+        done += [len(timing.all_seconds) for timing in measurement.own_timings.get(name, [])]
+        done.append(0 if name not in measurement.own_timings else number + 1)
+    return not measurement.timings or min(done) <= number
+
+
+def fit(measurement: Measurement) -> None:
+    """Fits what was timed so far."""
+    measurement.fit = fit_calls(measurement.timings)
+    for name, timings in measurement.own_timings.items():
+        measurement.own[name] = fit_own(timings)
 
 
 def runnable(model: MaskedModel, samplers: Sequence[str] | None) -> list[str]:
@@ -178,21 +187,40 @@ def runnable(model: MaskedModel, samplers: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(result))
 
 
-@torch.inference_mode()
-def time_round(bench: Bench, measurement: Measurement) -> None:
-    """Times each forward of the grid once more, after one to warm up at the first time."""
-    before = {(timing.call, timing.batch): timing for timing in measurement.timings}
-    for forward in forwards(bench):
-        if (forward.call, forward.batch) not in before:
+def time_round(
+    bench: Bench,
+    measurement: Measurement,
+    samplers: Sequence[str],
+    number: int,
+    keep: Callable[[Measurement], None] = lambda state: None,
+) -> None:
+    """Times what wasn't timed yet in round `number`: each forward of the grid once, after one to
+    warm up at the first time, and each sampler's decodings.
+    """
+    before = {(timing.call, timing.batch, timing.refresh): timing for timing in measurement.timings}
+    with torch.inference_mode():
+        for forward in forwards(bench):
+            timing = before.get((forward.call, forward.batch, forward.refresh))
+            if timing is not None and len(timing.all_seconds) > number:
+                continue
+            if timing is None:
+                forward.run()
+                timing = Timing(forward.call, forward.batch, forward.refresh)
+                measurement.timings.append(timing)
+                before[forward.call, forward.batch, forward.refresh] = timing
+            bench.network.reset()
             forward.run()
-        bench.network.reset()
-        forward.run()
-        timing = before.get((forward.call, forward.batch))
-        if timing is None:
-            timing = Timing(forward.call, forward.batch)
-            measurement.timings.append(timing)
-        timing.all_seconds.append(bench.network.seconds)
-    measurement.rounds += 1
+            timing.all_seconds.append(bench.network.seconds)
+    keep(measurement)
+    for sampler in samplers:
+        own = measurement.own_timings.get(sampler)
+        if own is None:
+            time_own_work(bench, sampler)  # warms up
+            measurement.own_timings[sampler] = time_own_work(bench, sampler)
+        elif len(own[0].all_seconds) <= number:
+            for timing_before, again in zip(own, time_own_work(bench, sampler), strict=True):
+                timing_before.all_seconds += again.all_seconds
+        keep(measurement)
 
 
 def forwards(bench: Bench) -> Iterator[Forward]:
@@ -236,6 +264,9 @@ def _of_canvases(bench: Bench, rows: int, prompt: int, canvas: int) -> Iterator[
         want[:, :block] = True
         query = Query(masks, want, nfe, (0, block), True, wanted=(block,) * rows)
         context.logits(query)
+        if cache == "prefix":
+            call = CallShape(1, prompt + canvas, 0, block)
+            yield Forward(call, rows, _asking(context, query), refresh=True)
         again = replace(query, refresh=False)
         tokens = canvas if cache == "prefix" else block
         call = CallShape(1, tokens, prompt + canvas - tokens, block)
@@ -271,26 +302,17 @@ def _asking(context: Any, query: Query) -> Callable[[], None]:
     return lambda: context.logits(query)
 
 
-def own_price(bench: Bench, sampler: str, repeats: int = 3) -> OwnPrice:
-    """A sampler's own work: of a call, of a position whose logits it reads, of an answer. Fitted to
-    decodings of random prompts, the median of some each.
-    """
-    features = []
-    seconds = []
+def time_own_work(bench: Bench, sampler: str) -> list[OwnTiming]:
+    """A sampler's own work, once in each of DECODINGS of random prompts."""
+    timings = []
     for rows, length in DECODINGS:
-        size = bench.model.block or 1
-        requests = _requests(bench, rows, PROMPT, max(length, size))
+        canvas = max(length, bench.model.block or 1)
+        requests = _requests(bench, rows, PROMPT, canvas)
         prompts = [list(request.prompt_ids) for request in requests]
-        taken = []
-        for _ in range(1 + repeats):
-            bench.network.reset()
-            start = bench.clock()
-            decode(bench.model, prompts, sampler, max_new_tokens=max(length, size), batch_size=rows)
-            bench.wait()
-            taken.append(bench.clock() - start - bench.network.seconds)
-        features.append([bench.network.calls, bench.network.logits, rows])
-        seconds.append(max(median(taken[1:]), 1e-9))
-    scale = np.array(seconds)[:, None]
-    weights, _ = nnls(np.array(features) / scale, np.ones(len(seconds)))
-    call, logit, answer = (float(weight) for weight in weights)
-    return OwnPrice(call, logit, answer)
+        bench.network.reset()
+        start = bench.clock()
+        decode(bench.model, prompts, sampler, max_new_tokens=canvas, batch_size=rows)
+        bench.wait()
+        seconds = max(bench.clock() - start - bench.network.seconds, 1e-9)
+        timings.append(OwnTiming(bench.network.calls, bench.network.logits, rows, [seconds]))
+    return timings

@@ -1,11 +1,13 @@
 """Prices measured on a machine: what was timed is kept in a small JSON file, with the numbers
 fitted to it.
 
-    seconds of a call = call + token · max(positions, floor) + cached · (positions behind a cache)
-                        + pair · (positions · columns attended) + logit · (logits read)
+    seconds of a call = call + token · max(positions, floor) + pair · (positions · columns attended)
+                        + logit · (logits read)
+                        + cached · (positions behind a cache) + refresh · (positions that fill one)
 
 `call` is the overhead, `token` the computing, `floor` the positions that reading the weights takes
-as long as computing, `pair` the attention, `cached` what a position behind a cache takes more.
+as long as computing, `pair` the attention; `cached` and `refresh` are what a position takes more
+where a cache is read or filled.
 """
 
 import json
@@ -36,11 +38,12 @@ class Fit:
     token: float
     floor: float
     cached: float
+    refresh: float
     pair: float
     logit: float
     error: float = 0.0
 
-    def seconds(self, call: CallShape, batch: int) -> float:
+    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
         """Seconds of one call of `batch` answers."""
         positions = batch * call.positions
         attended = positions * (call.tokens + call.context)
@@ -49,6 +52,7 @@ class Fit:
             self.call
             + self.token * max(positions, self.floor)
             + self.cached * behind
+            + self.refresh * (positions if refresh else 0)
             + self.pair * attended
             + self.logit * batch * call.rows * call.logits
         )
@@ -56,10 +60,30 @@ class Fit:
 
 @dataclass(slots=True)
 class Timing:
-    """A call that was timed: its shape, answers that took part, and its seconds in each round."""
+    """A call that was timed: its shape, answers that took part, whether it filled a cache, and its
+    seconds in each round.
+    """
 
     call: CallShape
     batch: int
+    refresh: bool
+    all_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """The median of all rounds."""
+        return median(self.all_seconds)
+
+
+@dataclass(slots=True)
+class OwnTiming:
+    """A decoding that was timed without its network: its calls, the logits that it read, its
+    answers, and its seconds in each round.
+    """
+
+    calls: int
+    logits: int
+    answers: int
     all_seconds: list[float] = field(default_factory=list)
 
     @property
@@ -71,15 +95,15 @@ class Timing:
 @dataclass(slots=True)
 class Measurement:
     """The file of `pbcore price`: the model, the machine, what was timed so far, and what was
-    fitted to it once all of it was timed.
+    fitted to it.
     """
 
     model: str
     dtype: str
     shape: ModelShape | None
     machine: Mapping[str, Any]
-    rounds: int = 0
     timings: list[Timing] = field(default_factory=list)
+    own_timings: dict[str, list[OwnTiming]] = field(default_factory=dict)
     fit: Fit | None = None
     own: dict[str, OwnPrice] = field(default_factory=dict)
 
@@ -93,11 +117,19 @@ class Measurement:
             "machine": dict(self.machine),
             "fit": None if self.fit is None else asdict(self.fit),
             "own": {name: asdict(price) for name, price in self.own.items()},
-            "rounds": self.rounds,
             "timings": [
-                {**asdict(timing.call), "batch": timing.batch, "seconds": timing.all_seconds}
+                {
+                    **asdict(timing.call),
+                    "batch": timing.batch,
+                    "refresh": timing.refresh,
+                    "seconds": timing.all_seconds,
+                }
                 for timing in self.timings
             ],
+            "own_timings": {
+                name: [asdict(timing) for timing in timings]
+                for name, timings in self.own_timings.items()
+            },
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -114,8 +146,11 @@ class Measurement:
             dtype=str(data["dtype"]),
             shape=None if data["shape"] is None else ModelShape.of(data["shape"]),
             machine=dict(data["machine"]),
-            rounds=int(data["rounds"]),
             timings=[_timing(entry) for entry in data["timings"]],
+            own_timings={
+                str(name): [_own_timing(entry) for entry in entries]
+                for name, entries in data["own_timings"].items()
+            },
             fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
             own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
         )
@@ -126,11 +161,26 @@ class Measurement:
 
 def _timing(data: Mapping[str, Any]) -> Timing:
     sizes = {item.name: data[item.name] for item in fields(CallShape)}
-    timing = Timing(CallShape(**sizes), data["batch"], [float(one) for one in data["seconds"]])
-    wrong = [one for one in timing.all_seconds if not 0 < one < math.inf]
-    if timing.batch < 1 or not timing.all_seconds or wrong:
-        raise ValueError(f"a call of {timing.batch} answers that took {data['seconds']} s")
+    timing = Timing(
+        CallShape(**sizes), data["batch"], bool(data["refresh"]), _seconds(data["seconds"])
+    )
+    if timing.batch < 1:
+        raise ValueError(f"a call of {timing.batch} answers")
     return timing
+
+
+def _own_timing(data: Mapping[str, Any]) -> OwnTiming:
+    return OwnTiming(
+        int(data["calls"]), int(data["logits"]), int(data["answers"]), _seconds(data["all_seconds"])
+    )
+
+
+def _seconds(values: Any) -> list[float]:
+    seconds = [float(value) for value in values]
+    wrong = [value for value in seconds if not 0 < value < math.inf]
+    if wrong or not seconds:
+        raise ValueError(f"timed {wrong or 'nothing'} s")
+    return seconds
 
 
 def _numbers(kind: Any, data: Mapping[str, Any]) -> Any:

@@ -1,10 +1,11 @@
 """What things cost on a machine: seconds of a call of a network, and of a sampler's own work."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from pbcore.models.call_shape import CallShape
+from pbcore.models.call_shape import CallShape, tokens_forwarded
+from pbcore.names import parse
 from pbcore.prices.shape import ModelShape
 
 Basis = Literal["measured", "computed"]
@@ -13,8 +14,10 @@ Basis = Literal["measured", "computed"]
 class CallPrices(Protocol):
     """Prices of a network's calls."""
 
-    def seconds(self, call: CallShape, batch: int) -> float:
-        """Seconds of one call in which `batch` answers take part with this shape each."""
+    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
+        """Seconds of one call in which `batch` answers take part with this shape each; with
+        `refresh` one that fills a cache.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,11 @@ class PriceList:
     own: OwnPrices
     about: str = ""
 
-    def call_seconds(self, shape: CallShape, batch: int = 1) -> float:
-        """Seconds of one call of the network in which `batch` answers take part."""
-        return self.calls.seconds(shape, batch)
+    def call_seconds(self, shape: CallShape, batch: int = 1, refresh: bool = False) -> float:
+        """Seconds of one call of the network in which `batch` answers take part; with `refresh` one
+        that fills a prefix or dual cache.
+        """
+        return self.calls.seconds(shape, batch, refresh)
 
     def own_seconds(self, sampler: str, calls: int, batch: int = 1, logits: int = 0) -> float:
         """Seconds of a sampler's own work in some calls.
@@ -64,13 +69,18 @@ class PriceList:
             sampler: its name.
             calls: how many calls, each of `batch` answers.
             batch: answers that take part in each.
-            logits: positions of each answer whose logits are read in all of these calls.
+            logits: positions of each answer whose logits are read in these calls together.
         """
         price = self.own.of(sampler)
         return calls * price.call + batch * logits * price.logit
 
     def answer_seconds(
-        self, calls: Mapping[CallShape, int], answers: int, sampler: str, batch: int = 1
+        self,
+        calls: Mapping[CallShape, int],
+        answers: int,
+        sampler: str,
+        batch: int = 1,
+        padded: int = 0,
     ) -> float:
         """Mean seconds of an answer.
 
@@ -80,14 +90,19 @@ class PriceList:
         Args:
             calls: how often each shape was called, summed over all answers.
             answers: how many answers these are.
-            sampler: the sampler's name, for its own work.
+            sampler: the sampler's name, for its own work and whether it fills caches.
             batch: answers decoded together.
+            padded: positions of padding that were forwarded beside those of `calls`.
         """
         price = self.own.of(sampler)
+        fills = parse(sampler).cache is not None
         number = sum(calls.values())
         logits = sum(times * shape.rows * shape.logits for shape, times in calls.items())
-        network = sum(
-            times * self.call_seconds(shape, batch) for shape, times in calls.items() if times
-        )
+        forwarded = tokens_forwarded(calls)
+        wider = 1 + padded / forwarded if forwarded else 1.0
+        network = 0.0
+        for shape, times in calls.items():
+            ran = replace(shape, tokens=max(1, round(shape.tokens * wider)))
+            network += times * self.call_seconds(ran, batch, fills and not shape.context)
         own = self.own_seconds(sampler, number, batch, logits)
         return ((network + own) / batch) / answers + price.answer
