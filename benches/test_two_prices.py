@@ -105,7 +105,7 @@ BATCHES = {1: 2, 4: 4, 16: 16}  # answers of a decoding
 PROMPTS = (60, 120)  # the shortest and the longest
 CANVAS = 24
 SHARP = 40.0  # factor of the output projection, so that some tokens are sure
-TURNS = 5
+TURNS = 3
 MEDIAN, NINE_OF_TEN = 0.10, 0.25  # the errors that are meant
 
 

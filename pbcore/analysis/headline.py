@@ -7,7 +7,7 @@ test of `noninferiority`, with Holm's correction over the samplers that are fast
 reference.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -38,6 +38,7 @@ NO_SPEED = "neither forwards nor comparable times were measured"
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 CellAnswers = tuple[CellRecord, Sequence[SampleRecord]]
+Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,15 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """A cell's mean score, forwards and rows by question."""
+    """A cell's mean score, forwards and rows by question; with `price` its seconds are those of a
+    price list, and its forwards and rows don't count.
+    """
 
     cell: CellRecord
     scores: Mapping[int, float]
     forwards: Mapping[int, float | None]
     rows: Mapping[int, float | None]
+    price: Priced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,12 @@ def speed_up(forwards: float | None, rows: float | None, seconds: float | None) 
     return min(forwards, rows if seconds is None else seconds)
 
 
-def headline(model: str, cells: Iterable[CellAnswers], max_loss: float = MAX_LOSS) -> Headline:
+def headline(
+    model: str,
+    cells: Iterable[CellAnswers],
+    max_loss: float = MAX_LOSS,
+    price: Priced | None = None,
+) -> Headline:
     """The verdict on one model of a run.
 
     Args:
@@ -171,6 +180,7 @@ def headline(model: str, cells: Iterable[CellAnswers], max_loss: float = MAX_LOS
         cells: its cells with their answers; those of dummies, failed ones and those without the
             task's score don't count.
         max_loss: the loss that is allowed, in points, in (0, 100).
+        price: the seconds of an answer of a cell, which then are the speed; None: forwards are.
 
     Raises:
         InputError: a loss outside its range.
@@ -178,7 +188,7 @@ def headline(model: str, cells: Iterable[CellAnswers], max_loss: float = MAX_LOS
     if not 0 < max_loss < 100:
         raise InputError(f"max_loss {max_loss:g}: must lie between 0 and 100 points, such as 5")
     entries = list(cells)
-    table = _answered(entries)
+    table = _answered(entries, price)
     if not table:
         return Headline(model, max_loss, NO_ANSWERS)
     if len(table) < 2:
@@ -286,7 +296,7 @@ def is_own(sampler: str) -> bool:
     return False
 
 
-def _answered(cells: Iterable[CellAnswers]) -> dict[str, dict[str, _Scored]]:
+def _answered(cells: Iterable[CellAnswers], price: Priced | None) -> dict[str, dict[str, _Scored]]:
     """Sampler → task → its answers, of the cells that have scores."""
     table: dict[str, dict[str, _Scored]] = {}
     for cell, samples in cells:
@@ -299,11 +309,17 @@ def _answered(cells: Iterable[CellAnswers]) -> dict[str, dict[str, _Scored]]:
         table.setdefault(cell.sampler, {})[cell.task] = _Scored(
             cell,
             {i: fmean(one.scores[cell.headline] for one in same) for i, same in questions.items()},
-            {i: _mean([one.nfe for one in same]) for i, same in questions.items()},
             {
-                i: _mean([one.nfe if one.rows is None else one.rows for one in same])
+                i: None if price else _mean([one.nfe for one in same])
                 for i, same in questions.items()
             },
+            {
+                i: None
+                if price
+                else _mean([one.nfe if one.rows is None else one.rows for one in same])
+                for i, same in questions.items()
+            },
+            price,
         )
     return table
 
@@ -378,7 +394,7 @@ def _pair(sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]]) ->
         costs["their forwards"].append(_mean([theirs.forwards[i] for i in questions]))
         costs["own rows"].append(_mean([own.rows[i] for i in questions]))
         costs["their rows"].append(_mean([theirs.rows[i] for i in questions]))
-        alike = _timed_alike(own.cell, theirs.cell)
+        alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
         costs["own seconds"].append(_seconds_of(own) if alike else None)
         costs["their seconds"].append(_seconds_of(theirs) if alike else None)
     total = {name: _total(values) for name, values in costs.items()}
@@ -413,7 +429,9 @@ def _forwards_of(answered: _Scored) -> float | None:
 
 
 def _seconds_of(answered: _Scored) -> float | None:
-    """Seconds per question, over all seeds."""
+    """Seconds per question, over all seeds; by the price list if there is one."""
+    if answered.price is not None:
+        return answered.price(answered.cell)
     seconds = answered.cell.seconds
     return None if not seconds or not answered.cell.n_samples else seconds / answered.cell.n_samples
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from pbcore.errors import InputError
 from pbcore.printable import shown
 
 T = TypeVar("T")
@@ -307,5 +308,18 @@ points = ValueKind(
     "is not a loss in points, above 0 and below 100; write e.g. 5 or 2.5",
     "POINTS",
 )
+
+
+def price(text: str) -> str:
+    """A price list of `--price`. Raises argparse.ArgumentTypeError for what can't be one."""
+    from pbcore.prices.lists import check_price  # few runs name one
+
+    try:
+        check_price(text)
+    except InputError as error:
+        raise ArgumentTypeError(str(error)) from error
+    return text
+
+
 share = ValueKind(_SHARE, _share, "is not a share; write 10% or 0.1", "SHARE")  # a fraction
 level = ValueKind(_SHARE, _level, "is not a level of significance; write e.g. 0.05 or 5%", "P")

@@ -341,6 +341,17 @@ class Settings:
         kinds.points,
         5.0,
     )
+    price: tuple[str, ...] = option(
+        JUDGES,
+        "also show seconds per answer by a price list: here (pbcore price), a device such as h200"
+        " or h200:graphs, or a file (repeatable)",
+        kinds.price,
+        many=True,
+        metavar="LIST",
+    )
+    price_batch: int = option(
+        JUDGES, "answers decoded together, for --price (default: 1)", kinds.positive, 1
+    )
     update_baseline: Path | None = option(
         JUDGES,
         f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",

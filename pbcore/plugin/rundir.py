@@ -175,6 +175,8 @@ def write_facts(config: pytest.Config) -> None:
             "limit": requested.limit,
             "shard": None if requested.shard is None else "/".join(map(str, requested.shard)),
             "max_loss": requested.max_loss,
+            "price": list(requested.price),
+            "price_batch": requested.price_batch,
             "settings": requested.remembered,
             "versions": versions(),
             "machine": machine(requested.gpu),

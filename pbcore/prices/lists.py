@@ -10,11 +10,11 @@ import platformdirs
 
 from pbcore.errors import InputError
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
-from pbcore.prices.devices import backends, devices, kernels
+from pbcore.prices.devices import Backend, backends, devices, kernels
 from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
 from pbcore.prices.price_list import PriceList
 from pbcore.prices.shape import shape_of
-from pbcore.printable import shown
+from pbcore.printable import printable, shown
 from pbcore.registry import hint
 
 HERE = "here"
@@ -38,26 +38,52 @@ def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
         return _measured(text, here_file(model, dtype or "float32"), model, dtype)
     name, _, backend = text.partition(":")
     if name in devices():
-        return computed(name, backend or next(iter(backends())), model)
+        return computed(name, backend, model)
+    _refuse_unknown(text)
+    return _measured(Path(text).stem, Path(text), model, dtype)
+
+
+def check_price(text: str) -> None:
+    """Raises InputError for what can't be a price list of any model: an unknown device or backend,
+    a file that is missing or damaged.
+    """
+    name, _, backend = text.partition(":")
+    if name in devices():
+        _backend(name, backend)
+    elif text != HERE:
+        _refuse_unknown(text)
+        of_measurement(text, read_measurement(Path(text)))
+
+
+def _refuse_unknown(text: str) -> None:
+    """Raises InputError for what is neither a device nor a file."""
     if Path(text).suffix == ".json" or Path(text).is_file():
-        return _measured(Path(text).stem, Path(text), model, dtype)
+        return
+    known = hint(text.partition(":")[0], list(devices()))
     raise InputError(
-        f"--price {shown(text)}: neither here, a device nor a file of pbcore price;"
-        f" {hint(name, list(devices()))}"
+        f"--price {shown(text)}: neither here, a device nor a file of pbcore price; {known}"
     )
+
+
+def _backend(device: str, backend: str) -> Backend:
+    """A backend by name, the first for none. Raises InputError for an unknown one."""
+    table = backends()
+    if not backend:
+        return next(iter(table.values()))
+    if backend not in table:
+        raise InputError(
+            f"--price {device}:{printable(backend, 40)}: there is no such backend; choose from"
+            f" {', '.join(table)}"
+        )
+    return table[backend]
 
 
 def computed(device: str, backend: str, model: str) -> PriceList:
     """The computed prices of a model on a device. Raises InputError as `price_list`."""
     chosen = devices()[device]
-    if backend not in backends():
-        raise InputError(
-            f"--price {device}:{shown(backend)}: there is no such backend; choose from"
-            f" {', '.join(backends())}"
-        )
+    how = _backend(device, backend)
     shape = shape_of(model)
-    how = backends()[backend]
-    name = device if backend == next(iter(backends())) else f"{device}:{backend}"
+    name = f"{device}:{backend}" if backend else device
     return PriceList(
         name=name,
         basis="computed",
@@ -66,7 +92,7 @@ def computed(device: str, backend: str, model: str) -> PriceList:
         shape=shape,
         calls=ComputedCalls(shape, chosen, how, kernels()),
         own=ComputedOwnWork(how),
-        about=f"{chosen.title}, {backend}, {COMPUTED_DTYPE}: computed from the model's shape",
+        about=f"{chosen.title}, {how.name}, {COMPUTED_DTYPE}: computed from the model's shape",
     )
 
 

@@ -86,15 +86,28 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def name_and_facts(
-    sources: Sequence[Path], max_loss: float | None = None
+    sources: Sequence[Path],
+    max_loss: float | None = None,
+    price: Sequence[str] = (),
+    price_batch: int | None = None,
 ) -> tuple[str, Mapping[str, Any]]:
-    """The name of a report of these sources, and the facts of run.json where it is of one run, with
-    this loss allowed in the headline if one is given.
+    """The name of a report of these sources, and the facts of run.json where it is of one run; what
+    is given replaces the run's own.
+
+    Args:
+        sources: where the cells are from.
+        max_loss: the loss in points that the headline allows.
+        price: price lists, as `--price` names them.
+        price_batch: answers decoded together, for prices.
     """
     alone = len(sources) == 1 and sources[0].is_dir()
     facts = RunDir(sources[0]).read_run() if alone else {}
     if max_loss is not None:
         facts = {**facts, "max_loss": max_loss}
+    if price:
+        facts = {**facts, "price": list(price)}
+    if price_batch is not None:
+        facts = {**facts, "price_batch": price_batch}
     return ", ".join(path.name for path in sources), facts
 
 

@@ -41,6 +41,8 @@ from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
 from pbcore.report.page import rebuild, write_page
 from pbcore.report.page.compare import comparison_page
+from pbcore.report.price_options import add_price_options, check_prices
+from pbcore.report.prices import comparison_prices, price_section
 from pbcore.report.rerun import rerun_of
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
@@ -72,6 +74,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         " bound (default: the run's own, else 5)"
     )
     add("--max-loss", type=points, metavar="POINTS", help=about)
+    add_price_options(parser)
     about = (
         "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
     )
@@ -157,6 +160,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("--markdown", type=Path, metavar="FILE", help=about)
     about = "also write a page with the flipped answers of both side by side"
     add("--html", type=Path, metavar="FILE", help=about)
+    add_price_options(parser)
     add("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
     parser.set_defaults(run=run_compare)
 
@@ -171,10 +175,13 @@ def run_report(args: argparse.Namespace) -> int:
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
-    _, facts = name_and_facts(args.paths, args.max_loss)
+    check_prices(args.price)
+    _, facts = name_and_facts(args.paths, args.max_loss, args.price, args.price_batch)
     lines = headline_text(headlines(cells, answers, facts), width)
     if lines:
         print("\n".join(lines), end="\n\n")
+    if priced := price_section(cells, answers, facts).terminal(width):
+        print(priced)
     if args.ceilings:
         print(ceiling_text(cells) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(cells, args)
@@ -184,9 +191,18 @@ def run_report(args: argparse.Namespace) -> int:
     if args.out is not None:
         before = set(args.out.glob("*"))
         markdown, *plots = write_markdown(
-            cells, answers, args.paths, args.out, section, args.max_loss
+            cells,
+            answers,
+            args.paths,
+            args.out,
+            section,
+            args.max_loss,
+            args.price,
+            args.price_batch,
         )
-        html = rebuild(cells, args.paths, args.out, answers, args.max_loss)
+        html = rebuild(
+            cells, args.paths, args.out, answers, args.max_loss, args.price, args.price_batch
+        )
         for path in (markdown, html, *plots):
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0
@@ -293,6 +309,8 @@ def run_compare(args: argparse.Namespace) -> int:
     print(gate_text(verdict, str(args.base), rerun, first=first))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     print(f"\n{comparison_text(comparison, *runs, width)}")
+    for line in comparison_prices(head, base, args.price, args.price_batch):
+        print(line)
     if args.markdown:
         print(write_atomic(args.markdown, page))
     if args.html:

@@ -8,9 +8,18 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from pbcore.analysis.headline import FEW_SAMPLERS, MAX_LOSS, NO_ANSWERS, Against, Headline, headline
+from pbcore.analysis.headline import (
+    FEW_SAMPLERS,
+    MAX_LOSS,
+    NO_ANSWERS,
+    Against,
+    Headline,
+    Priced,
+    headline,
+)
 from pbcore.printable import counted, fixed, printable, some
 from pbcore.report.cells import real
+from pbcore.report.prices import prices_of
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.text import name
 
@@ -29,7 +38,10 @@ class ModelAnswers(Protocol):
 
 
 def verdicts(
-    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
+    cells: pd.DataFrame,
+    answers: Iterable[ModelAnswers],
+    run: Mapping[str, Any],
+    price: Priced | None = None,
 ) -> list[Headline]:
     """The verdict on each model with scores, in the order of the frame.
 
@@ -37,6 +49,7 @@ def verdicts(
         cells: a frame of `results.load`, whose models are named as in the report.
         answers: the cells' answers; without any the verdict says that they are needed.
         run: the facts of run.json; `max_loss` is the loss in points that the run allowed.
+        price: the seconds of an answer of a cell, which then are the speed; None: forwards are.
     """
     scored = real(cells)
     scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
@@ -46,7 +59,7 @@ def verdicts(
     found = []
     for model, group in scored.groupby("model", sort=False):
         own = [(one.cell, one.samples) for one in known.get(str(model), ())]
-        verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS)
+        verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS, price)
         if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
             why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
             verdict = replace(verdict, why=why)
@@ -63,11 +76,20 @@ def headlines(
     """
     sentences = []
     without: dict[str, list[str]] = {}  # the cause → its models
+    answers = list(answers)
+    by_price: dict[str, list[tuple[str, str]]] = {}
+    for prices in prices_of(run):
+        for verdict in verdicts(cells, answers, run, prices.seconds):
+            if not verdict.why:
+                together = f"{counted(prices.batch, 'answer')} at a time"
+                told = f"in seconds on {prices.head}, {together}: {sentence(verdict)}"
+                by_price.setdefault(verdict.model, []).append((name(verdict.model), told))
     for verdict in verdicts(cells, answers, run):
         if verdict.why:
             without.setdefault(verdict.why, []).append(name(verdict.model))
         else:
             sentences.append((name(verdict.model), sentence(verdict)))
+        sentences += by_price.pop(verdict.model, [])
     for why, models in without.items():
         about = models[0] if len(models) == 1 else ""
         sentences.append((about, f"no verdict on {some(models, MODELS)}: {why}"))

@@ -29,6 +29,7 @@ from pbcore.report.cells import (
 )
 from pbcore.report.headline import headlines
 from pbcore.report.plots import MEANS, write_plots
+from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import markdown, trade_off_tables
@@ -57,6 +58,8 @@ def write_markdown(
     out: Path,
     more: str = "",
     max_loss: float | None = None,
+    price: Sequence[str] = (),
+    price_batch: int | None = None,
 ) -> list[Path]:
     """Writes report.md of these sources' cells and the curves into a folder; report.md first.
 
@@ -67,9 +70,11 @@ def write_markdown(
         out: the folder.
         more: what stands at the end of report.md.
         max_loss: the loss in points that the headline allows (default: the run's own).
+        price: price lists, as `--price` names them (default: the run's own).
+        price_batch: answers decoded together, for prices (default: the run's own, else 1).
     """
     plots = write_plots(cells, out)
-    name, facts = name_and_facts(sources, max_loss)
+    name, facts = name_and_facts(sources, max_loss, price, price_batch)
     page = report_text(
         cells,
         name,
@@ -108,6 +113,7 @@ def report_text(
         "\n\n".join(told) + "\n",
         _images(plot for plot in plots if plot == MEANS),
         _means(cells),
+        price_section(cells, answers, facts).markdown(),
         *(f"## {title}\n\n{markdown(table)}" for title, table in titles),
         _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
         factor_section(changes).markdown(),

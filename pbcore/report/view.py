@@ -17,6 +17,7 @@ from typing import Any
 
 from pbcore.errors import InputError, PbcoreError
 from pbcore.printable import counted, first_line
+from pbcore.report.price_options import add_price_options, check_prices
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -45,13 +46,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     view.add_argument(
         "--no-open", action="store_true", help="print the address, don't start a browser"
     )
+    add_price_options(view)
     view.set_defaults(run=run_view)
 
 
 def run_view(args: argparse.Namespace) -> int:
     """Opens report.html if it holds all answers of the one run; else serves a page until Ctrl-C."""
     runs = args.runs or [latest(Path("reports"))]
-    if len(runs) == 1:
+    check_prices(args.price)
+    priced = bool(args.price) or args.price_batch is not None  # the run's own page has others
+    if len(runs) == 1 and not priced:
         file = runs[0] / FILE
         if not file.exists():
             from pbcore.report.page import write_page
@@ -61,7 +65,7 @@ def run_view(args: argparse.Namespace) -> int:
         if complete(file):
             _open(file.resolve().as_uri(), args.no_open)
             return 0
-    with serve(runs, args.port) as server:
+    with serve(runs, args.port, args.price, args.price_batch) as server:
         _open(f"http://{HOST}:{server.server_port}/", args.no_open)
         print("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):
@@ -91,12 +95,27 @@ def _tell_size(runs: Sequence[Path]) -> None:
         print(f"reading {counted(cells, 'cell')} …", file=sys.stderr, flush=True)
 
 
-def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
+def serve(
+    runs: Sequence[Path],
+    port: int = 0,
+    price: Sequence[str] = (),
+    price_batch: int | None = None,
+) -> ThreadingHTTPServer:
     """A server of one page for these runs, on this machine alone; the page asks it for the answers
-    of a cell. A run's own report.html is served as it is, if it names all cells of the run. Raises
-    the errors of `results.load`, and InputError for a port that can't be had.
+    of a cell. A run's own report.html is served as it is, if it names all cells of the run and no
+    prices are asked for.
+
+    Args:
+        runs: run directories.
+        port: of the server; 0: a free one.
+        price: price lists, as `--price` names them.
+        price_batch: answers decoded together, for prices.
+
+    Raises:
+        InputError: for a port that can't be had; the errors of `results.load`, too.
     """
-    page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
+    own = len(runs) == 1 and not price and price_batch is None
+    page, cell = (_kept(runs[0]) if own else None) or _built(runs, price, price_batch)
     try:
         server = ViewServer((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
@@ -164,15 +183,18 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
     return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
 
 
-def _built(runs: Sequence[Path]) -> tuple[str, AnswersOfCell]:
-    """A page of all runs, and what tells the answers of its cells."""
+def _built(
+    runs: Sequence[Path], price: Sequence[str] = (), price_batch: int | None = None
+) -> tuple[str, AnswersOfCell]:
+    """A page of all runs, with these prices, and what tells the answers of its cells."""
     from pbcore.report.answers import name_and_facts, read_all
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import page
 
     _tell_size(runs)
     cells, answers = read_all(runs)
-    text = page(cells, answers, *name_and_facts(runs), remote=True)
+    facts = name_and_facts(runs, None, price, price_batch)
+    text = page(cells, answers, *facts, remote=True)
     return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
 
 

@@ -289,6 +289,8 @@ class _Facts:
     limit: int | None = None
     shard: str | None = None
     max_loss: float | None = None
+    price: list[str] | None = None
+    price_batch: int | None = None
     versions: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     resumes: list[Any] = field(default_factory=list)

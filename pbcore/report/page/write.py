@@ -23,6 +23,7 @@ from pbcore.report.page.html import as_json, attribute, document, embedded, rend
 from pbcore.report.page.points import PointData, point_data
 from pbcore.report.page.svg import SHAPES, figure, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, heat_map, html_table, matrix, of_task
+from pbcore.report.prices import price_section, with_prices
 from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.report.sections import (
     Section,
@@ -43,6 +44,7 @@ PBX_TOLD = (
     "how many tokens per step each policy reaches while its mean score is at least 90, 80, 70 or"
     " 60 %"
 )
+PRICES_TOLD = "milliseconds of an answer by each price list of the run"
 FACTORS_TOLD = "which answers and scores change when one setting of the run changes"
 EXPLORED_TOLD = (
     "in which order tokens were written, how often they were taken back, and how different the"
@@ -81,6 +83,8 @@ def rebuild(
     out: Path,
     answers: Sequence[Answers],
     max_loss: float | None = None,
+    price: Sequence[str] = (),
+    price_batch: int | None = None,
 ) -> Path:
     """Writes report.html.
 
@@ -90,9 +94,11 @@ def rebuild(
         out: the folder.
         answers: the cells' answers.
         max_loss: the loss in points that the headline allows (default: the run's own).
+        price: price lists, as `--price` names them (default: the run's own).
+        price_batch: answers decoded together, for prices (default: the run's own, else 1).
     """
     where = " ".join(os.path.relpath(path, out) for path in sources)
-    name, facts = name_and_facts(sources, max_loss)
+    name, facts = name_and_facts(sources, max_loss, price, price_batch)
     return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
 
 
@@ -117,6 +123,7 @@ def page(
         remote: whether it holds no answers and asks its server for them.
         where: the run, as seen from the page's folder.
     """
+    cells = with_prices(cells, answers, run)
     whole, categories = scopes(cells)
     known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
@@ -134,7 +141,7 @@ def page(
         drawn=_curves(whole, known),
         overview=_overview(whole),
         categories=[_category(scope, whole, len(categories) == 1) for scope in categories],
-        further=_further(cells, answers, whole),
+        further=_further(cells, answers, whole, run),
         gaps=missing,
         facts=facts,
         docs=docs("page.md"),
@@ -183,7 +190,7 @@ def _overview(whole: Scope) -> Markup:
 
 
 def _further(
-    cells: pd.DataFrame, answers: Sequence[Answers], whole: Scope
+    cells: pd.DataFrame, answers: Sequence[Answers], whole: Scope, run: Mapping[str, Any]
 ) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
@@ -192,6 +199,7 @@ def _further(
         table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
         parts.append(("Speed at a quality", PBX_TOLD, table))
     sections = (
+        (price_section(cells, answers, run), PRICES_TOLD),
         (factor_section(factor_changes(answers)), FACTORS_TOLD),
         (exploration_section(cells), EXPLORED_TOLD),
         (frontier_section(rooms(answers)), FRONTIER_TOLD),

@@ -1,0 +1,269 @@
+"""Seconds per answer by price lists (`--price`), beside the counts that a run measured.
+
+A run's facts name the lists (`price`) and the answers decoded together (`price_batch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pandas as pd
+
+from pbcore.analysis.tradeoff import pareto
+from pbcore.errors import PbcoreError
+from pbcore.models.call_shape import CallShape
+from pbcore.printable import fixed
+from pbcore.report.cells import NONE, or_dash, real
+from pbcore.report.columns import words
+from pbcore.report.scopes import overview, scopes
+from pbcore.report.sections import Section
+from pbcore.results.record import CellRecord
+from pbcore.text import name
+
+if TYPE_CHECKING:  # a report without prices doesn't import what makes them
+    from pbcore.prices import PriceList
+
+NO_CALLS = "the record has no counts of calls (written before they were counted, or by a server)"
+COLUMN = "price_seconds:"  # before a list's name: a frame's column of its seconds per answer
+FRONT = "*"  # marks what no other sampler of the model beats in seconds and score
+
+
+class HasCell(Protocol):
+    """A cell with its name on the page."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def cell(self) -> CellRecord: ...
+
+
+@dataclass(slots=True)
+class Prices:
+    """One `--price`: its lists, one for each model, made when they are needed, and why a cell has
+    no seconds by it.
+    """
+
+    text: str
+    batch: int = 1
+    basis: str = ""  # `measured` or `computed`, once a cell has a list
+    named: str = ""  # the list's name
+    reasons: dict[str, None] = field(default_factory=dict)
+    _lists: dict[tuple[str, str | None], PriceList | str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """The list's name and basis, as a column's head."""
+        return ", ".join(filter(None, [name(self.named or self.text), self.basis]))
+
+    def seconds(self, cell: CellRecord) -> float | None:
+        """Mean seconds of an answer of a cell; None where there is no price or no count."""
+        calls = calls_of(cell)
+        if cell.status != "ok":
+            return None
+        if calls is None or not cell.n_samples:
+            self.reasons[NO_CALLS] = None
+            return None
+        prices = self._list(cell.model, cell.conditions.dtype)
+        if isinstance(prices, str):
+            self.reasons[prices] = None
+            return None
+        answers = cell.n_samples * max(1, len(cell.conditions.seeds))
+        try:
+            return prices.answer_seconds(calls, answers, cell.sampler, self.batch)
+        except PbcoreError as error:
+            self.reasons[str(error)] = None
+            return None
+
+    def _list(self, model: str, dtype: str | None) -> PriceList | str:
+        """The price list of a model, or why there is none."""
+        from pbcore.prices import price_list
+
+        key = model, dtype
+        if key not in self._lists:
+            try:
+                # A device's computed prices are for bfloat16, whatever the run computed in.
+                prices = price_list(self.text, model, dtype)
+            except PbcoreError as error:
+                self._lists[key] = str(error)
+            else:
+                self._lists[key] = prices
+                self.basis = prices.basis
+                self.named = prices.name
+        return self._lists[key]
+
+
+def calls_of(cell: CellRecord) -> dict[CallShape, int] | None:
+    """How often each shape was called, over all answers of a cell; None for a record without these
+    counts.
+    """
+    entries = getattr(cell, "calls", None)
+    if not entries:
+        return None
+    calls: dict[CallShape, int] = {}
+    for one in entries:
+        shape = CallShape(one.rows, one.tokens, one.context, one.logits, one.prefill)
+        calls[shape] = calls.get(shape, 0) + one.times
+    return calls
+
+
+def prices_of(facts: Mapping[str, Any]) -> list[Prices]:
+    """The price lists that a run's facts name."""
+    batch = facts.get("price_batch") or 1
+    return [Prices(str(text), int(batch)) for text in facts.get("price") or ()]
+
+
+def price_section(
+    cells: pd.DataFrame, answers: Iterable[HasCell], facts: Mapping[str, Any]
+) -> Section:
+    """A row per model and sampler: mean score, calls, and milliseconds of an answer by each price
+    list; no rows without lists.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: its cells' records.
+        facts: of run.json.
+    """
+    lists = prices_of(facts)
+    title = "Seconds of an answer"
+    if not lists:
+        return Section(title, title, "", [], [])
+    seconds = [seconds_by_sampler(one, answers) for one in lists]
+    whole = scopes(real(cells))[0]
+    rows = []
+    for row in overview(whole):
+        key = str(row["model"]), str(row["sampler"])
+        rows.append({**row, "priced": [by_sampler.get(key) for by_sampler in seconds]})
+    fronts = [_front(rows, number) for number in range(len(lists))]
+    shown = []
+    for row in rows:
+        line = {
+            "model": row["model"],
+            "sampler": row["sampler"],
+            "mean score %": or_dash(row["score"]),
+        }
+        for number, one in enumerate(lists):
+            value = row["priced"][number]
+            mark = FRONT if (row["model"], row["sampler"]) in fronts[number] else ""
+            line[f"ms, {one.head}"] = NONE if value is None else f"{milliseconds(value)}{mark}"
+        shown.append(line)
+    columns = [words(key, key) for key in (shown[0] if shown else {})]
+    return Section(title, title, _note(lists), columns, shown)
+
+
+def milliseconds(seconds: float) -> str:
+    """`12.3`, `1,234`."""
+    value = 1000 * seconds
+    return f"{value:,.0f}" if value >= 100 else fixed(value, 1)
+
+
+def seconds_by_sampler(prices: Prices, answers: Iterable[HasCell]) -> dict[tuple[str, str], float]:
+    """(model, sampler) → mean seconds of an answer over its tasks; without those of which a cell
+    has none.
+    """
+    known: dict[tuple[str, str], list[float | None]] = {}
+    for one in answers:
+        if one.cell.status == "ok":
+            key = one.model, one.cell.sampler
+            known.setdefault(key, []).append(prices.seconds(one.cell))
+    return _means(known)
+
+
+def with_prices(
+    cells: pd.DataFrame, answers: Iterable[HasCell], facts: Mapping[str, Any]
+) -> pd.DataFrame:
+    """The frame with a column of seconds per answer for each price list, `price_seconds:NAME`, by
+    which the page's plots can be drawn; without the columns of lists that price no cell.
+    """
+    answers = list(answers)
+    for one in prices_of(facts):
+        seconds = {entry.id: one.seconds(entry.cell) for entry in answers}
+        column = cells["id"].map(seconds).astype("float64")
+        if column.notna().any():
+            cells = cells.assign(**{f"{COLUMN}{one.head}": column})
+    return cells
+
+
+def _front(rows: Sequence[Mapping[str, Any]], number: int) -> set[tuple[str, str]]:
+    """(model, sampler) of the Pareto front of seconds and score, of each model."""
+    front = set()
+    for model in dict.fromkeys(row["model"] for row in rows):
+        points = {
+            (row["model"], row["sampler"]): (1 / row["priced"][number], row["score"])
+            for row in rows
+            if row["model"] == model and row["priced"][number] and row["score"] is not None
+        }
+        best = set(pareto(points.values()))
+        front |= {key for key, point in points.items() if point in best}
+    return front
+
+
+def _note(lists: Sequence[Prices]) -> str:
+    together = "alone" if lists[0].batch == 1 else f"with {lists[0].batch} decoded together"
+    sentences = [
+        f"Milliseconds of an answer {together}, its sampler's own work included: counted calls at"
+        f" each list's prices, means over tasks. {FRONT} no other sampler of the model has both"
+        " less time and a higher score."
+    ]
+    for one in lists:
+        if one.reasons:
+            sentences.append(f"{NONE} by {name(one.text)}: {'; '.join(one.reasons)}.")
+    return " ".join(sentences)
+
+
+def comparison_prices(
+    head: Sequence[Any], base: Any, price: Sequence[str], batch: int | None
+) -> list[str]:
+    """A line per price list and model and sampler of both runs: milliseconds of an answer before
+    and after, and why there are none.
+
+    Args:
+        head: stored cells of the run that is judged.
+        base: those that it is judged against; a baseline file has no counts of calls.
+        price: the lists.
+        batch: answers decoded together.
+    """
+    lines = []
+    for text in price:
+        lists = Prices(text, batch or 1)
+        before = _by_sampler_of([] if isinstance(base, Mapping) else base, lists)
+        after = _by_sampler_of(head, lists)
+        for key in after.keys() & before.keys() if before else ():
+            change = after[key] / before[key]
+            model, sampler = key
+            lines.append(
+                f"{name(model)} {name(sampler)}, ms an answer on {lists.head}:"
+                f" {milliseconds(before[key])} → {milliseconds(after[key])} ({change:.2f} times)"
+            )
+        if isinstance(base, Mapping):
+            lines.append(
+                f"{NONE} by {name(text)}: a baseline file has no counts of calls; give a run"
+            )
+        elif lists.reasons:
+            lines.append(f"{NONE} by {name(text)}: {'; '.join(lists.reasons)}")
+    return sorted(lines)
+
+
+def _by_sampler_of(stored: Sequence[Any], lists: Prices) -> dict[tuple[str, str], float]:
+    """`seconds_by_sampler` of stored cells."""
+    known: dict[tuple[str, str], list[float | None]] = {}
+    for entry in stored:
+        cell: CellRecord = entry.cell
+        if cell.status == "ok":
+            known.setdefault((cell.model, cell.sampler), []).append(lists.seconds(cell))
+    return _means(known)
+
+
+def _means(
+    known: Mapping[tuple[str, str], Sequence[float | None]],
+) -> dict[tuple[str, str], float]:
+    """The mean of each that has no gap."""
+    return {
+        key: fmean(value for value in values if value is not None)
+        for key, values in known.items()
+        if None not in values
+    }
