@@ -15,6 +15,7 @@ from pbcore.gpu_check.device import check_device, versions
 from pbcore.gpu_check.equality import check_bfloat16, check_embedded, check_golden
 from pbcore.gpu_check.memory import check_memory
 from pbcore.gpu_check.models import on_hand, release
+from pbcore.gpu_check.prices import check_prices
 from pbcore.gpu_check.report import markdown, sign, summary, to_json
 from pbcore.gpu_check.speed import check_speed
 from pbcore.gpu_check.steps import (
@@ -43,10 +44,11 @@ STEPS = (
     CheckStep("speed", "Forwards and decoding a second", check_speed),
     CheckStep("waits", "Waits for the device", check_waits),
     CheckStep("memory", "Memory by batch", check_memory),
+    CheckStep("prices", "Prices of calls", check_prices),
 )
 NAMES = tuple(step.name for step in STEPS)
 MODELS = {"cuda": "llada-8b:dummy-l2", "cpu": "tiny"}  # timed if none is named
-CODE = ("pbcore.decoding", "pbcore.gpu_check", "pbcore.models")
+CODE = ("pbcore.decoding", "pbcore.gpu_check", "pbcore.models", "pbcore.prices")
 EPILOG = """\
 Run it again to go on after an interruption: steps that are done and hold are kept in --out.
 Status 0: all holds; 1: something doesn't; 3: time was up, run it again."""

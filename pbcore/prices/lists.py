@@ -13,7 +13,7 @@ from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
 from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
 from pbcore.prices.price_list import PriceList
-from pbcore.prices.shape import shape_of
+from pbcore.prices.shape import known_shape, shape_of
 from pbcore.printable import printable, shown
 from pbcore.registry import hint
 
@@ -138,7 +138,7 @@ def of_measurement(name: str, measurement: Measurement) -> PriceList:
 def _check_fits(measurement: Measurement, path: Path, model: str, dtype: str | None) -> None:
     """Raises InputError where a measurement isn't of this model and dtype."""
     if measurement.model != model:
-        shape = shape_of(model) if measurement.shape is not None else None
+        shape = known_shape(model)
         if shape is None or shape != measurement.shape:
             raise InputError(
                 f"price list {path} is of {measurement.model}, not of {model} or a model of its"

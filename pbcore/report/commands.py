@@ -169,13 +169,13 @@ def run_report(args: argparse.Namespace) -> int:
     """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for
     unusable input.
     """
+    check_prices(args.price)
     with _damage_told():
         cells, answers = read_all(args.paths, with_questions=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
-    check_prices(args.price)
     _, facts = name_and_facts(args.paths, args.max_loss, args.price, args.price_batch)
     lines = headline_text(headlines(cells, answers, facts), width)
     if lines:
@@ -280,6 +280,7 @@ def run_merge(args: argparse.Namespace) -> int:
 
 def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
+    check_prices(args.price)
     head = load_stored(args.head, refuse)
     base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
     if (

@@ -13,6 +13,7 @@ from pbcore.printable import counted, first_line, printable
 from pbcore.report.answers import Answers
 from pbcore.report.cells import interval, joined, measured, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
+from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
@@ -59,9 +60,12 @@ def answer(
     if not cells:
         return ""
     table = frame(cells)
+    answers = list(answers)
     sentences = headline_text(headlines(table, answers, run or {}), width)
     means = _means(table)
     parts = ["\n".join(lines) for lines in (sentences, means) if lines]
+    priced = price_section(table, answers, run or {}).terminal(width)
+    parts += [priced.rstrip()] if priced else []
     return "\n\n".join(parts)
 
 

@@ -1,0 +1,256 @@
+"""Measured prices: the fit, the file, and what `pbcore price` keeps."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.errors import InputError
+from pbcore.models.call_shape import CallShape
+from pbcore.models.registry import load_model
+from pbcore.prices import price_list
+from pbcore.prices.fit import fit_calls, fit_own
+from pbcore.prices.lists import check_price, of_measurement
+from pbcore.prices.measure import measure, runnable
+from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
+from pbcore.prices.price_list import OwnPrice
+from pbcore.prices.shape import shape_of
+
+TRUE = Fit(call=4e-3, token=2e-5, floor=32, cached=1e-5, refresh=5e-6, pair=3e-8, logit=7e-6)
+SIZES = [(1, 8), (1, 40), (2, 90), (4, 190), (16, 60), (8, 190)]
+
+
+def timings(fit: Fit = TRUE) -> Iterator[Timing]:
+    """Calls as they would be timed if the form were exact."""
+    for batch, tokens in SIZES:
+        for context, logits, refresh in ((0, tokens, False), (0, 4, True), (100, 8, False)):
+            call = CallShape(1, tokens, context, logits)
+            yield Timing(call, batch, refresh, [fit.seconds(call, batch, refresh)])
+
+
+def measurement(**more: Any) -> Measurement:
+    """A complete one of `tiny`."""
+    return Measurement(
+        "tiny",
+        "float32",
+        shape_of("tiny"),
+        {"device": "a CPU"},
+        timings=list(timings()),
+        fit=TRUE,
+        own={"confidence-k2": OwnPrice(1e-3, 1e-6, 2e-4), "spec-8": OwnPrice(3e-3)},
+        **more,
+    )
+
+
+class TestFit:
+    """Numbers of the form from timed calls."""
+
+    def test_finds_the_numbers_that_made_the_timings(self) -> None:
+        """Without noise every number comes back, and the error is none."""
+        fit = fit_calls(list(timings()))
+        for name in ("call", "token", "floor", "cached", "refresh", "pair", "logit"):
+            assert getattr(fit, name) == pytest.approx(getattr(TRUE, name), rel=1e-3, abs=1e-9)
+        assert fit.error < 1e-6
+
+    def test_gives_no_negative_number_for_calls_that_get_cheaper(self) -> None:
+        """Calls that cost less the more they compute have an overhead and nothing else."""
+        odd = [Timing(CallShape(1, tokens), 1, False, [1 / tokens]) for tokens in (10, 20, 40)]
+        fit = fit_calls(odd)
+        assert min(fit.call, fit.token, fit.cached, fit.pair, fit.logit) >= 0
+
+    def test_own_work_is_told_apart_by_calls_logits_and_answers(self) -> None:
+        """Three decodings give the three prices."""
+        runs = [(8, 60, 1), (30, 400, 1), (16, 900, 4)]
+        made = [OwnTiming(c, m, a, [2e-3 * c + 1e-6 * m + 5e-4 * a]) for c, m, a in runs]
+        price = fit_own(made)
+        assert (price.call, price.logit, price.answer) == pytest.approx((2e-3, 1e-6, 5e-4))
+
+    def test_the_median_of_rounds_counts(self) -> None:
+        """One round on a busy machine changes nothing."""
+        assert Timing(CallShape(1, 8), 1, False, [1.0, 9.0, 1.1]).seconds == 1.1
+
+
+class TestFile:
+    """The JSON file."""
+
+    def test_is_read_as_it_was_written(self) -> None:
+        """All of it."""
+        whole = measurement(own_timings={"spec-8": [OwnTiming(3, 9, 1, [0.5, 0.6])]})
+        assert Measurement.of(whole.text()) == whole
+
+    @pytest.mark.parametrize(
+        ("change", "what"),
+        [
+            ({"pbcore_prices": 99}, "format 99"),
+            ({"fit": {"call": -1}}, "call is -1"),
+            ({"timings": [{"rows": 1}]}, "tokens"),
+            ({"own": {"no_such_sampler": {"call": 1}}}, "unknown policy"),
+            (None, "damaged"),
+        ],
+    )
+    def test_a_damaged_one_is_refused_in_a_line(
+        self, change: dict[str, Any] | None, what: str, tmp_path: Path
+    ) -> None:
+        """It says what is wrong and how to measure again."""
+        path = tmp_path / "prices.json"
+        text = measurement().text()
+        text = text[:100] if change is None else json.dumps({**json.loads(text), **change})
+        path.write_text(text)
+        for refused in (lambda: price_list(str(path), "tiny"), lambda: check_price(str(path))):
+            with pytest.raises(InputError, match=what) as error:
+                refused()
+            assert "pbcore price" in str(error.value)
+            assert "\n" not in str(error.value)
+
+    def test_of_another_model_or_dtype_is_refused_and_of_one_shape_taken(
+        self, tmp_path: Path
+    ) -> None:
+        """`tiny`'s prices are no LLaDA's, nor those of bfloat16; a folder with `tiny`'s config may
+        use them.
+        """
+        path = tmp_path / "prices.json"
+        path.write_text(measurement().text())
+        with pytest.raises(InputError, match="of tiny, not of llada-8b"):
+            price_list(str(path), "llada-8b")
+        with pytest.raises(InputError, match="in float32, not in bfloat16"):
+            price_list(str(path), "tiny", "bfloat16")
+        with pytest.raises(InputError, match="of tiny, not of ideal"):
+            price_list(str(path), "ideal")
+        assert price_list(str(path), "pbcore/models/tiny", "float32").basis == "measured"
+
+
+class TestOwnPrices:
+    """What a sampler that wasn't timed is taken for."""
+
+    def test_another_number_of_the_same_sampler_has_its_price(self) -> None:
+        """`spec-4` as `spec-8`."""
+        prices = of_measurement("here", measurement())
+        assert prices.own_seconds("spec-4", 10) == prices.own_seconds("spec-8", 10)
+        assert prices.own_seconds("spec-8", 10) == pytest.approx(0.03)
+
+    def test_logits_of_all_answers_of_a_batch_count(self) -> None:
+        """Calls once, logits for each answer."""
+        prices = of_measurement("here", measurement())
+        assert prices.own_seconds("confidence-k2", 2, batch=3, logits=50) == pytest.approx(
+            2 * 1e-3 + 150 * 1e-6
+        )
+
+    def test_filling_a_cache_and_padding_cost(self) -> None:
+        """A sampler with a cache pays for its refreshes, a batch for its padding."""
+        prices = of_measurement("here", measurement())
+        call = CallShape(1, 100, 0, 8)
+        plain = prices.answer_seconds({call: 1}, 1, "confidence-k2")
+        cached = prices.answer_seconds({call: 1}, 1, "confidence-k2+b8+prefix")
+        assert cached - plain == pytest.approx(100 * TRUE.refresh)
+        padded = prices.answer_seconds({call: 1}, 1, "confidence-k2", padded=50)
+        expected = 50 * TRUE.token + (150 * 150 - 100 * 100) * TRUE.pair
+        assert padded - plain == pytest.approx(expected)
+
+
+class TestMeasure:
+    """The timing itself, on `tiny` with a clock that counts."""
+
+    def test_goes_on_where_it_was_killed(self) -> None:
+        """A run that dies while it keeps its second state goes on to the same number of timings,
+        without timing anything twice.
+        """
+        model: Any = load_model("tiny")
+        state = Measurement("tiny", "float32", shape_of("tiny"), {})
+        ticks = count()
+        kept: list[str] = []
+
+        def keep(now: Measurement) -> None:
+            kept.append(now.text())
+            if len(kept) == 2:
+                raise KeyboardInterrupt
+
+        options: Any = {"samplers": ["confidence-k4"], "rounds": 2, "clock": lambda: next(ticks)}
+        with pytest.raises(KeyboardInterrupt):
+            measure(model, state, keep, **options)
+        again = Measurement.of(kept[-1])
+        measure(model, again, lambda now: None, **options)
+        assert {len(one.all_seconds) for one in again.timings} == {2}
+        assert {len(one.all_seconds) for one in again.own_timings["confidence-k4"]} == {2}
+        assert again.fit is not None
+        assert of_measurement("here", again).call_seconds(CallShape(1, 100, 0, 8)) > 0
+
+    def test_a_block_model_is_timed_by_its_blocks(self) -> None:
+        """Its calls store a prompt or run a block behind it."""
+        model: Any = load_model("tests/reference/sdar-tiny", mask_id=510, eos_id=509)
+        state = Measurement("sdar-tiny", "float32", None, {})
+        ticks = count()
+        measure(
+            model,
+            state,
+            lambda now: None,
+            samplers=["sdar_dynamic-0.9"],
+            rounds=1,
+            clock=lambda: float(next(ticks)),
+        )
+        shapes = {(one.call.tokens, one.call.prefill) for one in state.timings}
+        assert (4, False) in shapes
+        assert all(prefill or tokens == 4 for tokens, prefill in shapes)
+
+    def test_only_samplers_that_the_model_runs_are_timed(self) -> None:
+        """Those of block models are left out; naming one is refused."""
+        model: Any = load_model("tiny")
+        names = runnable(model, None)
+        assert "confidence-k2" in names
+        assert not any(name.startswith("s2d2") for name in names)
+        with pytest.raises(InputError, match="s2d2"):
+            runnable(model, ["s2d2-0.85"])
+
+
+class TestCommand:
+    """`pbcore price`."""
+
+    def test_lists_devices_and_computes_without_measuring(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Each number says that it is computed."""
+        assert main(["price"]) == 0
+        assert "h200" in capsys.readouterr().out
+        assert main(["price", "llada-8b", "--on", "h200:graphs"]) == 0
+        assert "computed" in capsys.readouterr().out
+
+    def test_measures_writes_and_is_used_by_here(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """A second run measures nothing again, and the file serves elsewhere, too."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        out = tmp_path / "mine.json"
+        options = ["--rounds", "1", "--samplers", "confidence-k4", "--out", str(out)]
+        assert main(["price", "tiny", *options]) == 0
+        assert "round 1 of 1" in capsys.readouterr().out
+        here = price_list("here", "tiny", "float32")
+        mine = price_list(str(out), "tiny", "float32")
+        call = CallShape(1, 100, 0, 8)
+        assert here.basis == "measured"
+        assert here.call_seconds(call) == mine.call_seconds(call) > 0
+        assert main(["price", "tiny", *options]) == 0
+        assert "round" not in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("arguments", "what"),
+        [
+            (["ideal"], "only masked diffusion models"),
+            (["tiny", "--rounds", "0"], "at least 1"),
+            (["tiny", "--on", "h300"], "h300"),
+            (["dream-7b"], "downloads nothing"),
+        ],
+    )
+    def test_what_cannot_be_priced_is_refused_in_a_line(
+        self, arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """On stderr, with status 2."""
+        assert main(["price", *arguments]) == 2
+        told = capsys.readouterr().err
+        assert what in told
+        assert told.count("\n") == 1

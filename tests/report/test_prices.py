@@ -1,0 +1,181 @@
+"""Seconds by price lists in reports."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.analysis.headline import headline
+from pbcore.cli import main
+from pbcore.models.call_shape import CallShape
+from pbcore.prices import price_list
+from pbcore.report.answers import answers_alone
+from pbcore.report.headline import headlines
+from pbcore.report.prices import NO_CALLS, Prices, page_prices, price_section
+from pbcore.results import create
+from pbcore.results.rundir import StoredCell
+from pbcore.results.table_row import frame
+from tests.results import factory
+
+FACTS = {"price": ["h200", "a100"], "price_batch": 1}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A record beside its counts of calls, as records have them."""
+
+    record: Any
+    calls: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.record, name)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An entry of a record's calls."""
+
+    rows: int
+    tokens: int
+    context: int
+    logits: int
+    prefill: bool
+    times: int
+
+
+def cell(sampler: str, right: float, rows: int, nfe: int, n: int = 200) -> StoredCell:
+    """A cell of whole canvases of 186 tokens, all answers together in `nfe · n` calls."""
+    record, samples = factory.cell(sampler=sampler, right=right, nfe=nfe, n=n)
+    calls = [Call(rows, 186, 0, 32, False, nfe * n)]
+    whole: Any = Counted(record, calls)
+    return StoredCell(whole, tuple(samples))
+
+
+def without(entry: StoredCell) -> StoredCell:
+    """The cell as a record from before calls were counted."""
+    whole: Any = entry.cell
+    return StoredCell(whole.record, entry.samples)
+
+
+PLAIN = cell("confidence-k1", 1.0, rows=1, nfe=32)
+FAST = cell("eb-0.1", 1.0, rows=1, nfe=16)
+WIDE = cell("spec-8", 1.0, rows=8, nfe=12)
+
+
+def answers(*entries: StoredCell) -> list[Any]:
+    return [answers_alone(entry) for entry in entries]
+
+
+def cells(*entries: StoredCell) -> Any:
+    records = [getattr(entry.cell, "record", entry.cell) for entry in entries]
+    return frame(records)
+
+
+class TestSeconds:
+    """Of a cell."""
+
+    def test_are_the_price_of_its_calls_and_its_own_work(self) -> None:
+        """32 calls of a whole canvas, by the list itself."""
+        prices = price_list("h200", "tiny")
+        expected = 32 * prices.call_seconds(CallShape(1, 186, 0, 32)) + prices.own_seconds(
+            "confidence-k1", 32
+        )
+        assert Prices("h200").seconds(PLAIN.cell) == pytest.approx(expected)
+
+    def test_without_counts_are_none_with_the_reason(self) -> None:
+        """A record from before."""
+        prices = Prices("h200")
+        assert prices.seconds(without(PLAIN).cell) is None
+        assert list(prices.reasons) == [NO_CALLS]
+
+    def test_of_a_model_without_a_shape_are_none_with_the_reason(self) -> None:
+        """`ideal` has no network."""
+        record: Any = PLAIN.cell
+        of_ideal: Any = Counted(replace(record.record, model="ideal"), record.calls)
+        prices = Prices("h200")
+        assert prices.seconds(of_ideal) is None
+        assert "ideal: the shape" in next(iter(prices.reasons))
+
+
+class TestSection:
+    """The table of report.md, terminal and page."""
+
+    def test_has_a_column_for_each_list_with_its_basis_and_marks_the_front(self) -> None:
+        """Equal scores: the fastest alone is on the front."""
+        entries = [PLAIN, FAST, WIDE]
+        section = price_section(cells(*entries), answers(*entries), FACTS)
+        assert [column.head for column in section.columns][-2:] == [
+            "ms, h200, computed",
+            "ms, a100, computed",
+        ]
+        marked = [row["sampler"] for row in section.rows if "*" in row["ms, a100, computed"]]
+        assert marked == ["eb-0.1"]
+
+    def test_shows_a_dash_and_why(self) -> None:
+        """For a record without counts, beside those with them."""
+        entries = [PLAIN, without(FAST)]
+        section = price_section(cells(*entries), answers(*entries), FACTS)
+        by_sampler = {row["sampler"]: row["ms, h200, computed"] for row in section.rows}
+        assert by_sampler["eb-0.1"] == "–"
+        assert by_sampler["confidence-k1"] != "–"
+        assert NO_CALLS in section.note
+
+    def test_is_left_out_without_lists(self) -> None:
+        """As before."""
+        assert price_section(cells(PLAIN), answers(PLAIN), {}).markdown() == ""
+
+    def test_the_page_gets_seconds_by_cell(self) -> None:
+        """In the order of its cells, null where there are none."""
+        entries = [PLAIN, without(FAST), WIDE]
+        first, second = page_prices(answers(*entries), FACTS)
+        assert (first["name"], first["basis"], first["batch"]) == ("h200", "computed", 1)
+        assert first["seconds"][1] is None
+        assert second["seconds"][0] == pytest.approx(Prices("a100").seconds(PLAIN.cell), rel=1e-3)
+
+
+class TestHeadline:
+    """The verdict with seconds as speed."""
+
+    def test_rows_of_whole_canvases_are_not_faster_in_seconds(self) -> None:
+        """Eight rows in 12 calls against one in 16: fewer calls, more seconds on an A100."""
+        entries = [(entry.cell, entry.samples) for entry in (PLAIN, FAST, WIDE)]
+        by_price = headline("tiny", entries, price=Prices("a100").seconds)
+        assert by_price.chosen is not None
+        assert by_price.chosen.sampler == "eb-0.1"
+        assert by_price.chosen.forwards is None
+        assert by_price.chosen.seconds == pytest.approx(
+            Prices("a100").seconds(PLAIN.cell) / Prices("a100").seconds(FAST.cell)  # type: ignore[operator]
+        )
+
+    def test_a_sentence_for_each_list_names_it(self) -> None:
+        """After the one by forwards."""
+        entries = [PLAIN, FAST]
+        sentences = [told for _, told in headlines(cells(*entries), answers(*entries), FACTS)]
+        assert len(sentences) == 3
+        assert sentences[1].startswith("in seconds on h200, computed, 1 answer at a time: tiny:")
+        assert "times less time" in sentences[1]
+        assert "forwards" not in sentences[1]
+
+
+class TestCommands:
+    """`--price` of `pbcore report`."""
+
+    def test_an_old_run_shows_a_dash(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """With the reason."""
+        run = factory.write(
+            create(tmp_path, "run"), [factory.cell(), factory.cell(sampler="eb-0.1")]
+        )
+        assert main(["report", str(run.path), "--price", "h200", "--width", "200"]) == 0
+        told = capsys.readouterr().out
+        assert "Seconds of an answer" in told
+        assert NO_CALLS in told
+
+    def test_an_unknown_device_is_refused_before_anything_is_read(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """In a line that names near ones."""
+        assert main(["report", str(tmp_path), "--price", "h300"]) == 2
+        assert "h300" in capsys.readouterr().err
