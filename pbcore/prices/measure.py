@@ -305,13 +305,14 @@ def _asking(context: Any, query: Query) -> Callable[[], None]:
 def time_own_work(bench: Bench, sampler: str) -> list[OwnTiming]:
     """A sampler's own work, once in each of DECODINGS of random prompts."""
     timings = []
+    model: Any = bench.model
     for rows, length in DECODINGS:
         canvas = max(length, bench.model.block or 1)
         requests = _requests(bench, rows, PROMPT, canvas)
         prompts = [list(request.prompt_ids) for request in requests]
         bench.network.reset()
         start = bench.clock()
-        decode(bench.model, prompts, sampler, max_new_tokens=canvas, batch_size=rows)
+        decode(model, prompts, sampler, max_new_tokens=canvas, batch_size=rows)
         bench.wait()
         seconds = max(bench.clock() - start - bench.network.seconds, 1e-9)
         timings.append(OwnTiming(bench.network.calls, bench.network.logits, rows, [seconds]))

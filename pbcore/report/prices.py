@@ -101,11 +101,10 @@ def calls_of(cell: CellRecord) -> dict[CallShape, int] | None:
     """How often each shape was called, over all answers of a cell; None for a record without these
     counts.
     """
-    entries = getattr(cell, "calls", None)
-    if not entries:
+    if not cell.calls:
         return None
     calls: dict[CallShape, int] = {}
-    for one in entries:
+    for one in cell.calls:
         shape = CallShape(one.rows, one.tokens, one.context, one.logits, one.prefill)
         calls[shape] = calls.get(shape, 0) + one.times
     return calls

@@ -1,6 +1,6 @@
 """Seconds by price lists in reports."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pbcore.report.answers import answers_alone
 from pbcore.report.headline import headlines
 from pbcore.report.prices import NO_CALLS, Prices, page_prices, price_section
 from pbcore.results import create
+from pbcore.results.record import CallCount
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
 from tests.results import factory
@@ -21,41 +22,18 @@ from tests.results import factory
 FACTS = {"price": ["h200", "a100"], "price_batch": 1}
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A record beside its counts of calls, as records have them."""
-
-    record: Any
-    calls: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.record, name)
-
-
-@dataclass(frozen=True)
-class Call:
-    """An entry of a record's calls."""
-
-    rows: int
-    tokens: int
-    context: int
-    logits: int
-    prefill: bool
-    times: int
-
-
-def cell(sampler: str, right: float, rows: int, nfe: int, n: int = 200) -> StoredCell:
+def cell(
+    sampler: str, right: float, rows: int, nfe: int, n: int = 200, model: str = "tiny"
+) -> StoredCell:
     """A cell of whole canvases of 186 tokens, all answers together in `nfe · n` calls."""
-    record, samples = factory.cell(sampler=sampler, right=right, nfe=nfe, n=n)
-    calls = [Call(rows, 186, 0, 32, False, nfe * n)]
-    whole: Any = Counted(record, calls)
-    return StoredCell(whole, tuple(samples))
+    record, samples = factory.cell(model=model, sampler=sampler, right=right, nfe=nfe, n=n)
+    calls = [CallCount(rows, 186, 0, 32, False, nfe * n)]
+    return StoredCell(replace(record, calls=calls), tuple(samples))
 
 
 def without(entry: StoredCell) -> StoredCell:
     """The cell as a record from before calls were counted."""
-    whole: Any = entry.cell
-    return StoredCell(whole.record, entry.samples)
+    return StoredCell(replace(entry.cell, calls=None), entry.samples)
 
 
 PLAIN = cell("confidence-k1", 1.0, rows=1, nfe=32)
@@ -68,8 +46,7 @@ def answers(*entries: StoredCell) -> list[Any]:
 
 
 def cells(*entries: StoredCell) -> Any:
-    records = [getattr(entry.cell, "record", entry.cell) for entry in entries]
-    return frame(records)
+    return frame(entry.cell for entry in entries)
 
 
 class TestSeconds:
@@ -91,8 +68,7 @@ class TestSeconds:
 
     def test_of_a_model_without_a_shape_are_none_with_the_reason(self) -> None:
         """`ideal` has no network."""
-        record: Any = PLAIN.cell
-        of_ideal: Any = Counted(replace(record.record, model="ideal"), record.calls)
+        of_ideal = cell("confidence-k1", 1.0, rows=1, nfe=32, model="ideal").cell
         prices = Prices("h200")
         assert prices.seconds(of_ideal) is None
         assert "ideal: the shape" in next(iter(prices.reasons))
