@@ -21,7 +21,7 @@ from pbcore.text import listed, name
 NONE = "–"  # not measured
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
-    " neither is seconds, since what a row costs depends on the device and on its length"
+    " neither is seconds, which depend on the machine, on the tokens of a row and on caches: add --price"
 )
 
 FORWARDED_NOTE = (

@@ -198,7 +198,7 @@ class TestRows:
         rates = {line.split()[0]: line.split()[-2:] for line in told if line.startswith("  ")}
         assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
         assert " ".join(told[-2:]).split() == NOTE.split()
-        assert "neither is seconds, since what a row costs depends on the device" in NOTE
+        assert "neither is seconds, which depend on the machine" in NOTE
         assert "| `spec-8` | 90 | 2.0 | 0.5 |" in markdown(table)
         assert NOTE in markdown(table)
 

@@ -114,7 +114,7 @@ class TestStatic:
         words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
         assert "spec-8 100.0 [51–100] 2.00 0.50 1.13 16.0 64.0" in words[0]
         assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.13 16.0 16.0" in words[0]
-        assert "neither is seconds, since what a row costs depends on the device" in words[0]
+        assert "neither is seconds, which depend on the machine" in words[0]
         assert "tiny spec-8: 100.0 % [51–100] at 2.00 tokens per step, 0.50 per row" in pages[0]
         assert "tiny confidence-k2: 100.0 % [51–100] at 2.00 tokens per step, " not in pages[0]
         facts = {cell["sampler"]: dict(cell["facts"]) for cell in data_of(pages[0])["cells"]}
