@@ -126,11 +126,14 @@ def measured_prices(
     measurement = begun(
         Measurement(name, dtype, known_shape(name), machine_of(device)), None if again else path
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def keep(state: Measurement) -> None:
+        write_atomic(path, state.text())
+
     measure(
         model,
         measurement,
-        lambda state: write_atomic(path, state.text()),
+        keep,
         samplers=samplers,
         rounds=rounds,
         clock=perf_counter,

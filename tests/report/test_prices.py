@@ -12,7 +12,7 @@ from pbcore.models.call_shape import CallShape
 from pbcore.prices import price_list
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import headlines
-from pbcore.report.prices import NO_CALLS, Prices, page_prices, price_section
+from pbcore.report.prices import NO_CALLS, Prices, price_section, with_prices
 from pbcore.results import create
 from pbcore.results.record import CallCount
 from pbcore.results.rundir import StoredCell
@@ -101,13 +101,19 @@ class TestSection:
         """As before."""
         assert price_section(cells(PLAIN), answers(PLAIN), {}).markdown() == ""
 
-    def test_the_page_gets_seconds_by_cell(self) -> None:
-        """In the order of its cells, null where there are none."""
+    def test_a_frame_gets_a_column_of_seconds_for_each_list(self) -> None:
+        """By which the page's plots are drawn: empty for a record without counts, and no column for
+        a list that prices nothing.
+        """
         entries = [PLAIN, without(FAST), WIDE]
-        first, second = page_prices(answers(*entries), FACTS)
-        assert (first["name"], first["basis"], first["batch"]) == ("h200", "computed", 1)
-        assert first["seconds"][1] is None
-        assert second["seconds"][0] == pytest.approx(Prices("a100").seconds(PLAIN.cell), rel=1e-3)
+        table = with_prices(cells(*entries), answers(*entries), FACTS)
+        seconds = table["price_seconds:a100, computed"]
+        assert seconds[0] == pytest.approx(Prices("a100").seconds(PLAIN.cell))
+        assert seconds.isna().tolist() == [False, True, False]
+        old = [without(entry) for entry in entries]
+        assert (
+            not with_prices(cells(*old), answers(*old), FACTS).columns.str.contains("price").any()
+        )
 
 
 class TestHeadline:
