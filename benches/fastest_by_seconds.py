@@ -1,8 +1,8 @@
 """Which sampler is fastest in seconds: `python -m benches.fastest_by_seconds`.
 
-Samplers decode questions on whole canvases, with a prefix cache, and on a block model; their counted
-calls are priced for an 8B model of each kind on GPUs (computed), and for the small models that
-decoded them on this machine (measured by `pbcore price`). Samplers whose score is more than 3 points
+Samplers decode questions on whole canvases, with a prefix cache, and on a block model; their calls
+are priced for an 8B model of each kind on GPUs (computed), and for the small models that decoded
+them on this machine (measured by `pbcore price`). Samplers whose score is more than 3 points
 below one token at a time are left out. The calls are those of `tiny` and `tiny-block`: a larger
 model's samplers take others.
 """
@@ -20,7 +20,6 @@ from tabulate import tabulate
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
-from pbcore.metrics.answers import score
 from pbcore.models import load_model
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import PriceList, price_list
@@ -82,7 +81,7 @@ def decoded(kind: Kind, limit: int) -> list[Decoded]:
         for answer in answers:
             calls.update(answer.calls or {})
         scores = [
-            score(sample, answer.text).scores["accuracy"]
+            task.score(answer.text, sample)[task.headline]
             for sample, answer in zip(task.samples, answers, strict=True)
         ]
         result.append(Decoded(sampler, fmean(scores), calls))

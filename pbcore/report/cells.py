@@ -21,7 +21,8 @@ from pbcore.text import listed, name
 NONE = "–"  # not measured
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
-    " neither is seconds, which depend on the machine, on the tokens of a row and on caches: add --price"
+    " neither is seconds, which depend on the machine, on the tokens of a row and on caches: add"
+    " --price"
 )
 
 FORWARDED_NOTE = (
