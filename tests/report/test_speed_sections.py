@@ -97,11 +97,9 @@ class TestRows:
         header, plain, asking = rows(section(text, "Speed"))
         assert header[3:5] == ["NFE", "rows"]
         assert (plain[3:5], asking[3:5]) == (["16.00", "16.00"], ["16.00", "64.00"])
-        told = (
-            "neither is seconds, which depend on the machine, on the tokens of a row and on caches"
-        )
-        assert section(text, "Speed")[-1].endswith(told)
-        assert section(text, "Trade-off curves")[-1].endswith(told)
+        told = "neither is seconds, which depend on the machine"
+        assert told in section(text, "Speed")[-1]
+        assert told in section(text, "Trade-off curves")[-1]
 
     def test_of_others(self) -> None:
         """Nothing."""
