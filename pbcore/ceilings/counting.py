@@ -91,10 +91,10 @@ def _outcomes(
     for choice in product(*(range(groups[i].positions + 1) for i in moved)):
         weight = 1.0
         row = torch.zeros(len(group_of))
-        for i, lift, raised in zip(moved, lifts, choice, strict=True):
-            count = groups[i].positions
-            weight *= comb(count, raised) * lift**raised * (1 - lift) ** (count - raised)
-            row[group_of == i] = torch.tensor([1.0] * raised + [-1.0] * (count - raised))
+        for number, lift, high in zip(moved, lifts, choice, strict=True):
+            count = groups[number].positions
+            weight *= comb(count, high) * lift**high * (1 - lift) ** (count - high)
+            row[group_of == number] = torch.tensor([1.0] * high + [-1.0] * (count - high))
         if weight:
             chosen.append(row)
             weights.append(weight)

@@ -102,7 +102,8 @@ def forward(
     else:
         seen = _seen(job, rows, context, query, step, reused)
         again = seen.revealed
-        step.attention = seen.attention
+        if seen.attention is not None:
+            step.attention = seen.attention
         step.mask = _without_mask(job, seen.masked, step.masked)
         step._see(step._predicted(seen.masked))
     check_numbers(job, rows, step.confidence)

@@ -67,7 +67,7 @@ class Progress:
         if not kept:
             self._calls[report.nodeid] = report.duration
         score = dict(report.user_properties).get("score")
-        if score is not None:
+        if isinstance(score, float):
             self._score = f"{bracketed(report.nodeid)} {fixed(100 * score)} %"
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
