@@ -380,7 +380,9 @@ class Step:
                     f"step.{name} no longer exists; keep state with step.state(name, fill,"
                     " per='slot' or 'row') and change it in place"
                 )
-            raise AttributeError(f"a step has no {name!r}; {docs('samplers.md')} lists what it has")
+            raise AttributeError(
+                f"a step has no {name!r}; {docs('own-sampler.md')} lists what it has"
+            )
 
 
 def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
