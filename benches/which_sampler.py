@@ -51,6 +51,7 @@ from pbcore.results.rundir import write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import data_hash
+from pbcore.tune.candidates import MODIFIED
 
 BASE = "confidence-k1"
 MOST = 4  # candidates that are confirmed on a task
@@ -65,23 +66,7 @@ TASKS = (
     "puzzle/latin_square",
 )
 MODELS = ("ideal", "ideal-mi", "tiny")
-FURTHER = (
-    BASE,
-    "confidence-k4",
-    "confidence-k2+adas40",
-    "confidence-k2+rcr",
-    "confidence-k2+rcr-max",
-    "confidence-k2+remdm1",
-    "confidence-k2+remdm1-early",
-    "threshold-0.6",
-    "threshold-0.9+adas40",
-    "threshold-0.9+counts",
-    "threshold-0.0+counts+gap2",
-    "eb-0.1+counts",
-    "spec-8-lossless",
-    "joint-0.7-edit0.5",
-    "axon-1-cover",
-)
+FURTHER = (BASE, "confidence-k4", "threshold-0.6", *MODIFIED)
 
 
 @dataclass(frozen=True, slots=True)

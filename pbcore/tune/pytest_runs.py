@@ -5,6 +5,7 @@ run behind that goes on without it.
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -108,6 +109,9 @@ def _into(stream: TextIO) -> Iterator[None]:
 
 def _error(text: str) -> str:
     """What pytest says of options that can't be used, or of why it ended."""
+    wrong = re.findall(r"^pytest\S*: error: (.*)$", text, re.MULTILINE)  # argparse's, after usage
+    if wrong:
+        return str(wrong[-1])
     for start in ("ERROR: ", "Exit: ", "INTERNALERROR> "):
         lines = [line for line in text.splitlines() if line.startswith(start)]
         if lines:
