@@ -260,6 +260,8 @@ class TestPlot:
         assert page.locator("figure.wideplot .chosen-name").text_content() == "use threshold-0.9"
         assert page.locator(".card .use code").inner_text() == "threshold-0.9"
         assert page.locator("figure.wideplot .chosen").count() == 1
+        assert column(page, "table.heat:has(.best)", 1) == ["confidence-k1", "threshold-0.9"]
+        assert page.locator("table.heat tr.best th").all_inner_texts() == ["threshold-0.9"]
 
     def test_fifty_series(self, tab: Tab, tmp_path: Path) -> None:
         """Twelve are seen, the others on demand."""

@@ -116,6 +116,8 @@ function filter(where) {
     part.hidden = where.task !== undefined && !tasks.includes(where.task);
   }
   if (points !== null) axesAs(where);
+  const best = page.chosen?.[where.task ?? ""] ?? {};
+  for (const row of document.querySelectorAll("table.heat tbody tr")) row.classList.toggle("best", best[row.dataset.model] === row.dataset.sampler);
   prepare(main);
   moving.forEach((refresh) => refresh());
 }
