@@ -95,6 +95,20 @@ class PackedAnswer(TypedDict, total=False):
     kinds: list[int]
 
 
+KEYS = tuple(PackedAnswer.__annotations__)
+
+
+def by_key(answers: Sequence[PackedAnswer]) -> dict[str, list[Any]]:
+    """A cell's answers as the page holds them: by key, so that names stand once; 0 where an answer
+    has none, and without keys that no answer has.
+    """
+    return {
+        key: [answer.get(key, 0) for answer in answers]
+        for key in KEYS
+        if any(key in answer for answer in answers)
+    }
+
+
 def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnswer:
     """An answer for the page's script. `tokens` takes the texts of its tokens and kinds."""
     text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
@@ -106,8 +120,7 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
     }
     if sample.seed:
         answer["seed"] = sample.seed
-    if sample.nfe is not None:
-        answer["nfe"] = sample.nfe
+    answer["nfe"] = sample.nfe
     if text != _answer(sample):
         answer["text"] = text[:LONGEST]
     if len(text) > LONGEST:
@@ -217,7 +230,8 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[PackedAnswer]
     for _, _, number, position in sorted(order):
         before = len(tokens)
         answer = packed(cells[number].cell, cells[number].samples[position], tokens)
-        added = (as_json(one) for one in (answer, *islice(tokens, before, None)))
+        values = [answer.get(key, 0) for key in KEYS]
+        added = (as_json(one) for one in (values, *islice(tokens, before, None)))
         room -= sum(len(text.encode("utf-8", "replace")) + 1 for text in added)
         if room < 0:
             break
@@ -260,7 +274,11 @@ def cell_data(one: Answers) -> str:
     """All answers of one cell as JSON, for a page that asks for them."""
     answers, tokens = chosen([one], 1 << 62)
     return as_json(
-        {"answers": answers[0], "tokens": tokens, "questions": packed_questions(one.questions)}
+        {
+            "answers": by_key(answers[0]),
+            "tokens": tokens,
+            "questions": packed_questions(one.questions),
+        }
     )
 
 

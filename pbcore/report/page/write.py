@@ -18,7 +18,7 @@ from pbcore.report.cells import ROWS_NOTE, gaps, measured, rows_differ, run_fact
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
 from pbcore.report.page.cards import cards_by_task, cards_of
-from pbcore.report.page.data import page_data
+from pbcore.report.page.data import by_key, page_data
 from pbcore.report.page.html import as_json, attribute, document, embedded, rendered, text
 from pbcore.report.page.points import PointData, point_data
 from pbcore.report.page.svg import SHAPES, figure, series
@@ -261,7 +261,7 @@ def assembled(
             f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
         )
     parts = embedded("page", data) + "".join(
-        embedded(f"s{number}", one) for number, one in enumerate(packed) if one
+        embedded(f"s{number}", by_key(one)) for number, one in enumerate(packed) if one
     )
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
 

@@ -95,6 +95,7 @@ class TestFilters:
         for title in ("Order and variety", "What changes with each factor"):
             section = page.locator("details.further", has=page.locator("h3", has_text=title))
             section.locator("summary").first.click()
+            until(page, "location.hash.includes('open=')")
             rows = section.locator("tbody tr:visible")
             assert rows.count() == 1
             assert rows.locator("td").first.inner_text() == "copy"

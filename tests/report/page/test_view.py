@@ -60,7 +60,7 @@ class TestServer:
             assert "connect-src 'self'" in page
             assert 'id="s0"' not in page
             told = json.loads(get(f"{address}/samples/3.json")[1])
-            assert [answer["index"] for answer in told["answers"]] == [0, 1, 2, 3]
+            assert told["answers"]["index"] == [0, 1, 2, 3]
             assert told["questions"]["of"].keys() == {"0", "1", "2", "3"}
 
     def test_a_page_that_is_there_is_served_at_once(
@@ -80,8 +80,8 @@ class TestServer:
         assert "connect-src 'self'" in page
         assert '"remote":true' in page
         assert 'id="s0"' not in page
-        assert len(told["answers"]) == 40
-        assert sum(answer["scores"] == [0.0] for answer in told["answers"]) == 20
+        assert len(told["answers"]["index"]) == 40
+        assert sum(scores == [0.0] for scores in told["answers"]["scores"]) == 20
         assert told["questions"]["of"]["39"]
 
     def test_a_page_of_other_cells_is_made_anew(self, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ class TestServer:
         )
         write_page(made.path)
         with served(made.path) as address:
-            assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]) == 3
+            assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]["index"]) == 3
 
     @pytest.mark.parametrize(
         "path", ["/samples/99.json", "/samples/x.json", "/../run.json", "/samples/0.json/..", "/x"]

@@ -85,16 +85,23 @@ function answersOf(number) {
   return read.get(number);
 }
 
+/** The answers of a cell, which the page holds by key; 0 stands where an answer lacks one. */
+function answersIn(columns) {
+  const keys = Object.keys(columns);
+  const always = ["index", "seed", "nfe"];
+  return (columns.index ?? []).map((_, i) => Object.fromEntries(keys.filter((key) => columns[key][i] !== 0 || always.includes(key)).map((key) => [key, columns[key][i]])));
+}
+
 async function load(number) {
   const cell = page.cells[number];
   if (page.remote) {
     const reply = await fetch(`samples/${number}.json`);
     if (!reply.ok) throw new Error(`the server answered ${reply.status}: ${await reply.text()}`);
     const data = await reply.json();
-    return { answers: data.answers.map((one) => unpacked(cell, one, data.tokens)), questions: data.questions };
+    return { answers: answersIn(data.answers).map((one) => unpacked(cell, one, data.tokens)), questions: data.questions };
   }
   const part = byId(`s${number}`);
-  const answers = part === null ? [] : JSON.parse(part.textContent);
+  const answers = part === null ? [] : answersIn(JSON.parse(part.textContent));
   return { answers: answers.map((one) => unpacked(cell, one, page.tokens)), questions: page.questions[cell.questions] || null };
 }
 
