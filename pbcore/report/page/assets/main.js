@@ -241,7 +241,10 @@ theme();
 fillFilters();
 document.querySelectorAll("#main table.sortable").forEach((table, number) => { table.dataset.sort = `${table.dataset.name}.${number}`; });
 if (points !== null) document.querySelector("figure.wideplot")?.prepend(axisTools());
-for (const fold of folds) fold.addEventListener("toggle", () => toggled(fold));
+for (const fold of folds) {
+  fold.querySelector("summary").addEventListener("click", () => filterPart(fold, place())); // before it is seen
+  fold.addEventListener("toggle", () => toggled(fold));
+}
 if (matchMedia("(max-width: 620px)").matches) byId("controls").open = false;
 document.querySelectorAll("code.hint").forEach((code) => code.replaceChildren(plain(hint())));
 document.addEventListener("click", (event) => {
