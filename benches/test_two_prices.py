@@ -33,6 +33,7 @@ from pbcore.prices.lists import of_measurement
 from pbcore.prices.measure import Bench, fit, runnable, time_round
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import of_config
+from pbcore.results.build import answers_per_call
 
 PLAIN = "eb-0.1"
 ASKING = "spec-8"
@@ -202,7 +203,10 @@ def predictions(name: str, block: bool) -> Iterator[Predicted]:
     prices = of_measurement("here", measurement)
     for (batch, sampler), answers in answered.items():
         padded = sum(answer.tokens_padded or 0 for answer in answers)
-        predicted = prices.answer_seconds(called(answers), len(answers), sampler, batch, padded)
+        together = answers_per_call(answers)
+        predicted = prices.answer_seconds(
+            called(answers), len(answers), sampler, batch, padded, together
+        )
         kind = f"{name}, {BLOCK_MODEL}" if block else name
         yield Predicted(kind, batch, sampler, predicted, statistics.median(taken[batch, sampler]))
 

@@ -233,6 +233,7 @@ class Log:
                 rows=int(rows.forwarded[row]),
                 calls=None if self.tally is None else self.tally.calls(row),
                 tokens_padded=None if self.tally is None else self.tally.padded(row),
+                share_of_calls=None if self.tally is None else self.tally.share(row),
             )
 
 

@@ -25,6 +25,7 @@ class Tally:
         self._whole = [len(request.prompt_ids) + len(request.canvas) for request in requests]
         self._calls: list[Counter[CallShape]] = [Counter() for _ in requests]
         self._padded = [0] * len(requests)
+        self._shares = [0.0] * len(requests)
         self.counted = counted
 
     def count(
@@ -45,6 +46,9 @@ class Tally:
             logits = -(-sum(size.logits for size in own) // len(own))
             self._calls[origin][CallShape(len(own), tokens, context, logits, prefill)] += 1
             self._padded[origin] += sum(size.padding for size in own)
+        taking_part = {origin for origin, _, _ in together}
+        for origin in taking_part:
+            self._shares[origin] += 1 / len(taking_part)
 
     def whole(self, origins: Sequence[int], query: Query) -> list[RowSize]:
         """The sizes of a forward of whole rows, prompt and canvas."""
@@ -62,6 +66,12 @@ class Tally:
     def padded(self, row: int) -> int | None:
         """The positions computed beside those of one request; None if they aren't counted."""
         return self._padded[row] if self.counted else None
+
+    def share(self, row: int) -> float | None:
+        """One request's part of the batch's calls, each divided among the answers that take part in
+        it; None if they aren't counted.
+        """
+        return self._shares[row] if self.counted else None
 
 
 def knows_sizes(model: Denoiser, context: Any, cache: str | None) -> bool:

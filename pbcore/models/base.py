@@ -141,8 +141,9 @@ class Generation:
 
     `calls` says how often the network was called for this answer with each size, prefill and
     storing forwards among them (None: not counted), and `tokens_padded` how many positions were
-    computed beside this answer's own, to fill its rows of a batch. The latter depends on the batch,
-    so it takes no part in comparisons.
+    computed beside this answer's own, to fill its rows of a batch. `share_of_calls` is its part of
+    the batch's calls, each divided among the answers that take part in it (None: not counted). Both
+    depend on the batch, so they take no part in comparisons.
     """
 
     text: str
@@ -161,6 +162,7 @@ class Generation:
     rows: int | None = None
     calls: Mapping[CallShape, int] | None = None
     tokens_padded: int | None = field(default=None, compare=False)
+    share_of_calls: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.rows is None:

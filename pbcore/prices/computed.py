@@ -27,7 +27,7 @@ class ComputedCalls:
     backend: Backend
     kernels: Kernels
 
-    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
+    def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
         """The host's part and the device's."""
         return self.host_seconds() + self.device_seconds(call, batch)
 
@@ -38,7 +38,7 @@ class ComputedCalls:
         started = self.kernels.layer * self.shape.layers + self.kernels.call
         return started * self.backend.kernel
 
-    def device_seconds(self, call: CallShape, batch: int) -> float:
+    def device_seconds(self, call: CallShape, batch: float) -> float:
         """What the device takes for the layers and then for the logits."""
         shape = self.shape
         rows = batch * call.rows

@@ -43,7 +43,7 @@ class Fit:
     logit: float
     error: float = 0.0
 
-    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
+    def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
         """Seconds of one call of `batch` answers."""
         positions = batch * call.positions
         attended = positions * (call.tokens + call.context)

@@ -14,7 +14,7 @@ Basis = Literal["measured", "computed"]
 class CallPrices(Protocol):
     """Prices of a network's calls."""
 
-    def seconds(self, call: CallShape, batch: int, refresh: bool = False) -> float:
+    def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
         """Seconds of one call in which `batch` answers take part with this shape each; with
         `refresh` one that fills a cache.
         """
@@ -56,13 +56,13 @@ class PriceList:
     own: OwnPrices
     about: str = ""
 
-    def call_seconds(self, shape: CallShape, batch: int = 1, refresh: bool = False) -> float:
+    def call_seconds(self, shape: CallShape, batch: float = 1, refresh: bool = False) -> float:
         """Seconds of one call of the network in which `batch` answers take part; with `refresh` one
         that fills a prefix or dual cache.
         """
         return self.calls.seconds(shape, batch, refresh)
 
-    def own_seconds(self, sampler: str, calls: int, batch: int = 1, logits: int = 0) -> float:
+    def own_seconds(self, sampler: str, calls: int, batch: float = 1, logits: int = 0) -> float:
         """Seconds of a sampler's own work in some calls.
 
         Args:
@@ -80,12 +80,14 @@ class PriceList:
         answers: int,
         sampler: str,
         batch: int = 1,
-        padded: int = 0,
+        padded: float = 0,
+        together: float | None = None,
     ) -> float:
         """Mean seconds of an answer.
 
-        Answers of a batch share each call, so a call's seconds are divided among them; that they
-        end at different times is left out.
+        Answers of a batch share its calls, so a call's seconds are divided among those that take
+        part in it. Answers end at different times, and those of block models store their blocks at
+        different steps, so these are fewer than the batch: `together`.
 
         Args:
             calls: how often each shape was called, summed over all answers.
@@ -93,7 +95,9 @@ class PriceList:
             sampler: the sampler's name, for its own work and whether it fills caches.
             batch: answers decoded together.
             padded: positions of padding that were forwarded beside those of `calls`.
+            together: answers that take part in a call, in the mean; None: all of the batch.
         """
+        sharing = batch if together is None else min(batch, together)
         price = self.own.of(sampler)
         fills = parse(sampler).cache is not None
         number = sum(calls.values())
@@ -103,6 +107,6 @@ class PriceList:
         network = 0.0
         for shape, times in calls.items():
             ran = replace(shape, tokens=max(1, round(shape.tokens * wider)))
-            network += times * self.call_seconds(ran, batch, fills and not shape.context)
-        own = self.own_seconds(sampler, number, batch, logits)
-        return ((network + own) / batch) / answers + price.answer
+            network += times * self.call_seconds(ran, sharing, fills and not shape.context)
+        own = self.own_seconds(sampler, number, sharing, logits)
+        return ((network + own) / sharing) / answers + price.answer

@@ -14,13 +14,13 @@ import pandas as pd
 
 from pbcore.analysis.tradeoff import pareto
 from pbcore.errors import PbcoreError
-from pbcore.models.call_shape import CallShape
 from pbcore.printable import fixed
 from pbcore.report.cells import NONE, or_dash, real
 from pbcore.report.columns import words
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
+from pbcore.results.seconds import priced_seconds
 from pbcore.text import name
 
 if TYPE_CHECKING:  # a report without prices doesn't import what makes them
@@ -62,19 +62,17 @@ class Prices:
 
     def seconds(self, cell: CellRecord) -> float | None:
         """Mean seconds of an answer of a cell; None where there is no price or no count."""
-        calls = calls_of(cell)
         if cell.status != "ok":
             return None
-        if calls is None or not cell.n_samples:
+        if not cell.calls or not cell.n_samples:
             self.reasons[NO_CALLS] = None
             return None
         prices = self._list(cell.model, cell.conditions.dtype)
         if isinstance(prices, str):
             self.reasons[prices] = None
             return None
-        answers = cell.n_samples * max(1, len(cell.conditions.seeds))
         try:
-            return prices.answer_seconds(calls, answers, cell.sampler, self.batch)
+            return priced_seconds(cell, prices, self.batch)
         except PbcoreError as error:
             self.reasons[str(error)] = None
             return None
@@ -95,19 +93,6 @@ class Prices:
                 self.basis = prices.basis
                 self.named = prices.name
         return self._lists[key]
-
-
-def calls_of(cell: CellRecord) -> dict[CallShape, int] | None:
-    """How often each shape was called, over all answers of a cell; None for a record without these
-    counts.
-    """
-    if not cell.calls:
-        return None
-    calls: dict[CallShape, int] = {}
-    for one in cell.calls:
-        shape = CallShape(one.rows, one.tokens, one.context, one.logits, one.prefill)
-        calls[shape] = calls.get(shape, 0) + one.times
-    return calls
 
 
 def prices_of(facts: Mapping[str, Any]) -> list[Prices]:

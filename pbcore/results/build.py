@@ -298,7 +298,9 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
 
 
 def _call_sizes(answers: Sequence[Generation]) -> dict[str, Any]:
-    """A cell's fields `calls` and `tokens_padded`; empty if not all answers' calls are known."""
+    """A cell's fields `calls`, `tokens_padded` and `answers_per_call`; empty if not all answers'
+    calls are known.
+    """
     known = [answer.calls for answer in answers if answer.calls is not None]
     if len(known) < len(answers):
         return {}
@@ -306,7 +308,22 @@ def _call_sizes(answers: Sequence[Generation]) -> dict[str, Any]:
 
     padded = [answer.tokens_padded or 0 for answer in answers]
     calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(known).items()]
-    return {"calls": calls, "tokens_padded": fmean(padded)}
+    return {
+        "calls": calls,
+        "tokens_padded": fmean(padded),
+        "answers_per_call": answers_per_call(answers),
+    }
+
+
+def answers_per_call(answers: Sequence[Generation]) -> float | None:
+    """How many answers took part in a call, mean over the calls of their batches; None where that
+    wasn't counted.
+    """
+    shares = [answer.share_of_calls for answer in answers if answer.share_of_calls]
+    if len(shares) < len(answers):
+        return None
+    calls = sum(sum((answer.calls or {}).values()) for answer in answers)
+    return calls / sum(shares)
 
 
 def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:

@@ -190,8 +190,9 @@ class CellRecord:
     both summed over samples first. `tokens_forwarded` is the mean over answers of the positions
     computed for one, with every cache, window and what-if row; `tokens_prefilled` are those of them
     that only stored the prompt, and `tokens_padded` further ones that filled the batch. `calls`
-    sums up the sizes of all answers' calls, at most 64 (None of all four: not counted, as in
-    records from before there was such a count).
+    sums up the sizes of all answers' calls, at most 64, and `answers_per_call` says how many
+    answers of a batch took part in one, in the mean (None of all five: not counted, as in records
+    from before there was such a count).
 
     Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts
     forwards, `seconds` for all that counts time). With several seeds, scores are means over samples
@@ -224,6 +225,7 @@ class CellRecord:
     tokens_prefilled: Amount | None = None
     tokens_padded: Amount | None = None
     calls: list[CallCount] | None = None
+    answers_per_call: Amount | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
     store_mean: Amount | None = (
         None  # of a block model: forwards that stored finished blocks, part of NFE

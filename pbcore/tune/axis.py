@@ -12,10 +12,9 @@ from statistics import fmean
 
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import served
-from pbcore.models.call_shape import CallShape
 from pbcore.prices import PriceList, price_list
-from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredCell
+from pbcore.results.seconds import priced_seconds
 
 AXES = ("calls", "tokens", "seconds")
 HERE = "here"
@@ -58,12 +57,7 @@ def axis_of(name: str, price: str | None, model: str, dtype: str | None, batch: 
     prices = price_list(price or HERE, model, dtype)
 
     def priced(stored: StoredCell) -> float | None:
-        cell = stored.cell
-        calls = _calls_by_shape(cell)
-        if calls is None:
-            return None
-        answers = cell.n_samples * max(1, len(cell.conditions.seeds))
-        return prices.answer_seconds(calls, answers, cell.sampler, batch)
+        return priced_seconds(stored.cell, prices, batch)
 
     return Axis(name, f"seconds ({prices.name}, {prices.basis})", priced, prices)
 
@@ -78,15 +72,6 @@ def _calls(stored: StoredCell) -> float | None:
 
 def _tokens(stored: StoredCell) -> float | None:
     return stored.cell.tokens_forwarded
-
-
-def _calls_by_shape(cell: CellRecord) -> dict[CallShape, int] | None:
-    """How often each size was called over all answers; None where that wasn't counted."""
-    calls: dict[CallShape, int] = {}
-    for entry in cell.calls or ():
-        shape = CallShape(entry.rows, entry.tokens, entry.context, entry.logits, entry.prefill)
-        calls[shape] = calls.get(shape, 0) + entry.times
-    return calls or None
 
 
 def _request_seconds(stored: StoredCell) -> float | None:

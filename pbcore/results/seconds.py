@@ -1,0 +1,47 @@
+"""Seconds of a cell's answers by a price list, from the calls that its record counts."""
+
+from pbcore.models.call_shape import CallShape
+from pbcore.prices.price_list import PriceList
+from pbcore.results.record import CellRecord
+
+
+def calls_of(cell: CellRecord) -> dict[CallShape, int] | None:
+    """How often each shape was called, over all answers of a cell; None for a record without these
+    counts.
+    """
+    if not cell.calls:
+        return None
+    calls: dict[CallShape, int] = {}
+    for count in cell.calls:
+        shape = CallShape(count.rows, count.tokens, count.context, count.logits, count.prefill)
+        calls[shape] = calls.get(shape, 0) + count.times
+    return calls
+
+
+def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | None:
+    """Mean seconds of an answer by a price list; None for a record without counts.
+
+    Args:
+        cell: the record.
+        prices: a price list of its model.
+        batch: answers decoded together.
+    """
+    calls = calls_of(cell)
+    if calls is None or not cell.n_samples:
+        return None
+    answers = cell.n_samples * max(1, len(cell.conditions.seeds))
+    together = answers_together(cell, batch)
+    return prices.answer_seconds(calls, answers, cell.sampler, batch, together=together)
+
+
+def answers_together(cell: CellRecord, batch: int) -> float | None:
+    """How many of `batch` answers take part in a call, by what the cell's own batches had: where
+    these were of another size, in proportion to the answers beside the first. None: not known.
+    """
+    ran = cell.conditions.batch_size
+    if cell.answers_per_call is None or not ran or ran == 1:
+        return None
+    ran = min(ran, cell.n_samples)
+    if ran == 1:
+        return None
+    return 1 + (cell.answers_per_call - 1) * (batch - 1) / (ran - 1)
