@@ -137,7 +137,7 @@ def _without_seconds(folder: Path) -> object:
         (["ideal", "--task", "shufle"], "--task: no task 'shufle'; did you mean"),
         (["ideal", "--samplers", "eb-x"], "--samplers: "),
         (["ideal", "--bogus"], "unrecognized arguments: --bogus"),
-        (["tiny", "--task", "copy", "--price", "h20"], "--price 'h20'"),
+        (["tiny", "--task", "copy", "--price", "nowhere"], "--price 'nowhere'"),
         (["tiny", "--task", "copy", "--price", "h200", "--axis", "calls"], "--price gives seconds"),
         (["ideal", "--samplers", "nope"], "--samplers: unknown policy 'nope'"),
         (["tiny-ar", "--task", "copy"], "tiny-ar decodes by itself"),
