@@ -17,7 +17,7 @@ from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cost import forwards
 from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
-from pbcore.grid.settings import OPTIONS, Settings
+from pbcore.grid.settings import Settings
 from pbcore.names import parse
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
@@ -382,8 +382,7 @@ def _words(
     the model can share them.
     """
     words = [*state.request.words, "--max-loss", f"{state.request.max_loss:g}"]
-    priced = any(option.field == "price" for option in OPTIONS)
-    if priced and state.axis == "seconds" and state.request.price is not None:
+    if state.axis == "seconds" and state.request.price is not None:
         words += ["--price", state.request.price]
     words = _within_cost(words, out, folder)
     if settings.share_forwards is None and settings.rounds == 1:

@@ -23,7 +23,7 @@ class Calls:
     call: float
     row: float
 
-    def seconds(self, call: CallShape, batch: int) -> float:
+    def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
         return self.call + self.row * call.rows * batch
 
 
