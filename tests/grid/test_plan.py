@@ -107,7 +107,7 @@ class TestGrid:
         copy = "waiting_line/copy"
         assert [made.limit(model, copy) for model in ("ideal", "tiny", "./mine")] == [24, 8, 16]
         assert [len(made.task(copy, model).samples) for model in ("ideal", "tiny")] == [24, 8]
-        of_tiny = ("text_writing/w2s_hard", "puzzle/sudoku", "list_ops/copy")
+        of_tiny = ("text_writing/w2s_hard", "text_writing/paraphrasing", "list_ops/copy")
         assert [made.limit("tiny", task) for task in of_tiny] == [12, 8, 16]
         assert plan(limit=3).limit("ideal", copy) == plan(limit=3).limit("tiny", copy) == 3
         assert plan(profile="paper").limit("ideal", copy) is None
