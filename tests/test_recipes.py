@@ -1,0 +1,120 @@
+"""The recipes of docs/, each as its reader follows it: files are written, commands run, and what a
+page shows under them is what they print.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+import pbcore
+from tests.environment import own_environment
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(
+    r"(?:<!-- (?P<mark>[^>]*?) -->\n)?```(?P<kind>\w+)\n(?P<text>.*?)\n```", re.DOTALL
+)
+# A reader has an environment; here the package goes to a folder of the test's own.
+INSTALL = "python -m pip install -q --no-deps --no-build-isolation --target site ."
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page, with the comment above it."""
+
+    kind: str
+    text: str
+    mark: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield Block(match["kind"], match["text"], match["mark"] or "")
+
+
+def run(command: str, folder: Path) -> tuple[int, str]:
+    """A line of a page: exit code and what it printed."""
+    words = INSTALL if command == "pip install ." else command
+    for program in ("pytest", "pbcore", "python"):
+        if words.split()[0] == program:
+            module = "" if program == "python" else f"-m {program}"
+            words = f"{sys.executable} {module} {words.removeprefix(program)}"
+    places = [folder / "site", ROOT]
+    environment = own_environment() | {
+        "PYTHONPATH": ":".join(map(str, places)),
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "160",
+    }
+    result = subprocess.run(
+        words, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+def follow(page: Path, folder: Path) -> str:
+    """Does what a page says in a folder, and compares what it shows; returns all that was
+    printed. A line of a page may leave parts open with `*`.
+    """
+    printed = ""
+    last = ""
+    for block in blocks(page):
+        if block.mark.startswith("file: "):
+            (folder / block.mark.removeprefix("file: ")).write_text(block.text, encoding="utf-8")
+        elif block.kind == "bash":
+            last = ""
+            for command in block.text.splitlines():
+                code, text = run(command, folder)
+                assert (code != 0) == (block.mark == "fails"), f"{command}\n{text}"
+                last += text
+            printed += last
+        elif block.kind == "text":
+            lines = [line.strip() for line in last.splitlines()]
+            for shown in block.text.splitlines():
+                pattern = shown.strip().replace("[", "[[]")
+                assert any(fnmatchcase(line, pattern) for line in lines), f"{shown}\n{last}"
+    return printed
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+class TestRecipes:
+    def test_a_sampler_of_ones_own(self, tmp_path: Path) -> None:
+        """Installed by its entry point, measured, compared and drawn."""
+        follow(ROOT / "docs" / "recipe-sampler.md", tmp_path)
+        assert (tmp_path / "reports" / "apart" / "curves.png").is_file()
+        assert list((tmp_path / "figures").glob("*.png"))
+
+    def test_a_gate(self, tmp_path: Path) -> None:
+        """Green on the same checkpoint, red on a worse one, with the cells that are worse."""
+        folder = Path(pbcore.__file__).parent / "models" / "tiny"
+        shutil.copytree(folder, tmp_path / "checkpoint")
+        follow(ROOT / "docs" / "recipe-gate.md", tmp_path)
+        verdicts = (tmp_path / "reports" / "regression" / "gate.md").read_text(encoding="utf-8")
+        assert "checkpoint/shuffle/threshold-0.9" in verdicts
+
+    def test_figures(self, tmp_path: Path) -> None:
+        """A picture and a table of each panel."""
+        follow(ROOT / "docs" / "recipe-figures.md", tmp_path)
+        for kind in ("png", "csv"):
+            assert len(list((tmp_path / "figures").glob(f"*.{kind}"))) >= 6
+
+
+def test_what_a_page_shows_is_compared(tmp_path: Path) -> None:
+    """A line that the command above it did not print fails, and so does a command that should."""
+    page = tmp_path / "page.md"
+    page.write_text("```bash\necho a [1] b\n```\n\n```text\na [1] *\n```\n", encoding="utf-8")
+    assert follow(page, tmp_path) == "a [1] b\n"
+    page.write_text("```bash\necho a\n```\n\n```text\nb\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="b"):
+        follow(page, tmp_path)
+    page.write_text("<!-- fails -->\n```bash\ntrue\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="true"):
+        follow(page, tmp_path)
