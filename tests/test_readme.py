@@ -1,11 +1,19 @@
-"""The promises of README and docs/commands.md: their names are real."""
+"""The promises of README and docs/commands.md: their names are real, and README shows what a run
+prints.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from pbcore.decoding import resolve
+from pbcore.metrics import grammar
+from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -30,3 +38,50 @@ class TestReadme:
                 rf"<!-- {marker} -->\n```bash\n[^\n]*pip install -c constraints.txt[^\n]*\n```",
                 README,
             )
+
+    def test_the_first_screen_leads_on(self) -> None:
+        """One picture before the commands, and five links after what they print; the others are on
+        the page that the first of them leads to.
+        """
+        before, _, after = README.partition("<!-- main -->")
+        assert len(re.findall(r"!\[", README)) == len(re.findall(r"!\[", before)) == 1
+        (links,) = (line for line in after.splitlines() if line.startswith("**Go on:**"))
+        targets = re.findall(r"\]\(([^)]+)\)", links)
+        assert len(targets) == 5
+        assert all((ROOT / target.partition("#")[0]).is_file() for target in targets)
+        start = (ROOT / targets[0]).read_text(encoding="utf-8")
+        pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"commands.md"}
+        assert [page for page in sorted(pages) if f"]({page}" not in start] == []
+
+    def test_names_are_explained(self) -> None:
+        """The two models and every kind of sampler of the lines that it shows."""
+        shown, _, told = README.partition("```text\n")[2].partition("```")
+        for name in ("ideal", "tiny", "confidence-k1"):
+            assert f"*{name}*" in told
+        samplers = re.findall(r"^(?:ideal|tiny) +([a-z][\w.+-]+) +\d", shown, re.MULTILINE)
+        assert len(samplers) >= 10
+        for sampler in samplers:
+            assert sampler.partition("-k")[0] in told, sampler
+
+
+def answer_of(printed: str) -> str:
+    """The sentences and means at the end of a run as one line, without seconds, which depend on the
+    machine.
+    """
+    start = printed.index("\nideal: ")
+    end = printed.index("\npage: ") if "\npage: " in printed else len(printed)
+    joined = " ".join(printed[start:end].split())
+    return re.sub(r", [\d.]+ times (less|more) time", "", joined)
+
+
+@pytest.mark.nightly
+def test_it_shows_what_the_default_run_prints(tmp_path: Path) -> None:
+    """All figures but seconds."""
+    if not grammar.available():
+        pytest.skip("LanguageTool, which scores the text tasks, can't be had here")
+    command = [sys.executable, "-m", "pytest", "benches", "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=True
+    )
+    shown = README.partition("```text\n")[2].partition("```")[0]
+    assert answer_of(done.stdout) == answer_of(f"\n{shown}")
