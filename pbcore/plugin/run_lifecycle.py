@@ -215,7 +215,7 @@ class Outcome:
         for line in (*self._left_out(), *told, *self.notes):
             write(line)
         if self.written:
-            write(f"{run.path}: {', '.join(self.written)}")
+            write(f"{_from_here(run.path)}: {', '.join(self.written)}")
         if stored:
             from pbcore.report.answers import answers_alone
             from pbcore.report.summary import answer
@@ -224,7 +224,8 @@ class Outcome:
             text = answer(records, map(answers_alone, stored), width, run.read_run())
             write(f"\n{text}\n")
         if self.page is not None:
-            write(f"page: {self.page}, or: pbcore view {shlex.quote(str(run.path))}")
+            folder = shlex.quote(str(_from_here(run.path)))
+            write(f"page: {_from_here(self.page)}, or: pbcore view {folder}")
         for line in self.verdict:
             write(line)
 
@@ -353,6 +354,12 @@ class Outcome:
             f"left out: {counted(count, 'cell')}, {reason}"
             for reason, count in sorted(counts.items())
         ]
+
+
+def _from_here(path: Path) -> Path:
+    """The path from the folder where the command was given, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _fail(session: pytest.Session) -> None:

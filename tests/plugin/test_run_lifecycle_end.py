@@ -41,6 +41,18 @@ class TestEnd:
             f"page: {run / 'report.html'}, or: pbcore view {run}",
         ]
 
+    def test_paths_are_those_from_here(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As they are typed where the command was given."""
+        config = Config(tmp_path, out=tmp_path / "out")
+        outcome = begun(config)
+        stored(config, A)
+        outcome.pytest_sessionfinish(session())
+        monkeypatch.chdir(tmp_path)
+        page = Path("out", "report.html")
+        assert last_lines(outcome)[-1] == f"page: {page}, or: pbcore view out"
+
     def test_without_a_finished_cell_no_file_is_written(self, tmp_path: Path) -> None:
         """There is nothing to report, and all cells are missing."""
         outcome = begun(Config(tmp_path, out=tmp_path / "out"))
