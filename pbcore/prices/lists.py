@@ -4,6 +4,7 @@ file of `pbcore price`.
 
 import platform
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -57,8 +58,9 @@ def check_price(text: str) -> None:
 
 def _refuse_unknown(text: str) -> None:
     """Raises InputError for what is neither a device nor a file."""
-    if Path(text).suffix == ".json" or Path(text).is_file():
-        return
+    with suppress(OSError):  # a name that no file can have
+        if Path(text).suffix == ".json" or Path(text).is_file():
+            return
     known = hint(text.partition(":")[0], list(devices()))
     raise InputError(
         f"--price {shown(text)}: neither here, a device nor a file of pbcore price; {known}"

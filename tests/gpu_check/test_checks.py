@@ -13,6 +13,7 @@ import torch
 
 from pbcore.cli import main
 from pbcore.gpu_check import device, equality, memory, models, speed, waits
+from pbcore.gpu_check.command import STEPS
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
@@ -330,7 +331,7 @@ def test_the_whole_command(
     content = json.loads((tmp_path / "gpu-check.json").read_text(encoding="utf-8"))
     names = [check["name"] for step in content["steps"] for check in step["checks"]]
     assert not [name for name in names if name.startswith("raised")]
-    assert [step["complete"] for step in content["steps"]] == [True] * 7
+    assert [step["complete"] for step in content["steps"]] == [True] * len(STEPS)
     assert content["settings"]["device"] == "cuda:0"
     assert content["settings"]["name"] == "Pseudo GPU"
     judged = {

@@ -102,6 +102,9 @@ EFFECTS = {
     "task": Effect(elsewhere="tests/grid/test_plan.py"),
     "profile": Effect(elsewhere="tests/grid/test_plan.py"),
     "preset": Effect(elsewhere="tests/grid/test_presets.py"),
+    "questions": Effect(elsewhere="tests/grid/test_plan.py"),
+    "price": Effect(elsewhere="tests/report/test_prices.py"),
+    "price_batch": Effect(elsewhere="tests/report/test_prices.py"),
     "limit": Effect(("--limit", "1"), lambda stored: stored.cell.n_samples),
     "gpu": Effect(elsewhere="tests/grid/test_plan.py"),
     "device": Effect(elsewhere="tests/plugin/test_options.py"),
@@ -185,6 +188,8 @@ def ready(
     for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH", "PBCORE_NO_DOWNLOAD"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
+    for registered in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(f"pbcore.tasks.registry.{registered}", {})
     grammar.stop()
     threads = torch.get_num_threads()
     yield project

@@ -63,7 +63,7 @@ class Config:
         self.stash[state.PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
             items={name.item_id: name for name in cells},
-            limit=lambda model: self.settings.limit,
+            limit=lambda model, task: self.settings.limit,
             recorded=lambda task: self.settings.recorded,
             numbered=False,
             settings=self.settings,

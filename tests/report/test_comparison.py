@@ -83,7 +83,7 @@ class TestText:
         told = comparison_text(comparison, "new", "old", 170).splitlines()
         assert told[1].split()[-5:] == ["NFE", "rows", "tok/step", "tok/row", "samples/s"]
         assert "16 → 8  16 → 64     2 → 4  2 → 0.5" in told[2]
-        assert told[-1].endswith("length")
+        assert told[-1].endswith("add --price")
         assert "| 16 → 8 | 16 → 64 | 2 → 4 | 2 → 0.5 | – → 3.25 |" in comparison_markdown(
             comparison, "new", "old"
         )

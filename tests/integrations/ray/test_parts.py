@@ -139,7 +139,8 @@ class TestNodes:
     def test_local_versions_are_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A head without a GPU has torch's +cpu."""
         monkeypatch.setattr(
-            "pbcore.results.resume.versions", lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"}
+            "pbcore.results.environment.versions",
+            lambda: {"torch": "2.13.0+cpu", "python": "3.13.1"},
         )
         known = connect.facts()
         assert (known["torch"], known["python"], known["pbcore"]) == (

@@ -57,7 +57,7 @@ class TestRecord:
                     " at most about 0.05 USD"
                 ),
                 "mine",
-                "  ar * 100.0 *–",
+                "  ar * 100 [[]*–",
                 "*– tokens per step: not reported by mine",
                 (
                     "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at"
