@@ -75,6 +75,15 @@ def pytest_pycollect_makemodule() -> None:
         )
 
 
+@pytest.fixture(autouse=True)
+def _own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that a test adds, by itself or by a run inside, leave with it."""
+    from pbcore.tasks import registry
+
+    for added in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(registry, added, dict(getattr(registry, added)))
+
+
 @pytest.fixture
 def pseudo_gpu() -> "Iterator[PseudoGpu]":
     """A CUDA device that isn't there (tests/pseudo_gpu.py says what it shows)."""

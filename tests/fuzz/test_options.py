@@ -145,8 +145,6 @@ def words(random: Random) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
-    monkeypatch.setattr("pbcore.tasks.registry._FILES", {})
     (tmp_path / "own.yaml").write_text(OWN)
     (tmp_path / "flags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     monkeypatch.chdir(tmp_path)

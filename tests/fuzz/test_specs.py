@@ -99,9 +99,7 @@ def tasks_text(random: Random) -> str | bytes:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
-    monkeypatch.setattr("pbcore.tasks.registry._FILES", {})
+def file(tmp_path: Path) -> Path:
     (tmp_path / "flags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in FLAGS))
     return tmp_path / "my.yaml"
 

@@ -188,8 +188,6 @@ def ready(
     for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH", "PBCORE_NO_DOWNLOAD"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
-    for registered in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.tasks.registry.{registered}", {})
     grammar.stop()
     threads = torch.get_num_threads()
     yield project

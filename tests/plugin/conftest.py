@@ -103,8 +103,7 @@ def project(
     # back.
     for name in ("write_plots",):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
-    # Tasks, policies, models and scorers that a run inside adds stay with it.
-    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
+    # Policies, models and scorers that a run inside adds stay with it; so do tasks, in every test.
     for registry in (POLICIES, FACTORIES, SCORERS):
         monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)

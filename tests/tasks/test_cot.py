@@ -236,9 +236,7 @@ class TestCanvas:
             load_task("waiting_line/copy", max_new_tokens=tokens)  # type: ignore[arg-type]
 
 
-def test_a_task_of_ones_own_asks_for_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.tasks.registry.{name}", {})
+def test_a_task_of_ones_own_asks_for_steps(tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
     file.write_text(
         "mine/steps:\n  generator: reverse\n  scorer: list_match\n  lengths: [3]\n  cot: true\n"

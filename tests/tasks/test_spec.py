@@ -40,11 +40,6 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
-
-
 def _laughs() -> str:
     """Seven lists of ten aliases of the list before: ten million values in 200 bytes."""
     lists = [

@@ -126,7 +126,6 @@ class TestOwnTasks:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A cell of --tasks FILE can be timed, too."""
-        monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
         file = tmp_path / "own.yaml"
         file.write_text(
             "desk/turn:\n  generator: reverse\n  scorer: list_match\n  lengths: [3]\n  samples: 4\n"

@@ -22,7 +22,6 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Task]:
     needs_harness()
     from pbcore.integrations.lm_eval.tasks import add_harness_tasks
 
-    monkeypatch.setattr(registry, "_ADDED", {})
     monkeypatch.setattr(SCORERS, "_registered", dict(SCORERS.all()))
 
     def added(name: str, folder: Path) -> Task:
