@@ -120,17 +120,8 @@ def sentence(verdict: Headline) -> str:
                 f" {quality(fastest)}{correction(fastest, verdict)}"
             )
     elif verdict.fastest is not None:
-        fastest = verdict.fastest
-        parts.append(
-            f"{model}: no sampler in this run is shown to lose {allowed} to {reference}; the"
-            f" fastest, {name(fastest.sampler)}: {speed(fastest)}; {quality(fastest)},"
-            f" {basis(fastest)}{correction(fastest, verdict)}"
-        )
-        parts.append(settling(verdict))
-        further = verdict.settled
-        if further is not None and further.sampler != fastest.sampler:
-            parts[-1] += f"; {name(further.sampler)}: {speed(further)}; {quality(further)}"
-            parts[-1] += f"{correction(further, verdict)}; {questions(verdict.settled_by)}"
+        parts.append(f"{model}: no sampler in this run is shown to lose {allowed} to {reference}")
+        parts += undecided(verdict, verdict.fastest)
     else:
         parts.append(f"{model}: no sampler in this run is faster than {reference}")
         if verdict.slower is not None:
@@ -199,14 +190,25 @@ def correction(sampler: Against, verdict: Headline) -> str:
     return ""
 
 
-def settling(verdict: Headline) -> str:
-    """How many questions would settle it."""
-    settled = verdict.settled
-    if settled is not None and settled == verdict.fastest:
-        return questions(verdict.settled_by)
-    return (
-        f"more questions would hardly help, since it loses {points(verdict.max_loss)} or more here"
-    )
+def undecided(verdict: Headline, fastest: Against) -> list[str]:
+    """Where nothing is shown: the sampler that more questions could show, and how many would settle
+    it; then the fastest, which may lose much.
+    """
+    nearest = verdict.settled or fastest
+    title = f"the fastest, {name(nearest.sampler)}" if nearest == fastest else name(nearest.sampler)
+    first = f"{title}: {speed(nearest)}; {quality(nearest)}, {basis(nearest)}"
+    parts = [first + correction(nearest, verdict)]
+    if verdict.settled is None:
+        lost = points(verdict.max_loss)
+        parts.append(f"more questions would hardly help, since it loses {lost} or more here")
+        return parts
+    parts.append(questions(verdict.settled_by))
+    if nearest != fastest:
+        parts.append(
+            f"the fastest, {name(fastest.sampler)}: {speed(fastest)}; {quality(fastest)}"
+            f"{correction(fastest, verdict)}"
+        )
+    return parts
 
 
 def questions(number: int | None) -> str:

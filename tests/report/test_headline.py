@@ -64,6 +64,19 @@ class TestSentences:
             " would settle it"
         )
 
+    def test_the_nearest_is_named_before_the_fastest(self) -> None:
+        """Whoever reads the first words takes the sampler that more questions could show."""
+        entries = [
+            factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=20),
+            factory.cell(sampler="confidence-k4", right=0.2, nfe=8, n=20),
+            factory.cell(sampler="eb-0.1", right=1.0, nfe=16, n=20),
+        ]
+        ((_, sentence),) = told(*entries)
+        parts = sentence.split("; ")
+        assert parts[1].startswith("eb-0.1: 2.0 times fewer forwards")
+        settled = next(i for i, part in enumerate(parts) if part.endswith("would settle it"))
+        assert parts[settled + 1].startswith("the fastest, confidence-k4: 4.0 times fewer forwards")
+
     def test_more_questions_would_not_help(self) -> None:
         """A loss of more than the limit."""
         ((_, sentence),) = told(BASE, factory.cell(sampler="eb-0.1", right=0.5, nfe=4, n=200))
