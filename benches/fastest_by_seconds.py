@@ -23,6 +23,7 @@ from pbcore.errors import InputError
 from pbcore.models import load_model
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import PriceList, price_list
+from pbcore.results.build import answers_per_call
 from pbcore.tasks import load_task
 
 TASK = "waiting_line/shuffle"
@@ -60,11 +61,14 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A sampler's mean score and counted calls."""
+    """A sampler's mean score and counted calls, and how many answers took part in a call where
+    BATCHES[-1] are decoded together: they end at different times.
+    """
 
     sampler: str
     score: float
     calls: Mapping[CallShape, int]
+    together: float | None
 
 
 def decoded(kind: Kind, limit: int) -> list[Decoded]:
@@ -76,7 +80,7 @@ def decoded(kind: Kind, limit: int) -> list[Decoded]:
         if name in kind.without:
             continue
         sampler = name + kind.suffix
-        answers = decode(model, task.samples, sampler)
+        answers = decode(model, task.samples, sampler, batch_size=BATCHES[-1])
         calls: Counter[CallShape] = Counter()
         for answer in answers:
             calls.update(answer.calls or {})
@@ -84,7 +88,7 @@ def decoded(kind: Kind, limit: int) -> list[Decoded]:
             task.score(answer.text, sample)[task.headline]
             for sample, answer in zip(task.samples, answers, strict=True)
         ]
-        result.append(Decoded(sampler, fmean(scores), calls))
+        result.append(Decoded(sampler, fmean(scores), calls, answers_per_call(answers)))
     return result
 
 
@@ -100,13 +104,13 @@ def lists(kind: Kind) -> list[PriceList]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=int, default=40, help="questions (40)")
+    parser.add_argument("--limit", type=int, default=64, help="questions (64)")
     options = parser.parse_args()
     rows = []
     for kind in KINDS:
         samplers = decoded(kind, options.limit)
         least = samplers[0].score - LOSS
-        fit = [one for one in samplers if one.score >= least]
+        fit = [decoding for decoding in samplers if decoding.score >= least]
         for prices in lists(kind):
             for batch in BATCHES:
                 rows.append(_row(kind, fit, prices, batch, options.limit))
@@ -118,9 +122,12 @@ def _row(
     kind: Kind, fit: Sequence[Decoded], prices: PriceList, batch: int, answers: int
 ) -> tuple[str, ...]:
     """The fastest of the samplers that fit, by a price list at a batch."""
-    seconds = {
-        one.sampler: prices.answer_seconds(one.calls, answers, one.sampler, batch) for one in fit
-    }
+    seconds = {}
+    for decoding in fit:
+        together = None if batch == 1 else decoding.together
+        seconds[decoding.sampler] = prices.answer_seconds(
+            decoding.calls, answers, decoding.sampler, batch, together=together
+        )
     ordered = sorted(seconds, key=seconds.__getitem__)
     best = ordered[0]
     plain = fit[0].sampler
