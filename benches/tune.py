@@ -33,7 +33,7 @@ from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
 from pbcore.tune.report import bound, loss, plan_text, times, write_report
 from pbcore.tune.simulation import Known, crowd, simulate
-from pbcore.tune.state import FILE, Request, State, read_state
+from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
 
 TASKS = ("waiting_line/shuffle", "waiting_line/replace_random")
@@ -56,7 +56,7 @@ class Measured:
     samplers of docs/which-sampler.md that are both faster and confirmed there.
     """
 
-    state: State
+    state: TuningState
     result: Result
     further: Trial | None
     better: Sequence[str]
@@ -78,7 +78,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     if (out / FILE).is_file():
         state = read_state(out)
     else:
-        request = Request(
+        request = TuningRequest(
             model=model,
             samplers=list(args.samplers or SAMPLERS.get(model, ())),
             max_loss=MAX_LOSS,

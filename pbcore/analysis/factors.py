@@ -20,7 +20,7 @@ DTYPE = "dtype"
 CELL = ["model", "task", "sampler", "metric"]
 
 
-class Entry(Protocol):
+class CellWithAnswers(Protocol):
     """A record with its answers."""
 
     @property
@@ -57,13 +57,13 @@ class FactorChange:
         return self.after - self.before
 
 
-def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
+def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
     """The changes of every cell by every factor of a run (`--factor`), and by the seed where each
     sample was answered with several (the first against each of the others); by cell, then factor.
     Cells that failed, or lack scores, are left out; of runs side by side the last counts. Where the
     dtype varies, the other factors stand by dtype: `batch-size in float32`.
     """
-    found_at: dict[tuple[Any, ...], tuple[dict[str, Any], Entry]] = {}
+    found_at: dict[tuple[Any, ...], tuple[dict[str, Any], CellWithAnswers]] = {}
     for entry in cells:
         cell = entry.cell
         metric = entry.cell.headline

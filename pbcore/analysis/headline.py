@@ -37,7 +37,7 @@ NO_SPEED = "neither forwards nor comparable times were measured"
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
-CellAnswers = tuple[CellRecord, Sequence[SampleRecord]]
+RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
 
 
@@ -169,7 +169,7 @@ def speed_up(forwards: float | None, rows: float | None, seconds: float | None) 
 
 def headline(
     model: str,
-    cells: Iterable[CellAnswers],
+    cells: Iterable[RecordAndAnswers],
     max_loss: float = MAX_LOSS,
     price: Priced | None = None,
 ) -> Headline:
@@ -296,7 +296,9 @@ def is_own(sampler: str) -> bool:
     return False
 
 
-def _answered(cells: Iterable[CellAnswers], price: Priced | None) -> dict[str, dict[str, _Scored]]:
+def _answered(
+    cells: Iterable[RecordAndAnswers], price: Priced | None
+) -> dict[str, dict[str, _Scored]]:
     """Sampler → task → its answers, of the cells that have scores."""
     table: dict[str, dict[str, _Scored]] = {}
     for cell, samples in cells:

@@ -24,7 +24,7 @@ from pbcore.models.base import (
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
-Answered = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
+DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
 
 def decode(
@@ -113,7 +113,7 @@ def _decoder(
     seed: int,
     record: bool,
     store: ForwardStore | None,
-) -> tuple[Denoiser | BatchDecoder, Answered, int]:
+) -> tuple[Denoiser | BatchDecoder, DecodeRows, int]:
     """The model with all its members, what decodes rows in batches of a size, and how many of these
     at once.
     """
@@ -172,7 +172,7 @@ def _batches(
 
 
 def _in_pieces(
-    requests: list[Request], rows: list[int], size: int, answered: Answered, batches: int
+    requests: list[Request], rows: list[int], size: int, answered: DecodeRows, batches: int
 ) -> Iterator[tuple[int, Generation]]:
     """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs
     out; raises if one row alone doesn't fit.

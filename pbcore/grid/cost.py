@@ -140,7 +140,7 @@ def size(model: str) -> float:
     return stored / 2  # in 16 bits, mostly
 
 
-class Clock:
+class TimeLeft:
     """Estimates the time left of a run, in which several cells may run at once, from the finished
     cells. Seconds throughout.
 

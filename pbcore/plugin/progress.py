@@ -44,12 +44,12 @@ class Progress:
 
     def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
         """The cells of the run are known; a run without any does not come here."""
-        from pbcore.grid.cost import Clock, weights
+        from pbcore.grid.cost import TimeLeft, weights
 
         self._total, self._waiting = len(cells), set(cells)
         self._began = time.monotonic()
         self._next = self._began + FIRST
-        self._clock = Clock(weights(plan(self._config)))
+        self._time_left = TimeLeft(weights(plan(self._config)))
         if self._rewritten:  # such a line has no room for a file's name and its dots
             self._terminal.showfspath = False
 
@@ -57,7 +57,7 @@ class Progress:
         if self._total and (cell := cell_of(self._config, nodeid)) is not None:
             self._waiting.discard(cell)
             self._running[nodeid] = cell, time.monotonic()
-            self._clock.running(len(self._running))
+            self._time_left.running(len(self._running))
             self._show()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -77,7 +77,7 @@ class Progress:
             if (
                 call is not None
             ):  # a cell that failed before its test, or was kept, says nothing of the others
-                self._clock.done(cell, time.monotonic() - began, call)
+                self._time_left.done(cell, time.monotonic() - began, call)
             self._show()
 
     @pytest.hookimpl(tryfirst=True)
@@ -105,7 +105,7 @@ class Progress:
         now = time.monotonic()
         done = self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
-        left = self._clock.left(self._waiting, running)
+        left = self._time_left.left(self._waiting, running)
         names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
         return line(done, self._total, now - self._began, left, names, self._score)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 NAME = "pbcore-outcome"
 
 
-class Outcome:
+class RunOutcome:
     """What the controller learns of the run's cells: which were planned, which came back, what is
     said at the end.
     """
@@ -382,7 +382,7 @@ def listen_to_interrupts() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
-    outcome = Outcome(config)
+    outcome = RunOutcome(config)
     config.pluginmanager.register(outcome, NAME)
     if settings(config).resume is not None:
         # Done once and before there are workers: two processes can't both set the same broken file

@@ -22,7 +22,7 @@ from pbcore.tasks.naming import REWRITE
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ReportCell:
     """A cell as the page shows it, under its `id` and `model` there, with its answers and their
     questions. In a comparison also the run's letter (`side`), the number of the other run's cell
     and the samples that flipped.
@@ -39,10 +39,10 @@ class Answers:
     better: tuple[int, ...] = ()
 
 
-def answers_alone(entry: StoredCell) -> Answers:
+def answers_alone(entry: StoredCell) -> ReportCell:
     """A cell's answers under its own names, without their questions."""
     cell = entry.cell
-    return Answers(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
+    return ReportCell(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
 
 
 def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
@@ -51,7 +51,7 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     return None if score is None else is_wrong_score(cell.headline, score)
 
 
-def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
+def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[ReportCell]]:
     """A result's rows and answers, read once. Raises the errors of `results.load`."""
     stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
     cells = frame(entry.cell for entry in stored) if stored else load(path)
@@ -60,7 +60,7 @@ def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[An
 
 def read_all(
     paths: Sequence[Path], with_questions: bool = True
-) -> tuple[pd.DataFrame, list[Answers]]:
+) -> tuple[pd.DataFrame, list[ReportCell]]:
     """The rows and answers of one result, or of several side by side; without their questions if
     those aren't needed. Raises the errors of `results.load`.
     """
@@ -116,7 +116,7 @@ def answers_of(
     sources: Sequence[Path],
     known: Sequence[StoredCell] = (),
     with_questions: bool = True,
-) -> list[Answers]:
+) -> list[ReportCell]:
     """The answers of a frame's cells, in its order. A cell without a record there (of published
     tables) is left out. In a frame of several runs a model may be named with its run ("tiny of a").
 
@@ -147,7 +147,7 @@ def answers_of(
         places = ((row["run"], model, row["task"], row["sampler"]) for model in models)
         if place := next((place for place in places if place in stored), None):
             entry, questions = stored[place]
-            found.append(Answers(row["id"], row["model"], entry.cell, entry.samples, questions))
+            found.append(ReportCell(row["id"], row["model"], entry.cell, entry.samples, questions))
     return found
 
 

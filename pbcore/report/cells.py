@@ -32,7 +32,7 @@ FORWARDED_NOTE = (
 )
 
 
-class Section(Protocol):
+class AddedSection(Protocol):
     """A section of a report that an integration adds: its title, its lines, and a sentence under
     them.
     """
@@ -44,11 +44,11 @@ class Section(Protocol):
         """A line per model, from (model, `served` of a record) of each cell."""
 
 
-def served_sections(cells: pd.DataFrame) -> list[tuple[Section, list[str]]]:
+def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]:
     """The sections of the integrations that are here, with their lines on these cells."""
     those = cells[elsewhere(cells)]
     told = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
-    sections: tuple[Section, ...] = provided("report")
+    sections: tuple[AddedSection, ...] = provided("report")
     return [(section, section.lines(told)) for section in sections]
 
 

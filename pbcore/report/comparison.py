@@ -14,7 +14,7 @@ from pbcore.text import NAME, code, folded, md
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 FLIPS = 12  # flipped answers named per cell
-Line = tuple[CellComparison, tuple[str, ...], list[str]]
+ComparedLine = tuple[CellComparison, tuple[str, ...], list[str]]
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 RATES = {  # column of a comparison → its head, its head and decimals on the page
     "nfe": ("NFE", "NFE", 1),
@@ -128,7 +128,7 @@ def comparison_markdown(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[Line], str]:
+def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[ComparedLine], str]:
     """The header; for at most `limit` of the compared cells in which something changed, worst
     first, the entries under it and the conditions that differ there alone; and how many more such
     cells there are.

@@ -13,7 +13,7 @@ from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed
-from pbcore.report.answers import Answers, name_and_facts, read
+from pbcore.report.answers import ReportCell, name_and_facts, read
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     FORWARDED_NOTE,
@@ -39,7 +39,7 @@ from pbcore.text import NAME, code, md
 
 
 def write_report(
-    run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None
+    run_dir: str | Path, found: tuple[pd.DataFrame, list[ReportCell]] | None = None
 ) -> list[Path]:
     """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths,
     report.md first.
@@ -53,7 +53,7 @@ def write_report(
 
 def write_markdown(
     cells: pd.DataFrame,
-    answers: Sequence[Answers],
+    answers: Sequence[ReportCell],
     sources: Sequence[Path],
     out: Path,
     more: str = "",
@@ -94,7 +94,7 @@ def report_text(
     plots: list[str],
     gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
-    answers: Sequence[Answers] = (),
+    answers: Sequence[ReportCell] = (),
 ) -> str:
     """The page for a frame of `results.load`: what was measured, the headline, the plot and table
     of means, a table per category, further curves, what factors change (`changes`), order and

@@ -14,7 +14,7 @@ from pbcore.analysis.frontier_gap import KINDS, Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
 from pbcore.report import columns as tables
-from pbcore.report.answers import Answers
+from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
@@ -183,7 +183,7 @@ FRONTIER = (
 )
 
 
-def rooms(answers: Iterable[Answers]) -> list[Room]:
+def rooms(answers: Iterable[ReportCell]) -> list[Room]:
     """The cells that have a frontier, by model and task, samplers in natural order."""
     found = []
     for one in answers:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.printable import counted, first_line, printable
-from pbcore.report.answers import Answers
+from pbcore.report.answers import ReportCell
 from pbcore.report.cells import interval, joined, measured, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.prices import price_section
@@ -44,7 +44,7 @@ def summary(
 
 def answer(
     records: Iterable[CellRecord],
-    answers: Iterable[Answers],
+    answers: Iterable[ReportCell],
     width: int = 100,
     run: Mapping[str, Any] | None = None,
 ) -> str:

@@ -166,7 +166,7 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         return questions_of(RunDir(run))
 
     def cell(number: int) -> str | None:
-        from pbcore.report.answers import Answers
+        from pbcore.report.answers import ReportCell
         from pbcore.report.page.data import cell_data
         from pbcore.results.rundir import cell_file, parse_cell
 
@@ -177,7 +177,9 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         if not path.exists():
             return all_cells()(number)  # its name holds signs that the page doesn't
         entry = parse_cell(path.read_text(encoding="utf-8"), str(path))
-        return cell_data(Answers(name, model, entry.cell, entry.samples, questions()(entry.cell)))
+        return cell_data(
+            ReportCell(name, model, entry.cell, entry.samples, questions()(entry.cell))
+        )
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
     return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell

@@ -29,7 +29,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, Count, by_index
+from pbcore.results.record import Amount, RecordedCount, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
 from pbcore.theory.ceiling import Share
 
@@ -287,7 +287,7 @@ def _row_type() -> Any:
         id=None,  # it is the row's key
         stored=None,
         seeds=Annotated[list[int], Len(1), AfterValidator(tuple)],
-        indices=Annotated[str | list[Count], AfterValidator(_unpack_indices)],
+        indices=Annotated[str | list[RecordedCount], AfterValidator(_unpack_indices)],
         scores=dict[str, Annotated[str | list[Share], AfterValidator(_unpack_scores)]],
         nfe=runs,
         rows=runs,

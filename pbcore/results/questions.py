@@ -18,7 +18,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, check_schema, plain, read_json, shape, validated
-from pbcore.results.record import SCHEMA, CellRecord, Count
+from pbcore.results.record import SCHEMA, CellRecord, RecordedCount
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
@@ -34,12 +34,12 @@ class StoredQuestion:
     label has none), the only one if `only`; `length` the n of a list.
     """
 
-    index: Count
+    index: RecordedCount
     prompt: str
     answer: str | None = None
     only: bool = True
-    length: Count | None = None
-    shots: Count = 0
+    length: RecordedCount | None = None
+    shots: RecordedCount = 0
 
 
 @dataclass(frozen=True, slots=True)

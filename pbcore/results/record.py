@@ -20,9 +20,9 @@ SCHEMA = 2
 TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
 # Ranges that hold for every real run; reading checks them, together with the types.
-Count = Annotated[int, Interval(ge=0, le=10**15)]
+RecordedCount = Annotated[int, Interval(ge=0, le=10**15)]
 Amount = Annotated[float, Interval(ge=0, le=1e15)]
-Step = Annotated[int, Interval(ge=-1, le=10**15)]
+RecordedStep = Annotated[int, Interval(ge=-1, le=10**15)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Score:
     mean: Share
     low: Share
     high: Share
-    n: Count
+    n: RecordedCount
     kind: Literal["binary", "graded"]
 
 
@@ -44,10 +44,10 @@ class FormerToken:
     it again or replaced it; `confidence` when it was revealed.
     """
 
-    at: Count
+    at: RecordedCount
     token: str
-    step: Step
-    until: Step
+    step: RecordedStep
+    until: RecordedStep
     confidence: float
 
 
@@ -57,12 +57,12 @@ class CallCount:
     `pbcore.models.call_shape.CallShape`, and `times`.
     """
 
-    rows: Count
-    tokens: Count
-    context: Count
-    logits: Count
+    rows: RecordedCount
+    tokens: RecordedCount
+    context: RecordedCount
+    logits: RecordedCount
     prefill: bool
-    times: Count
+    times: RecordedCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +77,25 @@ class SampleRecord:
     prompt. None: not reported, not recorded or not such a model.
     """
 
-    index: Count
+    index: RecordedCount
     text: str
     scores: dict[str, Share]
-    nfe: Count | None
-    canvas_tokens: Count | None
-    answer_tokens: Count | None
+    nfe: RecordedCount | None
+    canvas_tokens: RecordedCount | None
+    answer_tokens: RecordedCount | None
     details: dict[str, Any] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RecordedStep] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     seed: int = 0
     official_text: str | None = None
     served: dict[str, Any] | None = None
-    prefill: Count | None = None
-    store: Count | None = None
+    prefill: RecordedCount | None = None
+    store: RecordedCount | None = None
     tokens: list[str] | None = None
     former: list[FormerToken] | None = None
-    rows: Count | None = None
-    tokens_forwarded: Count | None = None
-    tokens_prefilled: Count | None = None
+    rows: RecordedCount | None = None
+    tokens_forwarded: RecordedCount | None = None
+    tokens_prefilled: RecordedCount | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -156,7 +156,7 @@ class Conditions:
     key: str | None
     wait_policy: str | None = None
     level: dict[str, Any] | None = None
-    at_once: Count | None = None
+    at_once: RecordedCount | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
@@ -212,14 +212,14 @@ class CellRecord:
     conditions: Conditions
     status: Literal["ok", "error"] = "ok"
     error: str | None = None
-    n_samples: Count = 0
+    n_samples: RecordedCount = 0
     length: str = ""  # the values of n among the samples, e.g. "3-6" or "15"
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)
     nfe_mean: Amount | None = None
     nfe_median: Amount | None = None
-    nfe_max: Count | None = None
+    nfe_max: RecordedCount | None = None
     rows_mean: Amount | None = None
     tokens_forwarded: Amount | None = None
     tokens_prefilled: Amount | None = None
@@ -237,15 +237,15 @@ class CellRecord:
     rounds: list[Amount] = field(default_factory=list)
     samples_per_second: Amount | None = None
     tokens_per_second: Amount | None = None
-    peak_memory_bytes: Count | None = None
+    peak_memory_bytes: RecordedCount | None = None
     seconds_estimated: Amount | None = None
-    forwards_shared: Count | None = None
-    forwards_computed: Count | None = None
+    forwards_shared: RecordedCount | None = None
+    forwards_computed: RecordedCount | None = None
     decoding: dict[str, Any] = field(
         default_factory=dict
     )  # order statistics: AR-ness, tokens per step …
-    failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
-    text_after_eos: Count | None = None
+    failures: dict[str, RecordedCount] = field(default_factory=dict)  # failure kind → samples
+    text_after_eos: RecordedCount | None = None
     served: RecordPart | dict[str, Any] | None = (
         None  # of a model that answers elsewhere, behind a server
     )

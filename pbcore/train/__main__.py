@@ -55,7 +55,7 @@ def _train(options: argparse.Namespace) -> int:
     run = _started(recipe, options.out, options.device)
     saved = time.monotonic()
 
-    def report(run: loop.Run) -> None:
+    def report(run: loop.TrainingRun) -> None:
         nonlocal saved
         row = run.log[-1]
         print(
@@ -90,7 +90,7 @@ def _train(options: argparse.Namespace) -> int:
     return 0
 
 
-def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
+def _started(recipe: Recipe, out: Path, device: str) -> loop.TrainingRun:
     """A new run, or the resumed run of `out`. The tokenizer is saved in `out` once and then
     reused.
     """

@@ -15,7 +15,7 @@ from pbcore.models.families import FAMILIES
 from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import TaskResult, scores_table
-from pbcore.train.loop import CLIP, Run, write_table
+from pbcore.train.loop import CLIP, TrainingRun, write_table
 from pbcore.train.recipe import BLOCK_FAMILY, RECIPES, model_of
 
 CARD = """# {name}: a small {kind} language model
@@ -114,7 +114,7 @@ _WORDS = {
 }
 
 
-def export(run: Run, folder: Path) -> None:
+def export(run: TrainingRun, folder: Path) -> None:
     """Writes the checkpoint: config.json, weights in float16, tokenizer files, loss.csv and
     loss.png.
     """
@@ -138,7 +138,7 @@ def export(run: Run, folder: Path) -> None:
     plot(run, folder / "loss.png")
 
 
-def plot(run: Run, path: Path) -> None:
+def plot(run: TrainingRun, path: Path) -> None:
     """Plots the loss over steps: the mean, and a thin line for each task."""
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
@@ -151,7 +151,7 @@ def plot(run: Run, path: Path) -> None:
     figure.savefig(path)
 
 
-def card(run: Run, results: Sequence[TaskResult], samples: int) -> str:
+def card(run: TrainingRun, results: Sequence[TaskResult], samples: int) -> str:
     """The model card of a trained checkpoint, in Markdown.
 
     Args:

@@ -32,7 +32,7 @@ STATE = "state.pt"
 
 
 @dataclass(slots=True)
-class Run:
+class TrainingRun:
     """A training run: the network, its loss and optimizers, steps done, seconds spent, and the
     log.
     """
@@ -47,7 +47,7 @@ class Run:
     log: list[dict[str, Any]] = field(default_factory=list)
 
 
-def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
+def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> TrainingRun:
     """A run at step 0.
 
     Args:
@@ -72,7 +72,7 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
         loss = BlockLoss(NativeNetwork(model), model, recipe.block)
     else:
         loss = AnswerLoss(NativeNetwork(model), model, causal=recipe.causal)
-    return Run(recipe, tokenizer, model, loss, optimizers(model, recipe.phases[0].rate))
+    return TrainingRun(recipe, tokenizer, model, loss, optimizers(model, recipe.phases[0].rate))
 
 
 def embedded(name: str) -> Path:
@@ -87,7 +87,7 @@ def embedded(name: str) -> Path:
     return entry.folder
 
 
-def save(run: Run, folder: Path) -> None:
+def save(run: TrainingRun, folder: Path) -> None:
     """Writes the state for `resume` and the log."""
     state = {
         "model": run.model.state_dict(),
@@ -113,7 +113,7 @@ def write_table(log: Sequence[Mapping[str, Any]], folder: Path) -> None:
     pd.DataFrame(log).to_csv(folder / "loss.csv", index=False, lineterminator="\n")
 
 
-def resume(run: Run, folder: Path) -> None:
+def resume(run: TrainingRun, folder: Path) -> None:
     """Restores the saved state into a new run. Raises InputError if the vocabulary has changed
     since.
     """
@@ -145,7 +145,9 @@ def rate(phase: Phase, step: int, warmup: float) -> float:
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 
 
-def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
+def train(
+    run: TrainingRun, until: int, report: Callable[[TrainingRun], None], every: int = 100
+) -> None:
     """Trains up to step `until`.
 
     Args:
@@ -184,7 +186,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
             report(run)
 
 
-def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tensor:
+def _step(run: TrainingRun, batch: Batch, learning_rate: float, balance: float) -> Tensor:
     """Takes one optimizer step. Returns the mean loss (R,) of each row's targets before it."""
     run.model.zero_grad(set_to_none=True)
     losses = run.loss(*batch.inputs(next(run.model.parameters()).device))  # (M,)

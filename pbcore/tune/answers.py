@@ -10,7 +10,7 @@ from pbcore.analysis.noninferiority import lower_bound, p_worse
 from pbcore.errors import InputError
 from pbcore.results.record import by_index
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.tune.axis import Axis
+from pbcore.tune.axis import CostAxis
 from pbcore.tune.race import Standing
 
 
@@ -36,7 +36,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class BesideReference:
     """A sampler beside the reference, over the questions that both answered.
 
     `differences` by task, in score units. `cost`, `forwards`, `rows` and `tokens` are shares of the
@@ -83,7 +83,7 @@ class Paired:
         )
 
 
-def read_round(run: RunDir, axis: Axis) -> Round:
+def read_round(run: RunDir, axis: CostAxis) -> Round:
     """What a run measured. Raises InputError for a cell without its task's score, or without the
     axis' count.
     """
@@ -98,7 +98,7 @@ def read_round(run: RunDir, axis: Axis) -> Round:
     return Round({name: of for name, of in cells.items() if name not in failed}, failed)
 
 
-def _answers(stored: StoredCell, axis: Axis) -> CellAnswers:
+def _answers(stored: StoredCell, axis: CostAxis) -> CellAnswers:
     cell = stored.cell
     known = [sample for sample in stored.samples if cell.headline in sample.scores]
     if len(known) < len(stored.samples):
@@ -117,7 +117,7 @@ def _answers(stored: StoredCell, axis: Axis) -> CellAnswers:
     return CellAnswers(scores, cost, cell.nfe_mean, rows, cell.tokens_forwarded)
 
 
-def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> Paired | None:
+def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> BesideReference | None:
     """A sampler beside the reference over all rounds that have both; None if none has."""
     differences: dict[str, list[float]] = {}
     both: dict[str, list[tuple[int, CellAnswers, CellAnswers]]] = {}
@@ -133,7 +133,7 @@ def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> Paired | No
             both.setdefault(task, []).append((len(shared), own, base))
     if not differences:
         return None
-    return Paired(
+    return BesideReference(
         sampler,
         {task: tuple(values) for task, values in differences.items()},
         *(_share(both.values(), name) for name in ("cost", "forwards", "rows", "tokens")),

@@ -21,7 +21,7 @@ HERE = "here"
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CostAxis:
     """An axis: its name, the words for a cost on it, and what a cell's answer costs on it in the
     mean (None where its record doesn't say). `prices` are those of the seconds, if they are a price
     list's.
@@ -33,7 +33,9 @@ class Axis:
     prices: PriceList | None = None
 
 
-def axis_of(name: str, price: str | None, model: str, dtype: str | None, batch: int = 1) -> Axis:
+def axis_of(
+    name: str, price: str | None, model: str, dtype: str | None, batch: int = 1
+) -> CostAxis:
     """An axis.
 
     Args:
@@ -47,19 +49,19 @@ def axis_of(name: str, price: str | None, model: str, dtype: str | None, batch: 
         InputError: no such axis, or a price list that can't be had.
     """
     if name == "calls":
-        return Axis(name, "calls", _calls)
+        return CostAxis(name, "calls", _calls)
     if name == "tokens":
-        return Axis(name, "tokens forwarded", _tokens)
+        return CostAxis(name, "tokens forwarded", _tokens)
     if name != "seconds":
         raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
     if served(model):
-        return Axis(name, "seconds", _request_seconds)
+        return CostAxis(name, "seconds", _request_seconds)
     prices = price_list(price or HERE, model, dtype)
 
     def priced(stored: StoredCell) -> float | None:
         return priced_seconds(stored.cell, prices, batch)
 
-    return Axis(name, f"seconds ({prices.name}, {prices.basis})", priced, prices)
+    return CostAxis(name, f"seconds ({prices.name}, {prices.basis})", priced, prices)
 
 
 def _calls(stored: StoredCell) -> float | None:

@@ -23,7 +23,7 @@ from pbcore.tune.report import (
     verdict_text,
     write_report,
 )
-from pbcore.tune.state import FILE, Request, State, read_state
+from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run
 
 MAX_LOSS = 3.0
@@ -99,7 +99,7 @@ def run_tune(args: argparse.Namespace) -> int:
     return _end(state, result, out, width)
 
 
-def _request(args: argparse.Namespace) -> Request:
+def _request(args: argparse.Namespace) -> TuningRequest:
     """What the command line asks. Raises InputError."""
     if args.model is None:
         raise InputError("name the model, e.g. pbcore tune tiny")
@@ -109,7 +109,7 @@ def _request(args: argparse.Namespace) -> Request:
     if args.workers is not None:
         words += ["-n", args.workers]
     samplers = [name for text in args.samplers for name in text.split(",") if name]
-    return Request(
+    return TuningRequest(
         model=args.model,
         samplers=samplers,
         max_loss=args.max_loss or MAX_LOSS,
@@ -120,7 +120,7 @@ def _request(args: argparse.Namespace) -> Request:
     )
 
 
-def _resumed(args: argparse.Namespace) -> tuple[Path, State]:
+def _resumed(args: argparse.Namespace) -> tuple[Path, TuningState]:
     """The tuning to go on with. Raises InputError for options beside it, which it has already."""
     given = {
         args.model: args.model,
@@ -167,7 +167,7 @@ def _watcher(words: str, width: int) -> Watcher:
     return Watcher(line, after, progress)
 
 
-def _end(state: State, result: Result, out: Path, width: int) -> int:
+def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
     """Prints and writes the report."""
     paths = write_report(state, result, out)
     if result.left or result.trials:

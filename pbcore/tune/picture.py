@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pbcore.report import style
 from pbcore.report.style import CsvRow, Drawing
-from pbcore.tune.answers import Paired
-from pbcore.tune.state import State
+from pbcore.tune.answers import BesideReference
+from pbcore.tune.state import TuningState
 from pbcore.tune.tuning import Result
 
 NAME = "tune"
@@ -17,7 +17,7 @@ BAD = "#D55E00"
 LOWEST = -60.0  # points that are drawn
 
 
-def picture(state: State, result: Result) -> Drawing:
+def picture(state: TuningState, result: Result) -> Drawing:
     """The picture and its data, in points and times fewer."""
     margin = state.request.max_loss
     words = state.axis_words
@@ -75,7 +75,7 @@ def picture(state: State, result: Result) -> Drawing:
     return Drawing(NAME, drawn, rows)
 
 
-def _row(one: Paired, verdict: str) -> CsvRow:
+def _row(one: BesideReference, verdict: str) -> CsvRow:
     return {
         "sampler": one.sampler,
         "verdict": verdict,

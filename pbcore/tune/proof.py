@@ -12,7 +12,7 @@ from statistics import fmean
 
 from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_to_settle
 from pbcore.analysis.paired import holm
-from pbcore.tune.answers import Paired
+from pbcore.tune.answers import BesideReference
 from pbcore.tune.race import LEVEL
 
 
@@ -24,7 +24,7 @@ class Trial:
     (None: none would).
     """
 
-    paired: Paired
+    paired: BesideReference
     p: float
     worse: tuple[str, ...]
     limits: str
@@ -39,7 +39,7 @@ class Trial:
         return self.p <= LEVEL
 
 
-def trials(tried: Sequence[Paired], margin: float) -> list[Trial]:
+def trials(tried: Sequence[BesideReference], margin: float) -> list[Trial]:
     """The samplers of the proof, in the given order."""
     p_values = [p_worse(list(one.differences.values()), margin) for one in tried]
     return [
@@ -54,19 +54,19 @@ def recommended(tried: Sequence[Trial]) -> Trial | None:
     return min(good, key=lambda trial: (trial.paired.cost, trial.sampler), default=None)
 
 
-def _worse(one: Paired) -> tuple[str, ...]:
+def _worse(one: BesideReference) -> tuple[str, ...]:
     turned = [[-value for value in values] for values in one.differences.values()]
     adjusted = holm([p_worse([values], 0.0) for values in turned])
     pairs = zip(one.differences, adjusted, strict=True)
     return tuple(task for task, p in pairs if p <= LEVEL)
 
 
-def _limits(one: Paired) -> str:
+def _limits(one: BesideReference) -> str:
     """The task with the lowest bound."""
     return min(one.differences, key=lambda task: lower_bound([one.differences[task]]))
 
 
-def _needed(one: Paired, margin: float, tried: int) -> int | None:
+def _needed(one: BesideReference, margin: float, tried: int) -> int | None:
     change = min(0.0, fmean(fmean(values) for values in one.differences.values()))
     discordance = max(one.discordance, abs(change))
     return questions_to_settle(discordance, margin, change=change, level=LEVEL / tried)

@@ -36,7 +36,7 @@ class _Reader:
         return True
 
 
-class _Watch:
+class _CellWatch:
     """A plugin that counts the finished cells of a run."""
 
     def __init__(self, done: Callable[[str], None]) -> None:
@@ -92,7 +92,7 @@ def run_cells(
     log = folder / LOG
     begin = log.stat().st_size if log.exists() else 0
     with log.open("a", encoding="utf-8") as stream, _into(stream):
-        code = pytest.main([*BENCHES, *words], plugins=[_Watch(done)])
+        code = pytest.main([*BENCHES, *words], plugins=[_CellWatch(done)])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

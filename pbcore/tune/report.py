@@ -17,11 +17,11 @@ from pbcore.printable import counted, printable
 from pbcore.results.rundir import write_atomic
 from pbcore.tasks.naming import short
 from pbcore.text import folded
-from pbcore.tune.answers import Paired
+from pbcore.tune.answers import BesideReference
 from pbcore.tune.proof import Trial
 from pbcore.tune.questions import SHARES
 from pbcore.tune.race import front
-from pbcore.tune.state import FILE, State
+from pbcore.tune.state import FILE, TuningState
 from pbcore.tune.tuning import (
     Result,
     discordance_held,
@@ -37,7 +37,7 @@ SHOWN = 4  # samplers of a front in a line
 REASONS = 4  # why samplers were left out, in the plan
 
 
-def plan_text(state: State, width: int) -> list[str]:
+def plan_text(state: TuningState, width: int) -> list[str]:
     """What is about to run: the candidates, what the proof needs, and whether the budget holds
     it.
     """
@@ -78,7 +78,7 @@ def plan_text(state: State, width: int) -> list[str]:
     return lines
 
 
-def _left_out(state: State, width: int) -> list[str]:
+def _left_out(state: TuningState, width: int) -> list[str]:
     """Which samplers the model can't run: the most frequent reasons, and how many have others."""
     reasons = sorted(state.left_out.items(), key=lambda item: -item[1])
     lines: list[str] = []
@@ -90,13 +90,13 @@ def _left_out(state: State, width: int) -> list[str]:
     return lines
 
 
-def _time(state: State, rows: float) -> str:
+def _time(state: TuningState, rows: float) -> str:
     if state.row_seconds is None:
         return ""
     return f", about {duration(rows * state.row_seconds)} here"
 
 
-def _budget(state: State, budget: float) -> str:
+def _budget(state: TuningState, budget: float) -> str:
     """Whether the budget holds the proof."""
     if state.row_seconds is None:
         return f"budget {duration(budget)}: the pace of this server is not known yet"
@@ -123,7 +123,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def front_line(standing: Sequence[Paired], words: str) -> str:
+def front_line(standing: Sequence[BesideReference], words: str) -> str:
     """The present front in a line: speed-up on the axis, mean difference and bound."""
     points = {one.sampler: (_cost(one), one.change) for one in standing}
     known = {one.sampler: one for one in standing}
@@ -139,14 +139,14 @@ def times(share: float | None) -> str:
     return f"{1 / share:.1f}×"
 
 
-def change(one: Paired) -> str:
+def change(one: BesideReference) -> str:
     """`−0.4 points [at most 1.5 lower]`."""
     points = 100 * one.change
     sign = "−" if points < -0.05 else "+" if points > 0.05 else ""
     return f"{sign}{abs(points):.1f} points [{bound(one.lower)}]"
 
 
-def loss(one: Paired) -> str:
+def loss(one: BesideReference) -> str:
     """The mean loss in points, below 0 for a gain."""
     points = -100 * one.change
     return f"{points:.1f}" if abs(points) >= 0.05 else "0.0"
@@ -160,11 +160,11 @@ def bound(lower: float) -> str:
     return f"at most {math.ceil(10 * points - 1e-6) / 10:.1f} lower"
 
 
-def _cost(one: Paired) -> float:
+def _cost(one: BesideReference) -> float:
     return 1.0 if one.cost is None else one.cost
 
 
-def verdict_text(state: State, result: Result) -> list[str]:
+def verdict_text(state: TuningState, result: Result) -> list[str]:
     """The recommendation in words, and what it means on a server."""
     margin = f"{state.request.max_loss:g} points"
     chosen = result.chosen
@@ -185,7 +185,7 @@ def verdict_text(state: State, result: Result) -> list[str]:
     return lines
 
 
-def _not_confirmed(state: State, result: Result) -> str:
+def _not_confirmed(state: TuningState, result: Result) -> str:
     if not result.trials:
         return f"{state.request.model}: not confirmed: no sampler was left to prove"
     best = max(result.trials, key=lambda trial: trial.paired.lower)
@@ -201,7 +201,7 @@ def _not_confirmed(state: State, result: Result) -> str:
     )
 
 
-def proof_table(state: State, result: Result) -> str:
+def proof_table(state: TuningState, result: Result) -> str:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
@@ -236,7 +236,7 @@ def _proof_row(trial: Trial) -> list[str | None]:
     ]
 
 
-def left_table(state: State, result: Result) -> str:
+def left_table(state: TuningState, result: Result) -> str:
     """A row for each sampler that left the race, in the order of rounds."""
     rows = [
         [
@@ -254,7 +254,7 @@ def left_table(state: State, result: Result) -> str:
     return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
 
 
-def write_report(state: State, result: Result, out: Path) -> list[Path]:
+def write_report(state: TuningState, result: Result, out: Path) -> list[Path]:
     """Writes tune.md, and tuned.yaml where a sampler is recommended. Returns their paths."""
     taken, every = share_taken(state, result)
     share = f"{100 * taken / every:.0f} %" if every else "–"
@@ -275,7 +275,7 @@ def write_report(state: State, result: Result, out: Path) -> list[Path]:
     return paths
 
 
-def preset_text(state: State, chosen: Trial) -> str:
+def preset_text(state: TuningState, chosen: Trial) -> str:
     """The preset that sets the recommended sampler, as YAML."""
     import yaml
 
@@ -300,7 +300,7 @@ def preset_text(state: State, chosen: Trial) -> str:
     return text
 
 
-def server_lines(state: State, sampler: str) -> list[str]:
+def server_lines(state: TuningState, sampler: str) -> list[str]:
     """What sets the sampler on a server, where that is known. A block model's answer counts as one
     block, so that its block length is said.
     """

@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TuningRequest:
     """What the user asked: `samplers` to choose from (empty: all), `max_loss` in points, `axis`
     (None: seconds where their prices are known, else calls) and its `price` list, `budget` in
     seconds (None: no limit), `words` further options of the benchmark, as on the command line.
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TuningRun:
     """A round, or the proof: its samplers without the reference, and the seconds that it took (None
     until it is done).
     """
@@ -52,14 +52,14 @@ class Run:
 
 
 @dataclass(slots=True)
-class State:
+class TuningState:
     """A tuning: `tokens` are the mean masked tokens of an answer, `sizes` questions per task of
     each round, `need` those of the proof over all tasks at each share of discordant answers,
     `known` the questions of tasks whose data end, `row_seconds` those of a row's forward here,
     `axis` what is to be small, with the words for it and why it is not seconds.
     """
 
-    request: Request
+    request: TuningRequest
     reference: str
     candidates: list[str]
     tasks: list[str]
@@ -72,8 +72,8 @@ class State:
     axis: str
     axis_words: str
     axis_note: str = ""
-    rounds: list[Run] = field(default_factory=list)
-    proof: Run | None = None
+    rounds: list[TuningRun] = field(default_factory=list)
+    proof: TuningRun | None = None
     proof_size: int | None = None
 
     def write(self, out: Path) -> None:
@@ -81,14 +81,14 @@ class State:
         write_json(out / FILE, {"schema": SCHEMA, **asdict(self)})
 
 
-_state = partial(check.validated, lambda: check.shape(State, built=True))
+_state = partial(check.validated, lambda: check.shape(TuningState, built=True))
 
 
-def read_state(out: Path) -> State:
+def read_state(out: Path) -> TuningState:
     """The state of a tuning. Raises InputError for a folder that has none, or a damaged one."""
     file = out / FILE
     if not file.is_file():
         raise InputError(f"--resume {out}: it has no {FILE}; give the folder of a tuning")
     data: Mapping[str, Any] = check.check_schema(check.read_json(file), SCHEMA, str(file))
-    state: State = _state({key: data[key] for key in data if key != "schema"}, str(file))
+    state: TuningState = _state({key: data[key] for key in data if key != "schema"}, str(file))
     return state

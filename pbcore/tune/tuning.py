@@ -21,8 +21,8 @@ from pbcore.grid.settings import Settings
 from pbcore.names import parse
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
-from pbcore.tune.answers import Paired, Round, paired, read_round
-from pbcore.tune.axis import Axis, axis_of
+from pbcore.tune.answers import BesideReference, Round, paired, read_round
+from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
 from pbcore.tune.loaded import load
 from pbcore.tune.proof import Trial, recommended, trials
@@ -37,7 +37,7 @@ from pbcore.tune.questions import (
     split,
 )
 from pbcore.tune.race import FINALISTS, cut
-from pbcore.tune.state import Request, Run, State
+from pbcore.tune.state import TuningRequest, TuningRun, TuningState
 
 LEAST_COST = 1e-6  # USD
 SPARE = 12  # questions of a task, for rounding
@@ -55,7 +55,7 @@ class Left:
     sampler: str
     round: int
     reason: str
-    paired: Paired | None
+    paired: BesideReference | None
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Result:
     """
 
     left: list[Left] = field(default_factory=list)
-    standing: list[Paired] = field(default_factory=list)
+    standing: list[BesideReference] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     proof: Round | None = None
@@ -86,7 +86,7 @@ class Watcher:
     progress: Callable[[str, int, int], None]
 
 
-def prepare(request: Request) -> tuple[State, Settings]:
+def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
     """The plan of a tuning: its samplers, rounds and questions. Nothing is run.
 
     Raises:
@@ -108,7 +108,7 @@ def prepare(request: Request) -> tuple[State, Settings]:
         raise InputError(f"{request.model} can run none of the samplers to choose from: {why}")
     need = [proof_questions(share, request.margin) for share in SHARES]
     axis, note = _axis(request, settings)
-    state = State(
+    state = TuningState(
         request=request,
         reference=chosen.reference,
         candidates=candidates,
@@ -127,7 +127,7 @@ def prepare(request: Request) -> tuple[State, Settings]:
     return state, settings
 
 
-def _axis(request: Request, settings: Settings) -> tuple[Axis, str]:
+def _axis(request: TuningRequest, settings: Settings) -> tuple[CostAxis, str]:
     """The axis, and why it is calls where the user has named none. Raises InputError for prices
     that can't be had.
     """
@@ -231,7 +231,7 @@ def _drawn(settings: Settings, task: str, wanted: int) -> int:
     return low
 
 
-def expected_rows(state: State, samplers: Sequence[str]) -> float:
+def expected_rows(state: TuningState, samplers: Sequence[str]) -> float:
     """About how many canvases the samplers forward for one question: a fixed number where the rule
     says it, else the geometric mean of the bounds.
     """
@@ -239,7 +239,7 @@ def expected_rows(state: State, samplers: Sequence[str]) -> float:
     return sum(min(forwards(parse(name), tokens).guess, 2 * tokens) for name in samplers)
 
 
-def race_rows(state: State) -> float:
+def race_rows(state: TuningState) -> float:
     """About how many canvases the race forwards, the reference's included."""
     total = 0.0
     share = expected_rows(state, state.candidates) / len(state.candidates)
@@ -249,12 +249,12 @@ def race_rows(state: State) -> float:
     return total
 
 
-def proof_rows(state: State, questions: int) -> float:
+def proof_rows(state: TuningState, questions: int) -> float:
     """At most so many canvases does a proof of so many questions forward."""
     return questions * state.tokens * (FINALISTS + 1)
 
 
-def _fit(state: State) -> None:
+def _fit(state: TuningState) -> None:
     """Makes race and proof smaller where the budget needs it. Raises InputError for a budget that
     doesn't hold a first round and a proof of 100 questions.
     """
@@ -281,14 +281,14 @@ def _fit(state: State) -> None:
         )
 
 
-def questions_in(state: State, seconds: float) -> int:
+def questions_in(state: TuningState, seconds: float) -> int:
     """How many questions of a proof fit in so many seconds, at most those at 10 % discordance."""
     if state.row_seconds is None:
         return state.need[-1]
     return min(state.need[-1], int(seconds / (proof_rows(state, 1) * state.row_seconds)))
 
 
-def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result:
+def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> Result:
     """Runs what is left of a tuning.
 
     Args:
@@ -313,7 +313,7 @@ def run(state: State, settings: Settings, out: Path, watcher: Watcher) -> Result
                 watcher.line("the budget ends the race: those in front go to the proof")
                 racing = _cut(state, result, result.standing, number, FINALISTS, last=True)
                 break
-            state.rounds.append(Run(racing))
+            state.rounds.append(TuningRun(racing))
             state.write(out)
         racing = state.rounds[number].samplers
         raced.update(racing)
@@ -346,15 +346,15 @@ def _per_task(questions: int, tasks: Sequence[str]) -> int:
 
 
 def _measure(
-    state: State,
+    state: TuningState,
     settings: Settings,
     out: Path,
     folder: Path,
     questions: Mapping[str, Sequence[int]],
-    run_: Run,
+    run_: TuningRun,
     name: str,
     watcher: Watcher,
-) -> Run:
+) -> TuningRun:
     """Runs a round or the proof into its folder, unless it is done; returns it with its seconds."""
     if run_.seconds is not None:
         return run_
@@ -376,7 +376,7 @@ def _measure(
 
 
 def _words(
-    state: State, settings: Settings, samplers: Sequence[str], out: Path, folder: Path
+    state: TuningState, settings: Settings, samplers: Sequence[str], out: Path, folder: Path
 ) -> list[str]:
     """The options of a run: the user's, the loss that its page allows, and shared forwards where
     the model can share them.
@@ -428,7 +428,9 @@ def _costs(folder: Path) -> Iterator[float]:
             yield cost
 
 
-def _standing(state: State, result: Result, racing: Sequence[str], number: int) -> list[Paired]:
+def _standing(
+    state: TuningState, result: Result, racing: Sequence[str], number: int
+) -> list[BesideReference]:
     """How those that ran round `number` stand; notes which of them failed."""
     failed = result.rounds[-1].failed
     if state.reference in failed:
@@ -447,9 +449,9 @@ def _standing(state: State, result: Result, racing: Sequence[str], number: int) 
 
 
 def _cut(
-    state: State,
+    state: TuningState,
     result: Result,
-    standing: Sequence[Paired],
+    standing: Sequence[BesideReference],
     number: int,
     keep: int,
     *,
@@ -467,7 +469,7 @@ def _cut(
 
 
 def _newcomers(
-    settings: Settings, state: State, racing: Sequence[str], raced: set[str]
+    settings: Settings, state: TuningState, racing: Sequence[str], raced: set[str]
 ) -> list[str]:
     """The neighbours of those in front that the model can run, the fastest sampler's first."""
     names = [name for sampler in racing for name in neighbours(sampler, raced)]
@@ -479,7 +481,7 @@ def _newcomers(
     return runs[:NEWCOMERS]
 
 
-def _too_late(state: State, number: int, racing: int) -> bool:
+def _too_late(state: TuningState, number: int, racing: int) -> bool:
     """Whether the budget lacks the time of the next round and of a proof, at the pace so far."""
     budget = state.request.budget
     if budget is None or not number:
@@ -496,20 +498,20 @@ def _too_late(state: State, number: int, racing: int) -> bool:
 
 
 def _prove(
-    state: State,
+    state: TuningState,
     settings: Settings,
     out: Path,
     parts: Split,
     racing: Sequence[str],
     result: Result,
-    axis: Axis,
+    axis: CostAxis,
     watcher: Watcher,
 ) -> None:
     """The proof: as many questions as the race's discordant answers ask for, between those at 5 and
     at 10 %, and as the budget holds.
     """
     if state.proof is None:
-        state.proof = Run(list(racing))
+        state.proof = TuningRun(list(racing))
         state.proof_size = _proof_size(state, result)
         state.write(out)
     assert state.proof_size is not None
@@ -522,7 +524,7 @@ def _prove(
     result.trials = trials([one for one in tried if one is not None], state.request.margin)
 
 
-def _proof_size(state: State, result: Result) -> int:
+def _proof_size(state: TuningState, result: Result) -> int:
     """How many questions the proof has, over all tasks."""
     wanted = state.need[0]
     if result.standing:
@@ -539,7 +541,7 @@ def _proof_size(state: State, result: Result) -> int:
     return max(LEAST_PROOF, min(wanted, int((budget - spent) / pace)))
 
 
-def _proof_pace(state: State, result: Result) -> float | None:
+def _proof_pace(state: TuningState, result: Result) -> float | None:
     """Seconds of a question in the proof, by the pace of the last round; None without rounds."""
     if not state.rounds or state.rounds[-1].seconds is None:
         return None
@@ -548,7 +550,7 @@ def _proof_pace(state: State, result: Result) -> float | None:
     return (done.seconds or 0.0) / size * (FINALISTS + 1) / (len(done.samplers) + 1)
 
 
-def share_taken(state: State, result: Result) -> tuple[float, float]:
+def share_taken(state: TuningState, result: Result) -> tuple[float, float]:
     """The forwards that were taken, and those of all candidates of the list on all questions. Of a
     sampler that left early the mean of the answers that it gave counts for all questions.
     """
@@ -570,6 +572,6 @@ def share_taken(state: State, result: Result) -> tuple[float, float]:
     return taken, every
 
 
-def discordance_held(state: State, questions: int) -> float:
+def discordance_held(state: TuningState, questions: int) -> float:
     """The share of discordant answers up to which a proof of so many questions is enough."""
     return discordance_of(questions, state.request.margin)

@@ -13,8 +13,8 @@ from pbcore.analysis.headline import (
     NO_ANSWERS,
     NO_COMMON,
     NO_SPEED,
-    CellAnswers,
     Headline,
+    RecordAndAnswers,
     headline,
     is_own,
     speed_up,
@@ -35,19 +35,19 @@ def scores(wrong: int, n: int = N) -> list[float]:
 
 def cell(
     sampler: str, right: Sequence[float] | None = None, nfe: int = 16, **facts: Any
-) -> CellAnswers:
+) -> RecordAndAnswers:
     """A cell whose answers are all right, unless their scores are given."""
     values = scores(0) if right is None else right
     return factory.cell(sampler=sampler, right=values, nfe=nfe, **facts)
 
 
-def timed(entry: CellAnswers, seconds: float | None, **conditions: Any) -> CellAnswers:
+def timed(entry: RecordAndAnswers, seconds: float | None, **conditions: Any) -> RecordAndAnswers:
     record, samples = entry
     known = replace(record.conditions, **conditions)
     return replace(record, seconds=seconds, conditions=known), samples
 
 
-def told(*cells: CellAnswers, max_loss: float = 5.0) -> Headline:
+def told(*cells: RecordAndAnswers, max_loss: float = 5.0) -> Headline:
     return headline("tiny", cells, max_loss)
 
 
@@ -166,7 +166,7 @@ class TestSpeed:
     def test_servers_without_forwards(self) -> None:
         """Models that report no forwards are compared by their times, or not at all."""
 
-        def served(sampler: str, seconds: float | None) -> CellAnswers:
+        def served(sampler: str, seconds: float | None) -> RecordAndAnswers:
             record, samples = timed(cell(sampler), seconds)
             return record, [replace(sample, nfe=None) for sample in samples]
 

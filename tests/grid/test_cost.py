@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.decoding import decode
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import Clock, asks, forwards, weights
+from pbcore.grid.cost import TimeLeft, asks, forwards, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
@@ -121,7 +121,7 @@ def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
     one.
     """
     settings, rows = recorded(name)
-    clock = Clock(weights(make_plan(settings)))
+    clock = TimeLeft(weights(make_plan(settings)))
     total = sum(seconds + overhead for _, seconds in rows)
     passed = 0.0
     for number, (cell, seconds) in enumerate(rows[:-1], 1):
@@ -147,7 +147,7 @@ class TestClock:
         """Sharing makes later cells of a task cheap, whatever their forwards; so they are on the
         next task.
         """
-        clock = Clock(lambda cell: 2.0 if cell.task == "b" else 1.0)
+        clock = TimeLeft(lambda cell: 2.0 if cell.task == "b" else 1.0)
         clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0)
         clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5)
         assert clock.expected(CellName("m", "b", "random-k1")) == 20.0
@@ -156,7 +156,7 @@ class TestClock:
 
     def test_nothing_is_foretold_before_the_first_cell(self) -> None:
         """Nor for cells that run then."""
-        clock = Clock(lambda cell: 1.0)
+        clock = TimeLeft(lambda cell: 1.0)
         cell = CellName("m", "a", "random-k1")
         assert clock.left([cell], {}) is None
         assert clock.left([], {cell: 3.0}) is None
@@ -165,7 +165,7 @@ class TestClock:
         """Two workers need half of the time, and what a running cell has taken is not left. What
         the first cell took outside its test, imports, doesn't come again.
         """
-        clock = Clock(lambda cell: 1.0)
+        clock = TimeLeft(lambda cell: 1.0)
         cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
         clock.running(2)
         clock.done(cells[0], 11.0, 10.0)

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import rundir
-from pbcore.plugin.run_lifecycle import Outcome
+from pbcore.plugin.run_lifecycle import RunOutcome
 from tests.plugin.fakes import A, B, C, Config, Terminal, node_id
 from tests.results import factory
 
 IDS = [node_id(name) for name in (A, B, C)]
 
 
-def begun(config: Config, ids: list[str] = IDS) -> Outcome:
+def begun(config: Config, ids: list[str] = IDS) -> RunOutcome:
     """A run whose cells are collected by xdist's workers."""
-    outcome = Outcome(config)  # type: ignore[arg-type]
+    outcome = RunOutcome(config)  # type: ignore[arg-type]
     outcome.pytest_xdist_node_collection_finished(ids)
     return outcome
 
 
-def take(outcome: Outcome, one: Any) -> None:
+def take(outcome: RunOutcome, one: Any) -> None:
     """A report, through the hook."""
     hook = outcome.pytest_runtest_logreport(one)
     next(hook)
@@ -30,7 +30,7 @@ def take(outcome: Outcome, one: Any) -> None:
         next(hook)
 
 
-def last_lines(outcome: Outcome, status: int = 0) -> list[str]:
+def last_lines(outcome: RunOutcome, status: int = 0) -> list[str]:
     terminal = Terminal()
     outcome.pytest_terminal_summary(terminal, status)
     return terminal.lines

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import run_lifecycle, rundir
-from pbcore.plugin.run_lifecycle import Outcome
+from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.results import create
 from tests.plugin.ends import IDS, begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
@@ -69,7 +69,7 @@ class TestBegin:
 
         config = Config(tmp_path, out=tmp_path / "out")
         monkeypatch.setattr(config.hook, "pytest_pbcore_check", refuse)
-        outcome = Outcome(config)  # type: ignore[arg-type]
+        outcome = RunOutcome(config)  # type: ignore[arg-type]
         with pytest.raises(pytest.UsageError, match="no key"):
             outcome.pytest_xdist_node_collection_finished(IDS)
         outcome.pytest_sessionfinish(session())
@@ -186,7 +186,7 @@ class TestConfigure:
         """The controller does, and with --resume it looks at the records first."""
         config = Config(tmp_path)
         run_lifecycle.pytest_configure(config)  # type: ignore[arg-type]
-        assert isinstance(config.pluginmanager.get_plugin(run_lifecycle.NAME), Outcome)
+        assert isinstance(config.pluginmanager.get_plugin(run_lifecycle.NAME), RunOutcome)
         worker = Config(tmp_path)
         worker.workerinput = {}  # type: ignore[attr-defined]
         run_lifecycle.pytest_configure(worker)  # type: ignore[arg-type]

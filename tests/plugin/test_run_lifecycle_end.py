@@ -8,7 +8,7 @@ import pytest
 
 from pbcore.gates.run_verdict import Ruling
 from pbcore.plugin import run_lifecycle
-from pbcore.plugin.run_lifecycle import Outcome
+from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.plugin.state import plan
 from pbcore.results import create
 from tests.plugin.ends import begun, last_lines, session, stored, take
@@ -145,12 +145,12 @@ class TestEnd:
         monkeypatch.setattr("pbcore.gates.run_verdict.rule", None)
         monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", None)
         begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
-        Outcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
+        RunOutcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
 
 
 class TestNoCells:
-    def outcome(self, config: Config, deselected: int = 0) -> Outcome:
-        outcome = Outcome(config)  # type: ignore[arg-type]
+    def outcome(self, config: Config, deselected: int = 0) -> RunOutcome:
+        outcome = RunOutcome(config)  # type: ignore[arg-type]
         outcome._deselected = deselected
         return outcome
 

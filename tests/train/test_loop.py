@@ -33,7 +33,7 @@ def toy(steps: int = 2, objective: Objective = "diffusion") -> Recipe:
     )
 
 
-def quiet(run: loop.Run) -> None:
+def quiet(run: loop.TrainingRun) -> None:
     """Reports nothing."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.tune.answers import CellAnswers, Paired, Round, paired
+from pbcore.tune.answers import BesideReference, CellAnswers, Round, paired
 from pbcore.tune.proof import recommended, trials
 
 
@@ -13,10 +13,10 @@ def answers(scores: list[float], cost: float, first: int = 0) -> CellAnswers:
     return CellAnswers(numbered, cost, cost, 2 * cost)
 
 
-def lost(count: int, n: int = 300, cost: float = 0.5, name: str = "a") -> Paired:
+def lost(count: int, n: int = 300, cost: float = 0.5, name: str = "a") -> BesideReference:
     """One that lost so many answers on the first of two tasks."""
     first = (-1.0,) * count + (0.0,) * (n - count)
-    return Paired(name, {"one": first, "two": (0.0,) * n}, cost, cost, cost, None)
+    return BesideReference(name, {"one": first, "two": (0.0,) * n}, cost, cost, cost, None)
 
 
 class TestPaired:
@@ -37,7 +37,7 @@ class TestPaired:
 
     def test_mean_over_tasks(self) -> None:
         """Each task counts the same, however many questions it has."""
-        one = Paired("a", {"t": (-1.0, 0.0), "u": (0.0,) * 8}, 0.5, None, None, None)
+        one = BesideReference("a", {"t": (-1.0, 0.0), "u": (0.0,) * 8}, 0.5, None, None, None)
         assert one.change == -0.25
         assert one.discordance == 0.25
         assert one.lower < one.change

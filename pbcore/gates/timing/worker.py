@@ -16,7 +16,7 @@ WARM = 16  # samples decoded before the clock starts, where a job doesn't say it
 
 
 @dataclass(slots=True)
-class Bench:
+class WarmCell:
     """State kept between jobs: one model, one task, and which cell is warm."""
 
     held: dict[str, tuple[str, Any]] = field(default_factory=dict)
@@ -80,11 +80,11 @@ def main() -> None:
     # What libraries print goes to stderr, so that it can't stand between the answers.
     os.dup2(2, 1)
     print(json.dumps({"pbcore": pbcore.__file__}), file=answers, flush=True)
-    bench = Bench()
+    cell = WarmCell()
     for line in sys.stdin:
         reply: dict[str, Any]
         try:
-            reply = {"seconds": bench.seconds(json.loads(line))}
+            reply = {"seconds": cell.seconds(json.loads(line))}
         except Exception as error:  # noqa: BLE001  whatever a revision raises is its answer, and the next cell may work
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)

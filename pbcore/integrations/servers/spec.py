@@ -77,7 +77,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Prices:
+class TokenPrices:
     """USD per million tokens of prompts (`input`) and of answers (`output`)."""
 
     input: float
@@ -115,7 +115,7 @@ class ServerSpec:
     max_tokens: int = 1024
     task_max_tokens: dict[str, int] = field(default_factory=dict)
     max_tokens_field: str = "max_tokens"
-    prices: Prices | None = None
+    prices: TokenPrices | None = None
     concurrency: int = 8
     timeout: float = 120.0
     retries: int = 4

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pbcore.analysis.headline import Against, Headline, TaskScores
 from pbcore.printable import fixed
-from pbcore.report.answers import Answers
+from pbcore.report.answers import ReportCell
 from pbcore.report.headline import basis, points, quality, questions, sentence, speed, verdicts
 from pbcore.tasks.naming import short
 from pbcore.text import name
@@ -39,19 +39,21 @@ class Card:
     sentence: str = ""
 
 
-def cards_of(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> list[Card]:
+def cards_of(
+    cells: pd.DataFrame, answers: Sequence[ReportCell], run: Mapping[str, Any]
+) -> list[Card]:
     """A card per model with scores. Parameters as of `report.headline.verdicts`."""
     return [_card(verdict) for verdict in verdicts(cells, answers, run)]
 
 
 def cards_by_task(
-    cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]
+    cells: pd.DataFrame, answers: Sequence[ReportCell], run: Mapping[str, Any]
 ) -> dict[str, list[Card]]:
     """The cards of each task alone; none where there is only one."""
     tasks = list(dict.fromkeys(map(str, cells["task"])))
     if len(tasks) < 2:
         return {}
-    of_task: dict[str, list[Answers]] = {task: [] for task in tasks}
+    of_task: dict[str, list[ReportCell]] = {task: [] for task in tasks}
     for answer in answers:
         of_task.setdefault(answer.cell.task, []).append(answer)
     return {task: cards_of(cells[cells["task"].isin([task])], of_task[task], run) for task in tasks}

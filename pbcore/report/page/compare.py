@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison
 from pbcore.printable import counted, fixed, signed
-from pbcore.report.answers import Answers, questions_of
+from pbcore.report.answers import ReportCell, questions_of
 from pbcore.report.cells import NONE, ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, words
 from pbcore.report.comparison import (
@@ -49,7 +49,7 @@ def comparison_page(
 
 def _answers(
     comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple[Path, Path]
-) -> list[Answers]:
+) -> list[ReportCell]:
     """The compared cells of both runs; the two of a pair name each other and what flipped between
     them. A cell of B that several of A are compared with names the first.
     """
@@ -74,7 +74,7 @@ def _answers(
         name = f"{side}:{cell.id}"
         asked = kept[side](cell)
         found.append(
-            Answers(name, cell.model, cell, entry.samples, asked, side, other, worse, better)
+            ReportCell(name, cell.model, cell, entry.samples, asked, side, other, worse, better)
         )
     return found
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypedDict
 
 from pbcore.printable import first_line, fixed, printable
-from pbcore.report.answers import Answers, is_wrong
+from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.page.html import as_json
 from pbcore.results.check import dump_json
 from pbcore.results.questions import StoredQuestion
@@ -212,7 +212,7 @@ def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[Packed
     ]
 
 
-def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[PackedAnswer]], list[str]]:
+def chosen(cells: Sequence[ReportCell], room: int) -> tuple[list[list[PackedAnswer]], list[str]]:
     """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of
     their tokens: flips, then wrong ones, then the others, in turn from all cells and by index, so
     that cells of one task have the same samples.
@@ -240,7 +240,7 @@ def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[PackedAnswer]
 
 
 def page_data(
-    cells: Sequence[Answers], run: str, room: int, remote: bool
+    cells: Sequence[ReportCell], run: str, room: int, remote: bool
 ) -> tuple[dict[str, Any], list[list[PackedAnswer]]]:
     """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in
     about `room` bytes of JSON, but at least `LEAST` of them for answers.
@@ -270,7 +270,7 @@ def page_data(
     return data | {"tokens": tokens}, answers
 
 
-def cell_data(one: Answers) -> str:
+def cell_data(one: ReportCell) -> str:
     """All answers of one cell as JSON, for a page that asks for them."""
     answers, tokens = chosen([one], 1 << 62)
     return as_json(
@@ -282,7 +282,7 @@ def cell_data(one: Answers) -> str:
     )
 
 
-def _cell(one: Answers, questions: int) -> dict[str, Any]:
+def _cell(one: ReportCell, questions: int) -> dict[str, Any]:
     cell = one.cell
     judged = [is_wrong(cell, sample) for sample in one.samples]
     extra: dict[str, Any] = {}
@@ -355,7 +355,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
     ]
 
 
-def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, StoredQuestion]], list[int]]:
+def _pools(cells: Iterable[ReportCell]) -> tuple[list[dict[int, StoredQuestion]], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1
     without questions. Cells of a task share a pool if their questions agree wherever they have the
     same index.

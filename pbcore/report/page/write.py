@@ -13,7 +13,7 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.links import docs
 from pbcore.printable import counted
-from pbcore.report.answers import Answers, name_and_facts, read
+from pbcore.report.answers import ReportCell, name_and_facts, read
 from pbcore.report.cells import ROWS_NOTE, gaps, measured, rows_differ, run_facts
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
@@ -67,7 +67,7 @@ class PageData(TypedDict):
 
 
 def write_page(
-    run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None
+    run_dir: str | Path, found: tuple[pd.DataFrame, list[ReportCell]] | None = None
 ) -> Path:
     """Writes report.html into a run directory and returns its path; `found` is what `read` gave of
     it before. Raises the errors of `results.load`.
@@ -81,7 +81,7 @@ def rebuild(
     cells: pd.DataFrame,
     sources: Sequence[Path],
     out: Path,
-    answers: Sequence[Answers],
+    answers: Sequence[ReportCell],
     max_loss: float | None = None,
     price: Sequence[str] = (),
     price_batch: int | None = None,
@@ -104,7 +104,7 @@ def rebuild(
 
 def page(
     cells: pd.DataFrame,
-    answers: Sequence[Answers],
+    answers: Sequence[ReportCell],
     name: str,
     run: Mapping[str, Any],
     *,
@@ -190,7 +190,7 @@ def _overview(whole: Scope) -> Markup:
 
 
 def _further(
-    cells: pd.DataFrame, answers: Sequence[Answers], whole: Scope, run: Mapping[str, Any]
+    cells: pd.DataFrame, answers: Sequence[ReportCell], whole: Scope, run: Mapping[str, Any]
 ) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
@@ -222,7 +222,7 @@ def section_html(section: Section) -> Markup:
 def assembled(
     title: str,
     content: str,
-    answers: Sequence[Answers],
+    answers: Sequence[ReportCell],
     run: str,
     further: PageData | None = None,
     size: int | None = None,

@@ -12,7 +12,7 @@ import pytest
 
 import pbcore
 from pbcore.gates.timing.interleaved import HEAD
-from pbcore.gates.timing.worker import WARM, Bench, _load_task, main
+from pbcore.gates.timing.worker import WARM, WarmCell, _load_task, main
 
 JOB: dict[str, Any] = {
     "model": {"name": "m"},
@@ -57,10 +57,10 @@ class TestBench:
         """Then the cell is warm; another cell of the same model and task is warmed for itself,
         without loading.
         """
-        bench = Bench()
+        cell = WarmCell()
         other = {**JOB, "sampler": "random-k2"}
         for job in (JOB, JOB, other):
-            assert bench.seconds(job) >= 0
+            assert cell.seconds(job) >= 0
         assert log == [
             "m",
             "t",
@@ -73,7 +73,7 @@ class TestBench:
 
     def test_the_warming_batch_is_as_large_as_the_timed_ones(self, log: list[Any]) -> None:
         """Memory is then reserved before the clock starts."""
-        Bench().seconds({**JOB, "batch_size": 5})
+        WarmCell().seconds({**JOB, "batch_size": 5})
         assert log[2:] == [("m", 5, "random-k1", 3, 5), ("m", 40, "random-k1", 3, 5)]
 
     def test_the_seconds_are_those_between(
@@ -84,21 +84,21 @@ class TestBench:
         monkeypatch.setattr(
             "pbcore.gates.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock))
         )
-        assert Bench().seconds(JOB) == 2.5
+        assert WarmCell().seconds(JOB) == 2.5
 
     def test_two_models_never_share_the_memory(
         self, log: list[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The one before is let go before the next is loaded."""
-        bench = Bench()
-        bench.seconds(JOB)
+        cell = WarmCell()
+        cell.seconds(JOB)
 
         def load(name: str) -> Any:
-            assert "model" not in bench.held
+            assert "model" not in cell.held
             return SimpleNamespace(name=name)
 
         monkeypatch.setattr(pbcore, "load_model", load)
-        bench.seconds({**JOB, "model": {"name": "n"}})
+        cell.seconds({**JOB, "model": {"name": "n"}})
         assert log[-1][0] == "n"
 
 
@@ -114,10 +114,10 @@ class TestGpu:
         monkeypatch.setattr(
             pbcore, "load_model", lambda name: SimpleNamespace(name=name, device=device)
         )
-        Bench().seconds(JOB)
+        WarmCell().seconds(JOB)
         assert [call[0] for call in log[1:]] == ["m", "waited", "m", "waited"]
         device.type = "cpu"
-        Bench().seconds(JOB)
+        WarmCell().seconds(JOB)
         assert len(log) == 8
 
 
@@ -175,8 +175,8 @@ class TestMain:
         monkeypatch.setattr(
             pbcore, "load_model", lambda **options: log.append("load") or SimpleNamespace(name="m")
         )
-        bench = Bench()
+        cell = WarmCell()
         for model in ({"name": "m", "dtype": "x"}, {"dtype": "x", "name": "m"}):
-            bench.seconds({**JOB, "model": model})
+            cell.seconds({**JOB, "model": model})
         assert [call for call in log if call == "load"] == ["load"]
         assert [call[1] for call in log if isinstance(call, tuple)] == [WARM, 40, 40]

@@ -19,7 +19,7 @@ from pbcore.decoding import decode
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.integrations.servers.reply import AnswerStore, Ask, read_answers
-from pbcore.integrations.servers.spec import Prices, ServerSpec
+from pbcore.integrations.servers.spec import ServerSpec, TokenPrices
 from pbcore.models.errors import ModelError
 from pbcore.tasks import load_task
 from tests.integrations.servers.fake import CANARY, Act, FakeServer, serving
@@ -191,7 +191,7 @@ class TestKeeping:
         with serving(
             lambda number, body: Act(text=f"key: {written(os.environ['CANARY_KEY'])}")
         ) as server:
-            model = model_of(server, key="CANARY_KEY", prices=Prices(0.0, 1e6))
+            model = model_of(server, key="CANARY_KEY", prices=TokenPrices(0.0, 1e6))
             budget = Budget(5000.0)
             with (
                 model.session(AnswerStore(path), budget),
@@ -236,7 +236,7 @@ class TestCounters:
         assert session.version == "9.9"
 
 
-PRICED = ServerSpec("mine", "m", "http://h/v1", prices=Prices(2.0, 10.0), max_tokens=100)
+PRICED = ServerSpec("mine", "m", "http://h/v1", prices=TokenPrices(2.0, 10.0), max_tokens=100)
 
 
 def ask(text: str) -> Ask:
@@ -260,7 +260,9 @@ class TestMoney:
         counts.
         """
         with serving() as server:
-            model = model_of(server, prices=Prices(1000.0, 10_000.0), max_tokens=10, concurrency=4)
+            model = model_of(
+                server, prices=TokenPrices(1000.0, 10_000.0), max_tokens=10, concurrency=4
+            )
             one = 7 * 1e-3 + 3 * 1e-2  # an answer's true price
             budget = Budget(1.0, tmp_path / "ledger")
             budget.begin(0.5)
@@ -283,7 +285,7 @@ class TestMoney:
         request at a time would bring.
         """
         with serving() as server:
-            model = model_of(server, prices=Prices(0.0, 1000.0), max_tokens=100, concurrency=8)
+            model = model_of(server, prices=TokenPrices(0.0, 1000.0), max_tokens=100, concurrency=8)
             one = 3 * 1e-3
             reserve = 100 * 1e-3
             budget = Budget(0.25)

@@ -21,12 +21,12 @@ from pbcore.integrations.servers.reply import (
     text_of,
     word,
 )
-from pbcore.integrations.servers.spec import Prices, ServerSpec
+from pbcore.integrations.servers.spec import ServerSpec, TokenPrices
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.fake import FakeServer, serving
 
 SPEC = ServerSpec("mine", "m", "http://h/v1", key="SOME_KEY", retries=2, timeout=9.0)
-PRICED = replace(SPEC, prices=Prices(2.0, 10.0))
+PRICED = replace(SPEC, prices=TokenPrices(2.0, 10.0))
 
 
 def ask(*texts: str, **facts: Any) -> Ask:
@@ -304,7 +304,7 @@ class TestReplies:
         assert len(set(digests)) == len(digests)
         assert {len(digest) for digest in digests} == {32}
         assert ask("x").digest(SPEC) == ask("x").digest(
-            replace(SPEC, name="other", retries=0, prices=Prices(1.0, 1.0))
+            replace(SPEC, name="other", retries=0, prices=TokenPrices(1.0, 1.0))
         )
 
 

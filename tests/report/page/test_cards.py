@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pbcore.report.answers import Answers
+from pbcore.report.answers import ReportCell
 from pbcore.report.page.cards import Card, cards_by_task, cards_of
 from pbcore.results import frame
 from tests.results import factory
@@ -12,18 +12,18 @@ from tests.results import factory
 TASKS = ("waiting_line/copy", "waiting_line/shuffle")
 
 
-def run(scores: dict[str, tuple[int, Sequence[float]]], n: int = 100) -> list[Answers]:
+def run(scores: dict[str, tuple[int, Sequence[float]]], n: int = 100) -> list[ReportCell]:
     """A model's samplers with their forwards and the share that is right on each task."""
     found = []
     for sampler, (nfe, shares) in scores.items():
         for task, share in zip(TASKS, shares, strict=False):
             right = [float(i < share * n) for i in range(n)]
             cell, samples = factory.cell(task=task, sampler=sampler, right=right, n=n, nfe=nfe)
-            found.append(Answers(cell.id, cell.model, cell, samples))
+            found.append(ReportCell(cell.id, cell.model, cell, samples))
     return found
 
 
-def card(answers: list[Answers]) -> Card:
+def card(answers: list[ReportCell]) -> Card:
     (only,) = cards_of(frame([one.cell for one in answers]), answers, {})
     return only
 

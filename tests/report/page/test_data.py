@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.report.answers import Answers
+from pbcore.report.answers import ReportCell
 from pbcore.report.page.data import (
     DIGITS,
     LONGEST,
@@ -35,9 +35,9 @@ def number(text: str) -> int:
 
 def lot(
     n: int, right: float, sampler: str = "confidence-k2", first: frozenset[int] = frozenset()
-) -> Answers:
+) -> ReportCell:
     cell, samples = filmed(factory.cell(sampler=sampler, n=n, right=right))
-    return Answers(cell.id, cell.model, cell, samples, worse=tuple(first))
+    return ReportCell(cell.id, cell.model, cell, samples, worse=tuple(first))
 
 
 def shown(answers: list[PackedAnswer]) -> list[object]:
@@ -213,7 +213,7 @@ class TestChosen:
         cell, samples = factory.cell(n=2)
         unscored = [replace(sample, scores={}) for sample in samples]
         answers, _ = chosen(
-            [Answers(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6
+            [ReportCell(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6
         )
         assert [answer["scores"] for answer in answers[0]] == [[], []]
 
