@@ -39,12 +39,24 @@ def bounds(
     seeds: Sequence[int],
     size: int,
 ) -> list[Bound]:
-    """The bound of each continuation, given as (prompt ids, continuation ids), from `draws` mask
-    patterns each, in forwards of `size` rows.
+    """Bounds from below on the log-likelihood of continuations, each a mean over random mask
+    patterns.
 
-    Where there are no more than `draws` patterns, all are computed and the bound is exact. Pairs
-    with equal seeds and lengths share their patterns. Raises InputError for an empty continuation
-    and fewer than two draws.
+    Where a continuation has no more than `draws` patterns, all of them are computed and the bound
+    is exact. Pairs with equal seeds and lengths share their patterns.
+
+    Args:
+        model: predicts the masked tokens.
+        pairs: prompt ids and continuation ids.
+        draws: mask patterns of each pair, at least 2.
+        seeds: of the patterns, one per pair.
+        size: rows of a forward.
+
+    Returns:
+        One bound per pair, in nats.
+
+    Raises:
+        InputError: for an empty continuation, or fewer than two draws.
     """
     if type(draws) is not int or draws < 2:
         raise InputError(

@@ -64,12 +64,20 @@ class GenerationRequest:
 def asked(
     arguments: Mapping[str, Any], sampler: SamplerName | None, length: int
 ) -> GenerationRequest:
-    """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none.
-    Without a sampler only length and stop strings are read.
+    """Reads a request's `generation_kwargs`.
 
-    Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the
-    request asks for something else than that name says, and for settings that a masked diffusion
-    model's decoder doesn't have.
+    Args:
+        arguments: settings by name, as the harness gives them.
+        sampler: whose name says whether decoding is greedy and at which temperature; None reads
+            length and stop strings alone.
+        length: tokens of the answer where the request has no length.
+
+    Returns:
+        The length and the stop strings.
+
+    Raises:
+        InputError: where the request contradicts the sampler's name, for settings that a masked
+            diffusion model's decoder doesn't have, and for a length or stop string of another type.
     """
     given = dict(arguments)
     lengths = [given.pop(name, None) for name in LENGTHS]
@@ -198,10 +206,19 @@ def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
 def add_harness_tasks(
     patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False
 ) -> list[str]:
-    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their
-    scorers; returns their names. `folder` has task files of the user's own; code that models write
-    runs only with `unsafe`. Raises InputError without the harness, for unknown names, and for tasks
-    that can't be cells, with the reason.
+    """Adds tasks of lm-evaluation-harness and their scorers.
+
+    Args:
+        patterns: names such as `lm_eval/gsm8k`, a group's name, or `lm_eval/mbpp*`.
+        folder: task files of the user's own (YAML), beside the harness's.
+        unsafe: True runs code that models write; tasks that need it are refused by default.
+
+    Returns:
+        The names of the tasks.
+
+    Raises:
+        InputError: without the harness, for unknown names, and for tasks that can't be cells, with
+            the reason.
     """
     patterns = list(patterns)
     if not patterns:

@@ -101,7 +101,16 @@ def alive() -> list[Mapping[str, Any]]:
 
 
 def fitting(nodes: Sequence[Mapping[str, Any]], cpus: float, gpus: float) -> dict[str, int]:
-    """Node id → how many workers of this size it can hold; nodes that hold none are left out."""
+    """How many workers each node can hold; nodes that hold none are left out.
+
+    Args:
+        nodes: as `ray.nodes()` lists them.
+        cpus: CPUs that a worker reserves; 0: any number fits.
+        gpus: GPUs that a worker reserves, or a part of one; 0: any number fits.
+
+    Returns:
+        Node id → number of workers.
+    """
     sizes = {"CPU": cpus, "GPU": gpus}
     fit = {
         node["NodeID"]: min(

@@ -52,8 +52,12 @@ class Remote:
 
 
 def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
-    """Whether others compute on the worker's node, or may before its cell ends: those that have not
-    begun have no node yet, and the node has room for `room` workers.
+    """Whether others compute on the worker's node, or may before its cell ends.
+
+    Args:
+        worker: the one that gets the cell.
+        others: all workers; those that have not begun have no node yet.
+        room: how many workers the node can hold.
     """
     nodes = [other.node for other in others if other is not worker]
     here = 1 + nodes.count(worker.node)

@@ -73,9 +73,22 @@ class Worker:
         here: dict[str, str],
         gpu: bool,
     ) -> Begun:
-        """Collects. `root` is pytest's root directory on the controller and `folder` where it was
-        called, relative to it; they lie under the current directory here. `here` are the
-        controller's versions. Raises Refused.
+        """Starts pytest on the node and collects.
+
+        Args:
+            name: the worker's, as in reports (`ray0`).
+            root: pytest's root directory on the controller; its copy is the current directory here.
+            folder: where pytest was called, relative to `root`.
+            arguments: pytest's command line on the controller.
+            here: the controller's versions by package.
+            gpu: True if the worker has reserved a GPU.
+
+        Returns:
+            The node, the ids of the collected cells and the machine.
+
+        Raises:
+            Refused: for other versions than the controller's, a failed collection, and a missing
+                GPU.
         """
         from pbcore.integrations.ray.connect import differences, facts, place
         from pbcore.results.environment import machine
@@ -108,8 +121,18 @@ class Worker:
         return Begun(where, collected, has)
 
     def run(self, node_id: str, stored: str | None, shared: bool) -> Done:
-        """Runs a cell: `stored` is the text of its record from an earlier run; `shared`, others use
-        the same device. Raises RuntimeError if the session has ended.
+        """Runs a cell.
+
+        Args:
+            node_id: pytest's id of the cell.
+            stored: the text of the cell's record from an earlier run; None without one.
+            shared: True if other workers compute on the same node meanwhile.
+
+        Returns:
+            Reports, warnings and the cell's record.
+
+        Raises:
+            RuntimeError: if the session has ended.
         """
         self._orders.put((node_id, stored, shared))
         result = self._results.get()

@@ -41,9 +41,17 @@ class RewriteFolders:
         self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None
     ) -> list[Sample]:
         """The questions of a task in a run folder, in the order of their `doc_id`, which is their
-        number, filtered by `lengths`. The answers of that run are not read. Raises
-        FileNotFoundError if the folder has no file of the task, RowError that names file and line
-        for an invalid row, and ValueError for an n without rows.
+        number. The answers of that run are not read.
+
+        Args:
+            spec: the task.
+            folder: a run folder of the rewrite.
+            lengths: the n to keep; None: all.
+
+        Raises:
+            InputError: for a task that the rewrite doesn't have, and for an n without rows.
+            FileNotFoundError: if the folder has no file of the task.
+            RowError: for an invalid row; names file and line.
         """
         if spec.name not in NAMES:
             raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")

@@ -49,9 +49,16 @@ def http_client(
     seconds: float | None = None,
     size: int | None = None,
 ) -> httpx2.Client:
-    """A client that sends `headers` (with the key) and what the protocol needs, and follows no
-    redirect. A reply is read within `seconds` (default: as declared) and `size` bytes (default: by
-    the limit of an answer), else the request raises httpx2.ReadTimeout or ReplyError.
+    """A client that follows no redirect and takes plain replies of bounded size alone.
+
+    While reading, a slow reply raises httpx2.ReadTimeout, and one that is too large or packed
+    raises ReplyError.
+
+    Args:
+        spec: the server.
+        headers: sent with each request, the key among them.
+        seconds: limit of a whole reply; None: as declared.
+        size: limit of a reply in bytes; None: by the tokens of the longest answer.
     """
     seconds = seconds or spec.timeout
     most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)

@@ -178,8 +178,12 @@ def imported(package: str, spec: ServerSpec) -> ModuleType:
 
 
 def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
-    """An exception of an SDK, or of reading a reply, as an error of the model; `done` is what had
-    come by then.
+    """An exception of an SDK, or of reading a reply, as an error that says what to do.
+
+    Args:
+        error: the exception; keys in its text are masked.
+        spec: the server that was asked.
+        done: what had come by then, in words; empty: nothing.
     """
     status = getattr(error, "status_code", None)
     kind = type(error).__name__

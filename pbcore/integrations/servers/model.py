@@ -189,9 +189,24 @@ class ServerModel:
         max_new_tokens: int | None,
         seed: int,
     ) -> list[Generation]:
-        """One Generation per prompt; up to `concurrency` requests at once. The first request that
-        fails for good ends it: those under way are waited for and kept, and no other is sent.
-        Raises ModelError, CostLimitError.
+        """Answers prompts by requests to the server; answers that the session's store has are not
+        requested again.
+
+        The first request that fails for good ends it: those under way are waited for and kept, and
+        no other is sent.
+
+        Args:
+            prompts: samples, chats or texts.
+            sampler: `+x4` sets how many requests run at once, else the session does.
+            max_new_tokens: the most tokens of an answer; None: the task's or the declared limit.
+            seed: sent with each request.
+
+        Returns:
+            One Generation per prompt, in order.
+
+        Raises:
+            ModelError: for a request that fails for good, and for prompts that can't be sent.
+            CostLimitError: if the next answer may exceed --max-cost.
         """
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
@@ -234,10 +249,21 @@ class ServerModel:
     def usable(
         self, reply: Reply, kept: bool, ask: Ask, sampler: SamplerName
     ) -> tuple[Reply, list[str]]:
-        """A reply without what can't be meant of the answer, and a line on each such value: more
-        forwards than an answer to that request can take, tokens that contradict the text, and a
-        step map that can't be read, if an earlier run kept it. Raises ModelError for that of a new
-        reply.
+        """A reply without the values that can't be true of its answer: more forwards than an answer
+        to that request can take, tokens that contradict the text, and, of an earlier run, a step
+        map that can't be read.
+
+        Args:
+            reply: the server's.
+            kept: True if it was on disk before.
+            ask: the request.
+            sampler: its block length divides the step map.
+
+        Returns:
+            The reply, and a line on each value that was left out.
+
+        Raises:
+            ModelError: for a new reply's step map that can't be read.
         """
         faults = []
         tokens = room(ask.max_tokens, sampler.block)
@@ -275,9 +301,18 @@ class ServerModel:
     def generation(
         self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName
     ) -> Generation:
-        """An answer; `kept`: it was on disk before. With a step map it has steps, and tokens if
-        these are known: what they leave of the task's canvas is EOS, as if given. Raises ValueError
-        for a step map that can't be read.
+        """An answer. With a step map it has steps, and tokens if these are known: the positions of
+        the task's canvas that they leave count as given EOS tokens.
+
+        Args:
+            reply: the server's, as `usable` returns it.
+            kept: True if it was on disk before; it has no times then.
+            ask: the request.
+            prompt: a Sample says how long the canvas is.
+            sampler: its block length divides the step map.
+
+        Raises:
+            ValueError: for a step map that can't be read.
         """
         times = (
             {"seconds": None, "first_token": None} if kept else {}
@@ -423,8 +458,13 @@ class ServerModel:
 def load_server(
     entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 ) -> ServerModel:
-    """The model of a registry entry; nothing is asked of the server yet. Device, dtype and options
-    are the server's.
+    """The model of a registry entry. Nothing is sent to the server yet.
+
+    Args:
+        entry: the name of a declared server.
+        device: not used; the server has its own.
+        dtype: not used; the server has its own.
+        options: not used; the server has its own.
     """
     return ServerModel(MODELS.specs()[entry.name])
 

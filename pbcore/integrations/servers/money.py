@@ -79,8 +79,16 @@ def estimate_lines(
     specs: Collection[ServerSpec],
     kept: Callable[[CellName], Collection[str]],
 ) -> list[str]:
-    """A line per model on what its cells will take, without the answers whose digests `kept` gives.
-    Raises InputError if --max-cost is to limit what has no price.
+    """A line per model on the tokens and the cost of its cells, and one on all of them.
+
+    Args:
+        plan: what is run.
+        names: the cells.
+        specs: the servers.
+        kept: the digests of a cell's requests that are answered already; they are left out.
+
+    Raises:
+        InputError: if --max-cost is to limit a model without prices.
     """
     cells = [(name, set(kept(name))) for name in names]
     found: dict[str, Estimate] = {}
@@ -181,8 +189,18 @@ class Budget:
             return balance
 
     def reserve(self, amount: float, spec: ServerSpec, stop: threading.Event | None = None) -> bool:
-        """Whether the amount is reserved; it is not if `stop` is set while it waits for requests
-        under way. Raises CostLimitError if it exceeds the limit also when these cost nothing.
+        """Reserves the most that a request may cost; waits while requests under way leave no room.
+
+        Args:
+            amount: USD.
+            spec: the server, named in the error.
+            stop: ends the waiting once it is set.
+
+        Returns:
+            Whether the amount is reserved; False only after `stop`.
+
+        Raises:
+            CostLimitError: if the amount exceeds what is left even without the requests under way.
         """
         while not (stop is not None and stop.is_set()):
             with self._held() as balance:

@@ -98,7 +98,16 @@ def pytest_pbcore_begin(config: pytest.Config) -> None:
 def pytest_pbcore_asking(
     item: pytest.Item, cell_id: str, model: Model
 ) -> AbstractContextManager[Session] | None:
-    """Keeps a server's answers beside the cell while it decodes."""
+    """Keeps a server's answers beside the cell while it decodes.
+
+    Args:
+        item: the cell's test.
+        cell_id: names the file of answers.
+        model: of the cell.
+
+    Returns:
+        The surrounding context; None for a model that is not a server.
+    """
     from pbcore.integrations.servers.model import ServerModel
 
     return _asking(item, cell_id, model) if isinstance(model, ServerModel) else None

@@ -56,9 +56,19 @@ def ask_of(
     seed: int,
     place: int = 0,
 ) -> Ask:
-    """A question to a server: the length as asked for, else the task's or the declared one, and the
-    sampler's fields. `place` is that of a prompt which is no sample. Raises ModelError for prompts
-    that no server can be asked, InputError for a sampler that doesn't fit that length.
+    """A request to a server, with the sampler's fields.
+
+    Args:
+        spec: the server.
+        prompt: a Sample, a chat or a text.
+        sampler: what the request says of the decoding.
+        max_new_tokens: the most tokens of the answer; None: the task's or the declared limit.
+        seed: of the decoding.
+        place: number of a prompt that is not a Sample.
+
+    Raises:
+        ModelError: for infilling and for token ids, which no server takes.
+        InputError: for a sampler that doesn't fit the length.
     """
     limit = spec.max_tokens
     if isinstance(prompt, Sample):
@@ -131,7 +141,13 @@ class AnswerStore:
         self.left_out: list[str] = kept.left_out
 
     def add(self, digest: str, reply: Reply, facts: Mapping[str, Any]) -> None:
-        """Keeps an answer; `facts` (its cost, sample and seed) stand beside it in the file."""
+        """Keeps an answer in memory and, if the store has a file, on disk before it returns.
+
+        Args:
+            digest: of the request.
+            reply: the server's.
+            facts: stand beside the reply in the file: its cost, sample and seed.
+        """
         with self._lock:
             self.known[digest] = reply
             if self._path is None or not self._write:

@@ -211,9 +211,22 @@ def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> st
 def fields_of(
     fields: Mapping[str, Mapping[str, str]], sampler: SamplerName, tokens: int, model: str
 ) -> dict[str, Any]:
-    """Place in the request → value, for an answer of at most so many tokens. Without `+b8` the
-    block is the whole answer; the steps are those of the whole answer: k tokens each, or in every
-    block those of `linear8`. Raises InputError, naming the model, where they don't come out even.
+    """The sampler's fields of a request.
+
+    Without `+b8` the block is the whole answer. The steps are those of the whole answer: k tokens
+    each, or in every block those of `linear8`.
+
+    Args:
+        fields: policy → part of a sampler's name → place in the request, as declared.
+        sampler: its policy is one of them.
+        tokens: the most tokens of the answer.
+        model: named in the error.
+
+    Returns:
+        Place in the request → value.
+
+    Raises:
+        InputError: where blocks or steps don't come out even.
     """
     known = fields[sampler.policy]
     block = sampler.block or tokens

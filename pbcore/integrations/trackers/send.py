@@ -119,9 +119,19 @@ def to_wandb(path: Path, project: str) -> str:
 
 
 def to_mlflow(path: Path, uri: str, experiment: str) -> str:
-    """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as
-    parameters, metrics, the cells as a table, pages and results as artifacts. Returns the run's id.
-    Raises InputError without MLflow.
+    """Sends a run to MLflow: facts as parameters, metrics, the cells as a table, pages and results
+    as artifacts.
+
+    Args:
+        path: the run's folder.
+        uri: a tracking server or store (http://…, file:…).
+        experiment: its name there.
+
+    Returns:
+        The id of the run in MLflow.
+
+    Raises:
+        InputError: without MLflow, and where it can't be written to.
     """
     mlflow = _package("mlflow", "MLflow")
     run, facts, named, rows = _read(path)
