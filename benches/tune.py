@@ -32,7 +32,7 @@ from pbcore.tune.proof import Trial, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
 from pbcore.tune.report import bound, loss, plan_text, times, write_report
-from pbcore.tune.simulation import Known, crowd, simulate
+from pbcore.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
 
@@ -154,25 +154,11 @@ def _silent(*about: object) -> None:
 # The simulation
 
 EQUAL = {"equal": Known(0.025, 0.025, 0.5)}
-FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """Samplers, and whose recommendation is counted."""
-
-    name: str
-    samplers: Mapping[str, Known]
-    watched: Sequence[str]
 
 
 def scenarios() -> list[Scenario]:
     """Fields in which all are exactly 3 points worse, and fields with one equal sampler."""
-    every = []
-    for lost, gained in FLIPS:
-        worse = crowd(40, lost, gained)
-        name = f"40 samplers, all 3 points worse ({100 * lost:g} % lost, {100 * gained:g} % gained)"
-        every.append(Scenario(name, worse, list(worse)))
+    every = all_too_bad()
     every.append(Scenario("an equal one alone", EQUAL, ["equal"]))
     for number, lost, gained in ((3, 0.04, 0.01), (20, 0.04, 0.01), (40, 0.04, 0.01)):
         name = f"an equal one beside {number} that are 3 points worse"

@@ -25,7 +25,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import fmean
@@ -35,7 +34,7 @@ import numpy as np
 from tabulate import tabulate
 
 import pbcore
-from pbcore.analysis.noninferiority import lower_bound, p_worse
+from pbcore.analysis.noninferiority import lower_bound
 from pbcore.analysis.paired import flips, holm
 from pbcore.decoding import resolve
 from pbcore.decoding.cli import described
@@ -52,6 +51,16 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import data_hash
 from pbcore.tune.candidates import MODIFIED
+from pbcore.tune.simulation import (
+    Known,
+    Scenario,
+    all_too_bad,
+    crowd,
+    differences,
+    drawn_flips,
+    drawn_right,
+    p_of_flips,
+)
 
 BASE = "confidence-k1"
 MOST = 4  # candidates that are confirmed on a task
@@ -189,25 +198,11 @@ def trials(base: Measured, heads: Cells) -> list[Trial]:
         flips([a - b for a, b in zip(head.scores, base.scores, strict=True)])
         for head in heads.values()
     ]
-    adjusted = holm([worse(*pair, len(base.scores)) for pair in counts])
+    adjusted = holm([p_of_flips(*pair, len(base.scores), MARGIN) for pair in counts])
     return [
         Trial(sampler, head, *pair, p)
         for (sampler, head), pair, p in zip(heads.items(), counts, adjusted, strict=True)
     ]
-
-
-@cache
-def worse(newly_wrong: int, newly_right: int, n: int) -> float:
-    """The one-sided p of "3 points worse or more" for 0/1 scores, of which these counts are all
-    that matters.
-    """
-    return p_worse([differences(newly_wrong, newly_right, n)], MARGIN)
-
-
-def differences(newly_wrong: int, newly_right: int, n: int) -> list[float]:
-    """Paired differences of n 0/1 scores, in any order."""
-    same = n - newly_wrong - newly_right
-    return [-1.0] * newly_wrong + [1.0] * newly_right + [0.0] * same
 
 
 def winner(verdict: Verdict, price: str) -> Trial | None:
@@ -477,49 +472,15 @@ def markdown(lines: Sequence[Sequence[str | None]], heads: Sequence[str]) -> str
 # The simulation
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """A sampler that loses and gains these shares of one token at a time's answers, at a share
-    `price` of its forwards.
-    """
-
-    lost: float
-    gained: float
-    price: float
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """Samplers of a table, by name; what counts is how often one of `watched` is confirmed."""
-
-    name: str
-    samplers: Mapping[str, Simulated]
-    watched: frozenset[str]
-
-
-def crowd(number: int, lost: float, gained: float, dearest: float) -> dict[str, Simulated]:
-    """Samplers of the same loss and gain at prices spread up to `dearest`."""
-    return {
-        f"worse-{i}": Simulated(lost, gained, dearest * i / number) for i in range(1, number + 1)
-    }
-
-
-EQUAL = {"equal": Simulated(0.025, 0.025, 1 / 3)}
+EQUAL = {"equal": Known(0.025, 0.025, 1 / 3)}
 SCENARIOS = (
-    *(
-        Scenario(
-            f"40 samplers, all 3 points worse: {100 * lost:g} % lost, {100 * gained:g} % gained",
-            crowd(40, lost, gained, 0.9),
-            frozenset(crowd(40, lost, gained, 0.9)),
-        )
-        for lost, gained in ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))
-    ),
-    Scenario("an equal sampler alone: 2.5 % lost, 2.5 % gained", EQUAL, frozenset(EQUAL)),
+    *all_too_bad(),
+    Scenario("an equal sampler alone (2.5 % lost, 2.5 % gained)", EQUAL, list(EQUAL)),
     *(
         Scenario(
             f"the same beside {number} cheaper ones that are {100 * lost:g} points worse",
             {**crowd(number, lost, 0.0, 0.3), **EQUAL},
-            frozenset(EQUAL),
+            list(EQUAL),
         )
         for number, lost in ((3, 0.03), (3, 0.06), (20, 0.06), (40, 0.1))
     ),
@@ -527,17 +488,20 @@ SCENARIOS = (
 
 
 def drawn(
-    generator: np.random.Generator, n: int, samplers: Mapping[str, Simulated]
+    generator: np.random.Generator, n: int, samplers: Mapping[str, Known]
 ) -> dict[str, Measured]:
-    """A table of answers to n questions. One token at a time is right on 90 % of them; the others
-    lose and gain on the questions that it has right and wrong, independently of each other.
+    """A table of answers to n questions. Which of them a sampler loses makes no difference, only
+    how many: the first ones.
     """
-    right = generator.random(n) < 0.9
-    cells = {BASE: Measured(right.astype(float).tolist(), [60.0] * n, [60.0] * n)}
-    for name, sampler in samplers.items():
-        flipped = np.where(right, sampler.lost / 0.9, sampler.gained / 0.1)
-        scores = right ^ (generator.random(n) < flipped)  # (n,)
-        cost = [60.0 * sampler.price] * n
+    right = drawn_right(generator, n, 1)
+    changed = drawn_flips(generator, right, n, samplers)[0]  # (S, 2)
+    base = np.arange(n) < right[0, 0]  # (n,)
+    cells = {BASE: Measured(base.astype(float).tolist(), [60.0] * n, [60.0] * n)}
+    for (name, sampler), (lost, gained) in zip(samplers.items(), changed, strict=True):
+        scores = base.copy()  # (n,)
+        scores[:lost] = False
+        scores[right[0, 0] : right[0, 0] + gained] = True
+        cost = [60.0 * sampler.cost] * n
         cells[name] = Measured(scores.astype(float).tolist(), cost, cost)
     return cells
 

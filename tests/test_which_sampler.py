@@ -13,9 +13,8 @@ import pbcore
 from benches import which_sampler
 from benches.which_sampler import (
     BASE,
+    MARGIN,
     Measured,
-    Scenario,
-    Simulated,
     Stage,
     Verdict,
     bound,
@@ -30,8 +29,8 @@ from benches.which_sampler import (
     trials_table,
     winner,
     winners_table,
-    worse,
 )
+from pbcore.tune.simulation import Known, Scenario, p_of_flips
 
 SMALL = ["--model", "ideal", "--task", "waiting_line/shuffle", "--screen", "4", "--confirm", "6"]
 
@@ -90,7 +89,7 @@ class TestTrials:
         """
         base = cell(800, 32, n=800)
         good = cell(788, 4, n=800)
-        p = worse(12, 0, 800)
+        p = p_of_flips(12, 0, 800, MARGIN)
         assert 0.0001 < p < 0.0125
         bad = {f"bad-{i}": cell(700, 3, n=800) for i in range(3)}
         [alone] = trials(base, {"good": good})
@@ -102,8 +101,8 @@ class TestTrials:
     def test_holm_can_refuse_what_alone_would_pass(self) -> None:
         """A p between 1.25 and 5 % is confirmed alone and not as the best of four."""
         base = cell(800, 32, n=800)
-        wrong = next(count for count in range(800) if worse(count, 0, 800) > 0.0125)
-        assert worse(wrong, 0, 800) < 0.05
+        wrong = next(count for count in range(800) if p_of_flips(count, 0, 800, MARGIN) > 0.0125)
+        assert p_of_flips(wrong, 0, 800, MARGIN) < 0.05
         close = {"close": cell(800 - wrong, 4, n=800)}
         bad = {f"bad-{i}": cell(700, 3, n=800) for i in range(3)}
         assert trials(base, close)[0].confirmed
@@ -273,7 +272,7 @@ class TestRun:
 class TestSimulation:
     def test_tables_are_as_the_scenario_says(self) -> None:
         """The shares of lost and gained answers, and the price."""
-        heads = {"head": Simulated(0.055, 0.025, 0.5)}
+        heads = {"head": Known(0.055, 0.025, 0.5)}
         cells = drawn(np.random.default_rng(0), 200_000, heads)
         changes = np.array(cells["head"].scores) - np.array(cells[BASE].scores)
         assert np.mean(changes == -1) == pytest.approx(0.055, abs=0.003)
@@ -283,5 +282,5 @@ class TestSimulation:
     @pytest.mark.parametrize(("lost", "share"), [(0.0, 1.0), (0.5, 0.0)])
     def test_clear_cases(self, lost: float, share: float) -> None:
         """A sampler without a flip is always confirmed, one that loses half never."""
-        scenario = Scenario("", {"head": Simulated(lost, 0.0, 0.5)}, frozenset({"head"}))
+        scenario = Scenario("", {"head": Known(lost, 0.0, 0.5)}, ["head"])
         assert simulated(scenario, 20, 50, 300) == share

@@ -2,7 +2,8 @@
 
 The reference is right on 90 % of the questions; a sampler loses and gains at fixed rates on those
 that it has right and wrong, independently of others. Then a round needs only counts, which are
-drawn for all races together; the rules and the tests are those of the command.
+drawn for all races together; the rules and the tests are those of the command. The choice of
+docs/which-sampler.md is simulated with the same samplers and draws (`benches/which_sampler.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pbcore.tune.questions import kept, proof_questions, round_sizes
 from pbcore.tune.race import LEVEL, Standing, cut
 
 RIGHT = 0.9  # of the reference's answers
+FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,31 @@ class Outcome:
     taken: float
 
 
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Samplers, and those whose recommendation is counted."""
+
+    name: str
+    samplers: Mapping[str, Known]
+    watched: Sequence[str]
+
+
 def crowd(number: int, lost: float, gained: float, dearest: float = 0.9) -> dict[str, Known]:
     """So many samplers of the same loss and gain, at costs spread evenly up to the dearest."""
     return {f"worse-{i}": Known(lost, gained, dearest * i / number) for i in range(1, number + 1)}
+
+
+def all_too_bad(number: int = 40) -> list[Scenario]:
+    """Fields in which all samplers are exactly 3 points worse, by few changed answers or many: a
+    recommendation of any of them is an error.
+    """
+    scenarios = []
+    for lost, gained in FLIPS:
+        worse = crowd(number, lost, gained)
+        shares = f"{100 * lost:g} % lost, {100 * gained:g} % gained"
+        name = f"{number} samplers, all 3 points worse ({shares})"
+        scenarios.append(Scenario(name, worse, list(worse)))
+    return scenarios
 
 
 def simulate(
@@ -96,7 +120,8 @@ def simulate(
             )
         taken += n_proof * (len(racing) + 1)
         reached += any(name in watched for name in racing)
-        p_values = [_p(*map(int, last[race][place[name]]), n_proof, margin) for name in racing]
+        flips = [map(int, last[race][place[name]]) for name in racing]
+        p_values = [p_of_flips(*pair, n_proof, margin) for pair in flips]
         adjusted = holm(p_values) if racing else []
         confirmed = [name for name, p in zip(racing, adjusted, strict=True) if p <= LEVEL]
         chosen = min(confirmed, key=lambda name: samplers[name].cost, default="")
@@ -105,25 +130,56 @@ def simulate(
     return Outcome(recommended / races, reached / races, taken / every)
 
 
-def _flips(
-    generator: np.random.Generator, n: int, races: int, samplers: Mapping[str, Known]
+def drawn_right(generator: np.random.Generator, n: int, races: int) -> NDArray[np.int64]:
+    """(races, 1): how many of n questions the reference has right."""
+    return generator.binomial(n, RIGHT, (races, 1))
+
+
+def drawn_flips(
+    generator: np.random.Generator,
+    right: NDArray[np.int64],
+    n: int,
+    samplers: Mapping[str, Known],
 ) -> NDArray[np.int64]:
-    """(races, samplers, 2): how many of n answers are newly wrong, and newly right."""
-    right = generator.binomial(n, RIGHT, (races, 1))  # (races, 1)
+    """How many answers of each sampler are newly wrong, and newly right.
+
+    Args:
+        generator: of the draws.
+        right: (races, 1), how many questions the reference has right.
+        n: questions of a race.
+        samplers: name → what it is; their order is that of the counts.
+
+    Returns:
+        (races, samplers, 2): newly wrong ones of the `right`, newly right ones of the rest.
+    """
     lost = np.array([known.lost / RIGHT for known in samplers.values()])  # (S,)
     gained = np.array([known.gained / (1 - RIGHT) for known in samplers.values()])  # (S,)
     both = (generator.binomial(right, lost), generator.binomial(n - right, gained))
     return np.stack(both, axis=-1)  # (races, S, 2)
 
 
+def _flips(
+    generator: np.random.Generator, n: int, races: int, samplers: Mapping[str, Known]
+) -> NDArray[np.int64]:
+    """(races, samplers, 2): how many of n answers are newly wrong, and newly right."""
+    return drawn_flips(generator, drawn_right(generator, n, races), n, samplers)
+
+
 def _standing(name: str, cost: float, flips: NDArray[np.int64], n: int, margin: float) -> Standing:
     lost, gained = map(int, flips)
-    good = _p(gained, lost, n, -margin)  # the same test with all signs turned
-    return Standing(name, cost, _p(lost, gained, n, margin), good, n)
+    good = p_of_flips(gained, lost, n, -margin)  # the same test with all signs turned
+    return Standing(name, cost, p_of_flips(lost, gained, n, margin), good, n)
+
+
+def differences(lost: int, gained: int, n: int) -> list[float]:
+    """Paired differences of n 0/1 scores with these counts, in any order."""
+    same = n - lost - gained
+    return [-1.0] * lost + [1.0] * gained + [0.0] * same
 
 
 @cache
-def _p(lost: int, gained: int, n: int, margin: float) -> float:
-    """p of "loses the margin or more" of 0/1 scores, of which these counts are all that matters."""
-    same = n - lost - gained
-    return p_worse([[-1.0] * lost + [1.0] * gained + [0.0] * same], margin)
+def p_of_flips(lost: int, gained: int, n: int, margin: float) -> float:
+    """p of "loses the margin or more" of n 0/1 scores, of which these counts are all that
+    matters.
+    """
+    return p_worse([differences(lost, gained, n)], margin)
