@@ -23,6 +23,7 @@ import pbcore
 from pbcore.analysis.paired import interval
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
+from pbcore.theory import supports
 
 WORST, SHARE, MOST = (
     -0.03,
@@ -68,20 +69,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
     """Prints the table of one model, over the tasks that it can answer."""
     model = pbcore.load_model(name)
-    supports = getattr(model, "supports", lambda task: True)
+    tasks = args.task or pbcore.task_names()
+    if name.startswith("ideal"):
+        tasks = [task for task in tasks if supports(task)]
     samplers = list(dict.fromkeys([args.against, *args.samplers]))
     each: dict[str, list[Measured]] = {sampler: [] for sampler in samplers}
     head = f"{name + ': task':32} {'sampler':32} {'score':>6} {'calls':>7} {'rows':>7}"
     print(f"{head}  difference to {args.against} in points")
-    tasks = [short(asked) for asked in filter(supports, args.task or pbcore.task_names())]
-    for asked in filter(supports, args.task or pbcore.task_names()):
-        task = pbcore.load_task(asked, limit=args.limit, seed=args.data_seed, n=args.n)
+    for task_name in tasks:
+        task = pbcore.load_task(task_name, limit=args.limit, seed=args.data_seed, n=args.n)
         for sampler in samplers:
             found = measured(model, task, sampler, args.seed, args.batch_size)
             each[sampler].append(found)
             change = difference(found, each[args.against][-1])
             print(
-                f"{short(asked):32} {sampler:32} {found.mean:6.3f} {found.calls:7.2f}"
+                f"{short(task_name):32} {sampler:32} {found.mean:6.3f} {found.calls:7.2f}"
                 f" {found.rows:7.1f}  {change}",
                 flush=True,
             )
@@ -93,7 +95,7 @@ def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
             f" {share:.2f} of its calls"
         )
     for sampler in samplers[1:] if args.verdict else []:
-        print(*verdict(sampler, args.against, tasks, each), sep="\n")
+        print(*verdict(sampler, args.against, [short(task) for task in tasks], each), sep="\n")
     return totals
 
 
