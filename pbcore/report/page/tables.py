@@ -201,7 +201,7 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
     columns = [MODEL, SAMPLER, mean, rate]
-    heads = [("", len(columns))]
+    heads = [("", 1), ("", len(columns) - 1)]  # the models', which a phone hides, and the others'
     for kind in dict.fromkeys(map(category, tasks)):
         own = [task for task in tasks if category(task) == kind]
         columns += [_at_a_glance(task) for task in own]
