@@ -1,0 +1,79 @@
+"""What a page shows under its Python or its `pbcore` command is what that prints. The recipes have
+a test of their own, and so have the engine's loop and README's lines.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pbcore.cli import main
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SHOWN = re.compile(
+    r"```(?P<kind>\w*)\n(?P<code>(?:(?!```).)*?)\n```\n\n```text\n(?P<output>.*?)\n```", re.DOTALL
+)
+# Runs of a model or a training, whose folders a page goes on with.
+NEED_RUNS = ("fine-tune.md", "lm-eval.md")
+HELD_ELSEWHERE = ("engine.md", "recipe-figures.md", "recipe-gate.md", "recipe-sampler.md")
+SLOW = ("4000", "outcomes", "for op, samplers in", "--frontier")  # half a minute and more
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of a page with what stands under it."""
+
+    page: str
+    code: str
+    is_python: bool
+    output: str
+
+
+def examples() -> list[Example]:
+    found = []
+    for page in sorted(DOCS.glob("*.md")):
+        if page.name in NEED_RUNS + HELD_ELSEWHERE:
+            continue
+        for match in SHOWN.finditer(page.read_text(encoding="utf-8")):
+            python = match["kind"] == "python"
+            found.append(Example(page.name, match["code"], python, match["output"]))
+    return found
+
+
+def cases() -> list[object]:
+    """Slow ones run at night, the others beside the slow tests."""
+    return [
+        pytest.param(
+            example,
+            id=f"{example.page}-{number}",
+            marks=pytest.mark.nightly
+            if any(part in example.code for part in SLOW)
+            else pytest.mark.slow,
+        )
+        for number, example in enumerate(examples())
+    ]
+
+
+def test_there_are_many() -> None:
+    """The pages were read: Python on three of them, and commands."""
+    found = examples()
+    assert len({example.page for example in found if example.is_python}) >= 3
+    assert any(example.code.startswith("pbcore theory") for example in found)
+
+
+@pytest.mark.parametrize("example", cases())
+def test_output(example: Example, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Line by line, but for spaces at the ends."""
+    if example.is_python:
+        exec(compile(example.code, example.page, "exec"), {"__name__": "page"})
+    else:
+        words = shlex.split(example.code.replace("reports/", f"{tmp_path}/"))
+        assert words[0] == "pbcore"
+        assert main(words[1:]) == 0
+    printed = [line.strip() for line in capsys.readouterr().out.strip().splitlines()]
+    shown = [line.strip() for line in example.output.splitlines()]
+    assert printed[: len(shown)] == shown
