@@ -25,6 +25,7 @@ from pbcore.metrics.languagetool.install import (
 )
 from pbcore.metrics.languagetool.server import UserServer
 from pbcore.models.cache import usable_cores
+from pbcore.tabular import Table, terminal
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (
@@ -72,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
             lines.append((name, check()))
         except (LanguageToolUnavailable, semantic.BertScoreUnavailable) as error:
             lines.append((name, f"MISSING: {error}"))
-    width = max(len(name) for name, _ in lines)
-    print("\n".join(f"{name:<{width}}  {result}" for name, result in lines))
+    print(terminal(Table(["", ""], lines)))
     return 0
 
 

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.models import load_model, resolve_model
@@ -24,6 +23,7 @@ from pbcore.prices.shape import known_shape
 from pbcore.prices.table import summary
 from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic
+from pbcore.tabular import Table, terminal
 
 EPILOG = """\
 A run that was interrupted goes on where it stopped. Use the file with --price here, or copy it and
@@ -161,12 +161,12 @@ def device_table() -> str:
         (
             device.name,
             device.title,
-            f"{device.tflops:g}",
-            f"{device.bandwidth:g}",
-            f"{device.ridge:.0f}",
+            float(device.tflops),
+            float(device.bandwidth),
+            round(device.ridge),
             device.source,
         )
         for device in devices().values()
     ]
-    headers = ["name", "device", "TFLOP/s, bfloat16", "TB/s", "ridge in tokens", "source"]
-    return tabulate(rows, headers, disable_numparse=True)
+    heads = ["name", "device", "TFLOP/s, bfloat16", "TB/s", "ridge in tokens", "source"]
+    return terminal(Table(heads, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tabulate import tabulate
+from pbcore.tabular import Table, terminal
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,9 +35,6 @@ def run_tasks(args: argparse.Namespace) -> int:
                 spec.headline or "–",
             )
         )
-    print(
-        tabulate(
-            rows, headers=["task", "samples", "shots", "lengths", "new tokens", "headline score"]
-        )
-    )
+    heads = ["task", "samples", "shots", "lengths", "new tokens", "headline score"]
+    print(terminal(Table(heads, rows, "lrrlrl")))
     return 0

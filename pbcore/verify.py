@@ -10,19 +10,18 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tabulate import tabulate
-
 from pbcore.analysis.score_differences import differences
 from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.results.load import load_cells, load_samples
+from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows as lines
 from pbcore.tasks.puzzles import solutions
-from pbcore.text import fitted, terminal_width
+from pbcore.text import terminal_width
 
 # By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of
 # the official one that it shows.
@@ -194,17 +193,14 @@ def verified_table(checked: list[Checked], width: int) -> str:
     """The checks as text of at most `width` columns: a row per file, its remarks under it where
     they don't fit beside it, then all faults.
     """
-    cells = []
+    rows: list[list[str | int]] = []
     for one in checked:
         right = f"{one.right} of {one.labels}" if one.labels else "–"
         verdict = "FAULT" if one.errors else "ok"
         n = "default" if one.n is None else one.n
-        cells.append([one.task, str(n), str(one.samples), right, verdict, "; ".join(one.notes)])
-    headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
-    text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
-    if max(map(len, text.splitlines())) > width:
-        notes = [row[5] for row in cells]
-        text = "\n".join(fitted(headers[:5], [row[:5] for row in cells], width, notes))
+        rows.append([one.task, n, one.samples, right, verdict])
+    heads = ["task", "n", "samples", "labels score 1", ""]
+    text = terminal(Table(heads, rows, "lrrll"), width, notes=[one.notes for one in checked])
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
     samples = sum(one.samples for one in checked)
     labels = sum(one.labels for one in checked)
@@ -225,7 +221,7 @@ def run_text(path: Path, width: int) -> str:
     total = sum(map(len, samples.values()))
     if not compared:
         return f"{path}: answers: {total}, none with a corrected score beside the official one"
-    headers = [
+    heads = [
         "task",
         "answers",
         "official score",
@@ -234,7 +230,7 @@ def run_text(path: Path, width: int) -> str:
         "corrected higher",
         "lower",
     ]
-    rows = []
+    rows: list[list[Value]] = []
     examples = []
     differ = set()
     for one in compared:
@@ -262,10 +258,7 @@ def run_text(path: Path, width: int) -> str:
         f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently:"
         f" {len(differ)}"
     )
-    table = tabulate(rows, headers)
-    if len(table.splitlines()[1]) > width:
-        table = "\n".join(fitted(headers, [[str(entry) for entry in row] for row in rows], width))
-    return "\n".join([table, "", *examples, verdict])
+    return "\n".join([terminal(Table(heads, rows), width), "", *examples, verdict])
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,47 +5,8 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pbcore.text import code, fitted, folded, listed, md, name, spell_signs, terminal_width
-
-
-class TestFitted:
-    HEADS = ("task", "sampler", "score", "p")
-    ROWS = (("copy", "random-k2", "9.5", "–"), ("copy", "ar", "10.0", "0.5"))
-
-    def test_a_table_that_fits(self) -> None:
-        """Names end on the right, numbers begin on the left."""
-        assert fitted(self.HEADS, self.ROWS, 40) == [
-            "task  sampler    score    p",
-            "copy  random-k2    9.5    –",
-            "copy  ar          10.0  0.5",
-        ]
-
-    def test_first_columns_stand_apart(self) -> None:
-        """As many as needed; a label that repeats stands once."""
-        assert fitted(self.HEADS, self.ROWS, 26) == [
-            "task",
-            "  sampler    score    p",
-            "copy",
-            "  random-k2    9.5    –",
-            "  ar          10.0  0.5",
-        ]
-        assert fitted(self.HEADS, self.ROWS, 12)[2:4] == ["copy, random-k2", "    9.5    –"]
-
-    @given(st.integers(10, 60), st.integers(1, 5), st.integers(1, 4))
-    def test_it_fits(self, width: int, columns: int, rows: int) -> None:
-        """No line of the other columns is wider than asked, if the last column is not."""
-        table = [["x" * (3 + i) for i in range(columns)] for _ in range(rows)]
-        lines = fitted(["h"] * columns, table, width)
-        assert all(len(line) <= width for line in lines if ", " not in line)
-
-    def test_remarks_follow_their_row(self) -> None:
-        """Folded, under the row that they are of."""
-        lines = fitted(self.HEADS, self.ROWS, 40, ["", "a remark of more words than fit a line"])
-        assert lines[2].startswith("copy  ar")
-        assert lines[3:] == ["    a remark of more words than fit a", "    line"]
+from pbcore.text import code, folded, listed, md, name, spell_signs, terminal_width
 
 
 class TestFolded:

@@ -11,12 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.errors import InputError
+from pbcore.tabular import MarkdownText, Table, markdown
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
 from pbcore.text import folded, terminal_width
@@ -93,14 +92,11 @@ def samplers_table() -> str:
     parts = []
     for group, title in GROUPS.items():
         rows = [
-            [cell.replace("|", "\\|") for cell in astuple(one)[: len(HEADERS)]]
+            [MarkdownText(entry) for entry in astuple(one)[: len(HEADERS)]]
             for one in described()
             if one.group == group
         ]
-        parts.append(
-            f"### {title}\n\n"
-            + tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
-        )
+        parts.append(f"### {title}\n\n{markdown(Table(HEADERS, rows))}")
     return "\n\n".join(parts)
 
 

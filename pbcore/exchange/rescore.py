@@ -16,8 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
@@ -31,6 +29,7 @@ from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
+from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
@@ -181,7 +180,7 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     """A row per cell and score that changed: number of changed answers, and the mean before and
     after.
     """
-    rows = []
+    rows: list[list[Value]] = []
     for one in results:
         for name, count in one.changed.items():
             old = _mean(one.before.cell, name)
@@ -196,8 +195,8 @@ def rescored_text(results: Sequence[Rescored]) -> str:
                     new,
                 ]
             )
-    headers = ["cell", "score", "changed", "of answers", "before", "now"]
-    lines = [tabulate(rows, headers, disable_numparse=True)] if rows else []
+    heads = ["cell", "score", "changed", "of answers", "before", "now"]
+    lines = [terminal(Table(heads, rows, "llrrrr"))] if rows else []
     scored = [one for one in results if not one.kept]
     same = sum(not one.changed for one in scored)
     lines.append(f"{counted(len(scored), 'cell')} scored again, {same} with the same scores")

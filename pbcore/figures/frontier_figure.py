@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import inf, log2
 
-from tabulate import tabulate
-
 from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
@@ -16,6 +14,7 @@ from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.looks import numbered
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
+from pbcore.tabular import Table, terminal
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
@@ -210,20 +209,13 @@ def frontier_rows(n: int) -> list[CsvRow]:
 def frontier_text(rows: Sequence[CsvRow]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
-    sides = ("left", *["right"] * (len(rows[0]) - 1))
     return "\n".join(
         [
             (
                 "The optimal frontier of samplers that keep independently drawn tokens, in T"
                 f" steps, n = {n}"
             ),
-            tabulate(
-                [row.values() for row in rows],
-                list(rows[0]),
-                floatfmt=".4f",
-                missingval="–",
-                colalign=sides,
-            ),
+            terminal(Table(list(rows[0]), [list(row.values()) for row in rows], forms=".4f")),
             "",
             (
                 "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the"
@@ -286,8 +278,7 @@ def regret_text(rows: Sequence[CsvRow]) -> str:
             ]
             line += [row["fewest steps"], row["regret in points"], row["regret in bits"]]
             lines.append(line[: len(heads)])
-        sides = ("left", "left", *["right"] * (len(heads) - 2))
-        table = tabulate(lines, heads, floatfmt=formats, colalign=sides)
+        table = terminal(Table(heads, lines, "ll" + "r" * (len(heads) - 2), formats))
         parts.append(
             f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}"
         )
@@ -322,13 +313,7 @@ def room_text(rows: Sequence[CsvRow]) -> str:
         )
         lines.append([where, *fewest, best["sampler"], best["steps"]])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
-    return tabulate(
-        lines,
-        head,
-        floatfmt=".2f",
-        missingval="–",
-        colalign=("left", "right", "right", "left", "right"),
-    )
+    return terminal(Table(head, lines, "lrrlr", ".2f"))
 
 
 def frontier_drawing(rows: Sequence[CsvRow]) -> Drawing:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.figures.measured import (
     MeasuredAccuracy,
@@ -17,6 +15,7 @@ from pbcore.figures.measured import (
 from pbcore.models.base import Model
 from pbcore.report.looks import numbered
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
+from pbcore.tabular import Table, terminal
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -152,6 +151,7 @@ def measured_table1(
                 row |= {f"{name} low": measured.low, f"{name} high": measured.high}
             rows.append(row)
     head = [name for name in rows[0] if not name.endswith((" low", " high"))]
+    heads = ["measured" if name.endswith(" measured") else name for name in head]
     shown = [[row[name] for name in head] for row in rows]
     title = (
         f"Table 1: greedy accuracies of the ideal model beside those measured with {model.name},"
@@ -159,7 +159,7 @@ def measured_table1(
     )
     lines = [
         title,
-        tabulate(shown, [name.replace(" measured", "\nmeasured") for name in head], floatfmt=".4g"),
+        terminal(Table(heads, shown, forms=".4g")),
     ]
     return "\n".join([*lines, within(pairs)]), rows
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
 from pbcore.gates.judge import Judgement, Verdict
 from pbcore.printable import command_line, counted, printable, some
-from pbcore.text import code, listed, md
+from pbcore.tabular import Code, Table, markdown
+from pbcore.text import listed, md
 
 LISTED = 12  # flipped samples named per cell
 FAILURES = (
@@ -76,15 +77,16 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
     """The verdict in Markdown: every cell that failed, flipped or is new."""
     worse, better = _kinds(all(cell.paired.binary for cell in verdict.judgements))
     lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), ""]
-    lines += [f"| cell | verdict | why | {worse} | {better} |", "|---|---|---|---|---|"]
+    rows: list[list[str]] = []
     commands = []
     for cell in verdict.judgements:
         wrong = cell.paired.worse
         right = cell.paired.better
         if not cell.ok or cell.status == "new" or wrong or right:
-            about = f"{code(cell.id, cell=True)} | {cell.status} | {md(cell.reason, 600)}"
-            lines.append(f"| {about} | {some(wrong, LISTED)} | {some(right, LISTED)} |")
+            about = [Code(printable(cell.id, 300)), cell.status, printable(cell.reason, 600)]
+            rows.append([*about, some(wrong, LISTED), some(right, LISTED)])
         commands += [printable(rerun(cell.id, sample), 1000) for sample in wrong[:LISTED]]
+    lines.append(markdown(Table(["cell", "verdict", "why", worse, better], rows)))
     if commands:
         lines += ["", f"Rerun the samples that got worse (the first {LISTED} of each cell):", ""]
         lines += ["```", *commands, "```"]

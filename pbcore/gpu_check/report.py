@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pbcore import tabular
 from pbcore.gpu_check.steps import Check, StepResult, outcome
+from pbcore.printable import printable
 from pbcore.text import md
 
 SIGNS = {True: "✓", False: "✗", None: "·"}
@@ -42,19 +44,14 @@ def markdown(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
         " ✓ holds, ✗ doesn't, · isn't judged.",
     ]
     for result in results:
-        lines += [
-            "",
-            f"**{result.title}** ({result.seconds:.0f} s)",
-            "",
-            "| | | |",
-            "|---|---|---|",
-        ]
-        lines += [
-            f"| {sign(check)} | {md(check.name)} | {md(check.text, 600)} |"
+        rows = [
+            [sign(check), printable(check.name, 300), printable(check.text, 600)]
             for check in result.checks
         ]
         if not result.complete:
-            lines.append("| · | time | was up before the end of this step |")
+            rows.append([SIGNS[None], "time", "was up before the end of this step"])
+        table = tabular.markdown(tabular.Table(["", "", ""], rows))
+        lines += ["", f"**{result.title}** ({result.seconds:.0f} s)", "", table]
     lines += ["", "<details><summary>JSON</summary>", "", "```json", to_json(settings, results)]
     lines += ["```", "", "</details>"]
     return "\n".join(lines)

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE
+from pbcore.tabular import Table, terminal
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import read_json_lines, wrong
 
@@ -120,7 +119,7 @@ def _checked(entry: Any, where: str) -> dict[str, Any]:
 
 
 def render(rows: Sequence[Agreement]) -> str:
-    """The table as Markdown, followed by the answers that differ and the reasons for metrics not
+    """The table as text, followed by the answers that differ and the reasons for metrics not
     measured.
     """
     cells = [
@@ -130,7 +129,7 @@ def render(rows: Sequence[Agreement]) -> str:
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     notes = [line for row in rows for line in row.differing]
     notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
-    table = tabulate(cells, head, tablefmt="github", disable_numparse=True)
+    table = terminal(Table(head, cells, "lrrr"))
     return "\n".join([table, *(["", *notes] if notes else [])])
 
 

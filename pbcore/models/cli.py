@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import FAMILIES, cached_config, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
+from pbcore.tabular import Table, terminal
+from pbcore.text import terminal_width
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     for file in args.models:
         add_models_file(file)
     if args.families:
-        print(families_table())
+        print(terminal(families_table(), terminal_width()))
         return 0
     entries = all_entries()
     if args.long:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         rows = [
             (entry.name, entry.family, _source(entry), availability(entry)) for entry in entries
         ]
-        print(tabulate(rows, headers=["model", "family", "source", "availability"]))
+        print(terminal(Table(["model", "family", "source", "availability"], rows)))
     shaped = [entry.name for entry in entries if entry.shape is not None]
     print(
         "\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for"
@@ -89,8 +89,8 @@ def run_check(args: argparse.Namespace) -> int:
         (i, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}")
         for i, row in enumerate(rows)
     ]
-    headers = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
-    print(tabulate(table, headers, disable_numparse=True, colalign=("right",) * len(headers)))
+    heads = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
+    print(terminal(Table(heads, table, "rrrr")))
     equal = all(row.same == row.tokens for row in rows)
     print(
         f"\n{args.name}:"

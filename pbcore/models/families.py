@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
+from pbcore.tabular import Code, MarkdownText, Table
 
 _DIFFUSION = (
     "llada",
@@ -263,10 +262,15 @@ def block_of(entry: ModelEntry) -> int | None:
     return block if type(block) is int else None
 
 
-def families_table() -> str:
+def families_table() -> Table:
     """The table in docs/models.md."""
-    rows = [{"family": f"`{name}`", **family.columns()} for name, family in FAMILIES.items()]
-    return tabulate(rows, headers="keys", tablefmt="pipe", disable_numparse=True)
+    heads = ["family"]
+    rows: list[list[str]] = []
+    for name, family in FAMILIES.items():
+        columns = family.columns()
+        heads = ["family", *columns]
+        rows.append([Code(name), *map(MarkdownText, columns.values())])
+    return Table(heads, rows)
 
 
 def cached_config(source: str, revision: str | None) -> Path | None:

@@ -1,9 +1,8 @@
 """A price list in a few lines."""
 
-from tabulate import tabulate
-
 from pbcore.models.call_shape import CallShape
 from pbcore.prices.price_list import PriceList
+from pbcore.tabular import Table, terminal
 
 # Calls whose prices are printed: whole canvases, a block behind a cache, what-if rows.
 EXAMPLES = (
@@ -21,8 +20,6 @@ def summary(prices: PriceList) -> str:
     for text, call in EXAMPLES:
         cells = [f"{1000 * prices.call_seconds(call, batch):,.1f}" for batch in BATCHES]
         rows.append((text, *cells))
-    headers = ["a call of", *[f"ms at batch {batch}" for batch in BATCHES]]
-    table = tabulate(
-        rows, headers, disable_numparse=True, colalign=("left", *("right" for _ in BATCHES))
-    )
+    heads = ["a call of", *[f"ms at batch {batch}" for batch in BATCHES]]
+    table = terminal(Table(heads, rows, "l" + "r" * len(BATCHES)))
     return f"{prices.model} on {prices.about}\n\n{table}"

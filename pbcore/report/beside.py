@@ -2,13 +2,12 @@
 ceilings, with the bits that parallel decoding lost, and published scores.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tabulate import tabulate
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import natural, short, sorted_tasks
@@ -18,9 +17,10 @@ from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
+from pbcore.tabular import Code, Table, markdown, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import category
-from pbcore.text import NAME, code, md, name
+from pbcore.text import md, name
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected"
@@ -33,13 +33,14 @@ BITS = (
     " answers; then tokens per step. Rows that lost nothing are left out."
 )
 HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
+SIDES = "llrrrrrr"
 TITLE = "Beside published figures"
 
 
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
     parts = [
-        f"## {md(title)}\n\n{_grid(rows, md, 'github')}\n\n{note}\n"
+        f"## {md(title)}\n\n{markdown(_table(rows))}\n\n{note}\n"
         for title, note, rows in _tables(cells)
     ]
     return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
@@ -48,15 +49,14 @@ def ceiling_section(cells: pd.DataFrame) -> str:
 def ceiling_text(cells: pd.DataFrame) -> str:
     """The same for a terminal."""
     parts = [
-        f"{name(title)}\n{_grid(rows, printable, 'simple')}\n  {note}"
-        for title, note, rows in _tables(cells)
+        f"{name(title)}\n{terminal(_table(rows))}\n  {note}" for title, note, rows in _tables(cells)
     ]
     return "\n\n".join(parts + [line for line in _within(cells) if parts])
 
 
-def _grid(rows: list[list[str]], clean: Callable[[str, int], str], form: str) -> str:
-    head, *words = [[clean(word, NAME) for word in row] for row in rows]
-    return tabulate(words, head, tablefmt=form, disable_numparse=True)
+def _table(rows: list[list[str]]) -> Table:
+    heads, *entries = [list(map(name, row)) for row in rows]
+    return Table(heads, entries)
 
 
 def _within(cells: pd.DataFrame) -> list[str]:
@@ -209,9 +209,7 @@ def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
             of, key=lambda row: (row.model, row.published_model, row.sampler)
         ):
             parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
-            parts.append(
-                tabulate(map(_cells, lines), HEADERS, tablefmt="plain", disable_numparse=True)
-            )
+            parts.append(terminal(Table(HEADERS, list(map(_cells, lines)), SIDES)))
         parts += [f"  {note}" for note in _notes(rows, source)]
     return "\n".join(parts)
 
@@ -222,11 +220,9 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
         return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
     parts = [f"## {TITLE}\n"]
     for source, of in groupby(rows, key=lambda row: row.source):
-        heads = f"| model | sampler | {' | '.join(HEADERS)} |"
-        parts += [f"### {md(source)}\n", heads, "|---|---|---|---|" + "---:|" * 6]
-        for row in of:
-            names = [md(row.model, NAME), code(row.sampler, NAME, cell=True)]
-            parts.append(f"| {' | '.join([*names, *map(md, _cells(row))])} |")
+        lines = [[name(row.model), Code(name(row.sampler)), *_cells(row)] for row in of]
+        table = Table(["model", "sampler", *HEADERS], lines, f"ll{SIDES}")
+        parts += [f"### {md(source)}\n", markdown(table)]
         note = (
             "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
             " Differences:"

@@ -1,12 +1,13 @@
 """Columns of a report's tables: what each row's entry says, for Markdown, terminal and page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
 from pbcore.report.cells import interval, or_dash
 from pbcore.report.scopes import Row
-from pbcore.text import NAME, code, md
+from pbcore.tabular import Code
+from pbcore.text import name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,16 @@ class Column:
         """Whether a row has nothing here."""
         return not self.text(row) if self.value is None else self.value(row) is None
 
-    def markdown(self, row: Row) -> str:
-        """The same within a table of Markdown."""
-        return code(self.text(row), NAME, cell=True) if self.code else md(self.text(row), NAME)
+    def entry(self, row: Row) -> str:
+        """A row's text in a table for terminal and Markdown."""
+        text = name(self.text(row))
+        return Code(text) if self.code else text
+
+    def side(self, rows: Iterable[Row]) -> str:
+        """`r` for a column of numbers, or of texts that begin as such; else `l`."""
+        texts = [self.text(row) for row in rows]
+        numbers = all(not text or text[0].isdigit() or text[0] in "+-−–" for text in texts)
+        return "r" if numbers else "l"
 
 
 def decimals(

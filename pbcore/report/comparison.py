@@ -9,6 +9,7 @@ from pbcore.gates.judge import Verdict
 from pbcore.gates.verdict_text import counts_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import FORWARDED_NOTE, ROWS_NOTE
+from pbcore.tabular import MarkdownText, Table, markdown, terminal
 from pbcore.text import NAME, code, folded, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
@@ -32,8 +33,8 @@ def comparison_text(
     """The comparison for a terminal: a headline, the cells that could not be compared by their
     reason, then a row per cell in which something changed, worst first and marked where the change
     is significant; cells without any change are counted. Where names and columns don't fit into
-    `width`, samples/s is left out, then names stand on lines of their own, then the last rates are
-    left out; sentences are folded.
+    `width`, samples/s is left out, then names stand on lines of their own, then the last rates
+    stand in another part; sentences are folded.
 
     Args:
         comparison: the two runs.
@@ -43,35 +44,32 @@ def comparison_text(
         limit: rows of the table; the rest are counted.
     """
     header, rows, more = _table(comparison, limit)
-    marks = [_mark(comparison, cell) for cell, _, _ in rows]
-    indent = max((len(mark) + 1 for mark in marks if mark), default=0)
-    widths = [
-        2 + max(map(len, column))
-        for column in zip(header, *(columns for _, columns, _ in rows), strict=True)
-    ]
-    table = [(f"{'':{indent}}cell", header, list[str]())]
-    table += [
-        (f"{mark:{indent}}{printable(cell.pair.name, 2 * NAME)}", columns, notes)
-        for mark, (cell, columns, notes) in zip(marks, rows, strict=True)
-    ]
-    first = max(len(name) for name, _, _ in table)
-    if first + sum(widths) > width:
-        widths.pop()
-    stacked = first + sum(widths) > width
-    while stacked and sum(widths) > width and len(widths) > len(SCORES):
-        widths.pop()
     lines = folded(headline(comparison, head, base), width)
     for reason, names in _uncompared(comparison).items():
         cells = some([printable(name) for name in names], 4)
         lines += folded(f"  {printable(reason, 300)}: {cells}", width)
-    for name, columns, notes in table if rows else []:
-        entries = "".join(f"{text:>{size}}" for text, size in zip(columns, widths, strict=False))
-        lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
-        lines += [f"{'' if stacked else ' ' * first}  {printable(note, 300)}" for note in notes]
+    lines += [_terminal_table(comparison, header, rows, width)] if rows else []
     lines += [more] if more else []
     for note in _notes(comparison):
         lines += folded(note, width)
     return "\n".join(lines)
+
+
+def _terminal_table(
+    comparison: Comparison, header: Sequence[str], rows: Sequence[Line], width: int
+) -> str:
+    marks = [_mark(comparison, cell) for cell, _, _ in rows]
+    indent = max((len(mark) + 1 for mark in marks if mark), default=0)
+    entries = [
+        [f"{mark:{indent}}{printable(cell.pair.name, 2 * NAME)}", *columns]
+        for mark, (cell, columns, _) in zip(marks, rows, strict=True)
+    ]
+    heads = [f"{'':{indent}}cell", *header]
+    table = Table(heads, entries, "l" + "r" * len(header))
+    if max(map(len, terminal(table).split("\n"))) > width and len(header) > len(SCORES):
+        table = Table(heads[:-1], [row[:-1] for row in entries], table.sides[:-1])
+    notes = [[printable(note, 300) for note in notes] for _, _, notes in rows]
+    return terminal(table, width, notes=notes)
 
 
 def _mark(comparison: Comparison, cell: CellComparison) -> str:
@@ -102,18 +100,19 @@ def comparison_markdown(
         lines += [_gate(comparison, verdict), ""]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
-    if rows:
-        lines += ["", f"| cell | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
     own = []
+    entries = []
     flipped = []
     for cell, columns, notes in rows:
         significant = _mark(comparison, cell)
         mark = f"**{significant}** " if significant else ""
-        lines.append(f"| {mark}{code(cell.pair.name, 120, cell=True)} | {' | '.join(columns)} |")
+        entries.append([MarkdownText(f"{mark}{code(cell.pair.name, 120, cell=True)}"), *columns])
         own += [f"{code(cell.pair.name, 120)}: {md('; '.join(notes), 400)}  "] if notes else []
         flipped += (
             [f"- {code(cell.pair.name, 120)}: {_flips(cell)}"] if cell.worse or cell.better else []
         )
+    if rows:
+        lines += ["", markdown(Table(["cell", *header], entries, "l" + "r" * len(header)))]
     lines += [f"\n{more}."] if more else []
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison)), *own]
     if flipped:

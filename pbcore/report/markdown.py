@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tabulate import tabulate
 
+from pbcore import tabular
 from pbcore.analysis.factors import FactorChange, factor_changes
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import fixed
+from pbcore.printable import fixed, printable
 from pbcore.report.answers import ReportCell, name_and_facts, read
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
@@ -35,7 +35,8 @@ from pbcore.report.sections import exploration_section, factor_section, frontier
 from pbcore.report.tables import markdown, trade_off_tables
 from pbcore.report.under_load import bends, levels
 from pbcore.results.rundir import write_atomic
-from pbcore.text import NAME, code, md
+from pbcore.tabular import Code, Table
+from pbcore.text import code, md, name
 
 
 def write_report(
@@ -155,23 +156,19 @@ def _table(table: pd.DataFrame, significant: int | None = None) -> str:
 
     def entry(value: Any) -> Any:
         if isinstance(value, str):
-            return md(value, NAME)
-        if isinstance(value, float):
-            return fixed(value, 2) if significant is None else f"{value:.{significant}g}"
+            return name(value)
+        if isinstance(value, float) and significant is None:
+            return fixed(value, 2)
         return value
 
     shown = table.astype(object).where(table.notna(), None)
-    return tabulate(
-        [[entry(value) for value in row] for row in shown.to_numpy().tolist()],
-        list(map(str, table.columns)),
-        tablefmt="github",
-        colalign=[
-            "left" if shown[name].map(lambda one: isinstance(one, str)).any() else "right"
-            for name in shown
-        ],
-        missingval="–",
-        disable_numparse=True,
-    )
+    rows = [[entry(value) for value in row] for row in shown.to_numpy().tolist()]
+    sides = [
+        "l" if shown[column].map(lambda one: isinstance(one, str)).any() else "r"
+        for column in shown
+    ]
+    heads = list(map(str, table.columns))
+    return tabular.markdown(Table(heads, rows, "".join(sides), f".{significant}g"))
 
 
 def _images(plots: Iterable[str]) -> str:
@@ -316,11 +313,8 @@ def _failures(cells: pd.DataFrame) -> list[str]:
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     rows = run_facts(cells, facts)
-    shown = {
-        key: code(text, 2000, cell=True) if key == "command" else md(text, 2000)
+    shown = [
+        [key, Code(printable(text, 2000)) if key == "command" else printable(text, 2000)]
         for key, text in rows.items()
-    }
-    return _section(
-        "The run",
-        "| | |\n|---|---|\n" + "\n".join(f"| {key} | {text} |" for key, text in shown.items()),
-    )
+    ]
+    return _section("The run", tabular.markdown(Table(["", ""], shown)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
-from tabulate import tabulate
 
 from pbcore.analysis.factors import SEED, FactorChange
 from pbcore.analysis.frontier_gap import KINDS, Room, room
@@ -18,8 +17,9 @@ from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
+from pbcore.tabular import Table, markdown, terminal
 from pbcore.tasks.naming import short
-from pbcore.text import fitted, folded
+from pbcore.text import folded
 
 LEVELLED = "levelled "  # before the key of a name that the page's filters don't know
 
@@ -42,23 +42,20 @@ class Section:
         """The section of report.md; empty without rows."""
         if not self.rows:
             return ""
-        lines = [[column.markdown(row) for column in self.columns] for row in self.rows]
-        heads = self.heads or [column.head for column in self.columns]
-        table = tabulate(lines, heads, tablefmt="github", disable_numparse=True)
-        return f"## {self.title}\n\n{table}\n\n{self.note}\n"
+        return f"## {self.title}\n\n{markdown(self._table())}\n\n{self.note}\n"
 
     def terminal(self, width: int) -> str:
-        """The section for a terminal of so many columns: the Markdown where it fits; empty without
-        rows.
-        """
-        markdown = self.markdown()
-        table = [line for line in markdown.splitlines() if line.startswith("|")]
-        if not table or max(map(len, table)) <= width:
-            return markdown
-        rows = [[column.text(row) for column in self.columns] for row in self.rows]
+        """The section for a terminal of so many columns; empty without rows."""
+        if not self.rows:
+            return ""
+        table = terminal(self._table(), width)
+        return "\n".join([self.title, "", table, "", *folded(self.note, width, 0)]) + "\n"
+
+    def _table(self) -> Table:
         heads = self.heads or [column.head for column in self.columns]
-        lines = [self.title, "", *fitted(heads, rows, width), "", *folded(self.note, width, 0)]
-        return "\n".join(lines) + "\n"
+        rows = [[column.entry(row) for column in self.columns] for row in self.rows]
+        sides = "".join(column.side(self.rows) for column in self.columns)
+        return Table(heads, rows, sides)
 
 
 def factor_section(changes: Iterable[FactorChange]) -> Section:

@@ -18,6 +18,7 @@ from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
+from pbcore.tabular import Table, terminal, with_intervals
 from pbcore.text import listed, name
 
 
@@ -74,25 +75,14 @@ def _means(cells: pd.DataFrame) -> list[str]:
     whole, _ = scopes(cells)
     if len(whole.tasks) < 2:
         return []
+    means = overview(whole)
+    scores = [or_dash(row["score"]) + interval(row["low"], row["high"]) for row in means]
     rows = [
-        (
-            name(row["model"]),
-            name(row["sampler"]),
-            or_dash(row["score"]),
-            or_dash(row["tokens_per_step"]),
-            interval(row["low"], row["high"]).strip(),
-        )
-        for row in overview(whole)
+        [name(row["model"]), name(row["sampler"]), score, or_dash(row["tokens_per_step"])]
+        for row, score in zip(means, with_intervals(scores), strict=True)
     ]
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     title = "means over each model's own tasks: score in % [95 % interval], then tokens per step"
-    lines = [title]
-    for model, sampler, score, rate, ends in rows:
-        lines.append(
-            f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {ends:<{wide[4]}} "
-            f" {rate:>{wide[3]}}"
-        )
-    return lines
+    return [title, terminal(Table([""] * 4, rows, "lllr"))]
 
 
 def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:

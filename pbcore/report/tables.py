@@ -8,6 +8,7 @@ from textwrap import wrap
 
 import pandas as pd
 
+from pbcore import tabular
 from pbcore.analysis.order import short
 from pbcore.printable import fixed, printable
 from pbcore.report.cells import (
@@ -21,7 +22,7 @@ from pbcore.report.cells import (
     samples_a_cell,
 )
 from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
-from pbcore.text import NAME, code, md, name
+from pbcore.text import md, name
 
 NOT_RUN = "·"
 FAILED = "error"
@@ -96,23 +97,13 @@ def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str
     shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
     out.
     """
-    header = [*(name(short(task)) for task in table.tasks), *table.means, *table.rates.values()]
-    rows = [
-        (line, label, texts) for line in table.lines for label, texts in _text_rows(line, table)
-    ]
-    first = max((len(label) for _, label, _ in rows), default=0)
-    columns = [_column(title, [texts[i] for _, _, texts in rows]) for i, title in enumerate(header)]
-    out = [table.title]
-    for part in parts_within([len(column[0]) for column in columns], width - first):
-        out.append((" " * first + "".join(f" {columns[i][0]}" for i in part)).rstrip())
-        previous = None
-        for number, (line, label, _) in enumerate(rows):
-            if line.model != previous:
-                out.append(name(line.model))
-                previous = line.model
-            out.append(
-                f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip()
-            )
+    heads = [*(name(short(task)) for task in table.tasks), *table.means, *table.rates.values()]
+    rows = [row for line in table.lines for row in _text_rows(line, table)]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    sides = "ll" + "".join("l" if " " in "".join(texts) else "r" for texts in columns[2:])
+    columns[2:] = map(tabular.with_intervals, columns[2:])
+    aligned = tabular.Table(["", "", *heads], list(zip(*columns, strict=True)), sides)
+    out = [table.title, tabular.terminal(aligned, width, stacked=1)]
     notes = [note for note in table.notes if note not in without]
     return "\n".join([*out, *(line for note in notes for line in folded(note, width))])
 
@@ -134,53 +125,20 @@ def folded(note: str, width: int) -> list[str]:
     return wrap(printable(note, 400), width, initial_indent="  ", subsequent_indent="  ")
 
 
-def _column(title: str, texts: list[str]) -> list[str]:
-    """A column of one width, its title first: scores end in the same place, and their intervals
-    follow.
+def _text_rows(line: Line, table: Table) -> list[list[str]]:
+    """A line's model, sampler and texts for the terminal, and further rows with the rates of tasks
+    where they differ.
     """
-    pairs = [text.partition(" ") for text in texts]
-    if not any(space for _, space, _ in pairs):
-        width = max(map(len, (title, *texts)))
-        return [f"{text:>{width}}" for text in (title, *texts)]
-    score = max(len(head) for head, space, _ in pairs if space)
-    aligned = [title, *(f"{head:>{score}}{space}{interval}" for head, space, interval in pairs)]
-    width = max(map(len, aligned))
-    return [f"{text:<{width}}" for text in aligned]
-
-
-def parts_within(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by
-    itself.
-    """
-    parts: list[list[int]] = [[]]
-    used = 0
-    for column, width in enumerate(widths):
-        if parts[-1] and used + width + 1 > room:
-            parts.append([])
-            used = 0
-        parts[-1].append(column)
-        used += width + 1
-    size = -(-len(widths) // len(parts))
-    even = [
-        list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)
-    ]
-    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
-    return even if fits else parts
-
-
-def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
-    """A line's label and texts for the terminal, and further rows with the rates of tasks where
-    they differ.
-    """
+    model = name(line.model)
     scores = [*map(with_interval, line.cells), *(mark(line.mean, 1) for _ in table.means)]
-    rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.rates)])]
+    rows = [[model, name(line.sampler), *scores, *map(line.rate, table.rates)]]
     shown: list[list[float | None]] = []
     for kind in table.rates:
         rates = [cell[kind] for cell in line.cells]
         if not line.uniform and rates not in shown:
             texts = ["" if rate is None else or_dash(rate) for rate in rates]
             empty = [""] * (len(table.means) + len(table.rates))
-            rows.append((f"    {kind.replace('_', ' ')}", [*texts, *empty]))
+            rows.append([model, f"  {kind.replace('_', ' ')}", *texts, *empty])
             shown.append(rates)
     return rows
 
@@ -190,7 +148,7 @@ def markdown(table: Table) -> str:
     If every row has one rate for all its tasks, the rate gets its own column; else entries are `100
     at 4.4`.
     """
-    tasks = [md(short(task), NAME) for task in table.tasks]
+    tasks = [name(short(task)) for task in table.tasks]
     heads = [*tasks, *table.means]
     uniform = all(line.uniform for line in table.lines)
     if uniform:
@@ -209,12 +167,12 @@ def markdown(table: Table) -> str:
     intervals = [
         "<details><summary>95 % intervals</summary>",
         "",
-        *_markdown(table, tasks, bounds),
+        _markdown(table, tasks, bounds),
         "",
         "</details>",
     ]
     notes = [f"{md(note, 400)}  " for note in table.notes]
-    return "\n".join([*_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
+    return "\n".join([_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
 
 
 def with_rates(cell: Row, places: int = 0) -> str:
@@ -226,15 +184,14 @@ def with_rates(cell: Row, places: int = 0) -> str:
     return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
 
 
-def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str]:
+def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> str:
     """A header and rows beside the names of models and samplers."""
-    lines = ["| model | sampler | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(heads)]
-    return lines + [
-        f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | "
-        + " | ".join(row)
-        + " |"
+    named = [
+        [name(line.model), tabular.Code(name(line.sampler)), *row]
         for line, row in zip(table.lines, rows, strict=True)
     ]
+    sides = "ll" + "r" * len(heads)
+    return tabular.markdown(tabular.Table(["model", "sampler", *heads], named, sides))
 
 
 def _table(scope: Scope) -> Table:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, inf, log2
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
+from pbcore.tabular import Table, Value, terminal
 from pbcore.theory.accuracy import LIST_OPS, MOST_ITEMS, accuracy
 from pbcore.theory.bounds import optimal_bound, step_bound, total_correlation
 
@@ -137,7 +136,7 @@ def report(n: int) -> str:
             f"--n {n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n"
         )
     table = table1(n)
-    rows = [
+    rows: list[list[Value]] = [
         [
             row.op,
             row.total_correlation,
@@ -166,11 +165,11 @@ def report(n: int) -> str:
             f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal"
             " model (greedy)"
         ),
-        tabulate(rows, head, floatfmt=".4g"),
+        terminal(Table(head, rows, forms=".4g")),
         f"\nLeast bits lost in T steps, L*_T, n = {n}",
-        tabulate(least, ["operation", *(f"T={T}" for T in steps)], floatfmt=".4f"),
+        terminal(Table(["operation", *(f"T={T}" for T in steps)], least, forms=".4f")),
         "\nAccuracy of the ideal model by sampler (Figure 2)",
-        tabulate(figure, ["sampler", "shuffle", "replace_random"], floatfmt=".5f"),
+        terminal(Table(["sampler", "shuffle", "replace_random"], figure, forms=".5f")),
     ]
     if n > 2:
         at = equality(n)

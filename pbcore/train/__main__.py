@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
 from pbcore.models.families import SEDD_GRAPHS
+from pbcore.tabular import terminal
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         results = evaluate.evaluate(
             folder, samples=options.samples or SAMPLES, device=options.device
         )
-        print(evaluate.scores_table(results))
+        print(terminal(evaluate.scores_table(results)))
         return 0
     return _train(options)
 
@@ -86,7 +87,7 @@ def _train(options: argparse.Namespace) -> int:
     samples = options.samples or SAMPLES
     results = evaluate.evaluate(folder, samples=samples, tasks=recipe.tasks, device=options.device)
     (folder / "README.md").write_text(card.card(run, results, samples), encoding="utf-8")
-    print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
+    print(f"{terminal(evaluate.scores_table(results))}\n\nwritten to {folder}")
     return 0
 
 

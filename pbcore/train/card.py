@@ -14,6 +14,7 @@ from pbcore.links import docs
 from pbcore.models.families import FAMILIES
 from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
+from pbcore.tabular import markdown
 from pbcore.train.evaluate import TaskResult, scores_table
 from pbcore.train.loop import CLIP, TrainingRun, write_table
 from pbcore.train.recipe import BLOCK_FAMILY, RECIPES, model_of
@@ -179,7 +180,7 @@ def card(run: TrainingRun, results: Sequence[TaskResult], samples: int) -> str:
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
         words=len(run.tokenizer),
         samples=samples,
-        table=scores_table(results),
+        table=markdown(scores_table(results)),
         clip=CLIP,
         rows=sum(recipe.phases[recipe.at(step)[0]].rows for step in range(run.step)),
         hours=f"{run.seconds / 60:.0f} minutes",

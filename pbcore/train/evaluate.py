@@ -10,6 +10,7 @@ from statistics import fmean
 
 from pbcore.decoding import decode
 from pbcore.models import load_model
+from pbcore.tabular import Table
 from pbcore.tasks.registry import all_task_names, load_task, task_names
 
 # Of masked, block-causal, autoregressive and SEDD checkpoints.
@@ -91,8 +92,8 @@ def _measures(name: str) -> tuple[str, ...]:
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
 
 
-def scores_table(results: Sequence[TaskResult]) -> str:
-    """Results as a Markdown table in percent; the last row is the mean accuracy over lists and
+def scores_table(results: Sequence[TaskResult]) -> Table:
+    """Results as a table in percent; the last row is the mean accuracy over lists and
     puzzles.
     """
     samplers = list(results[0].scores)
@@ -103,12 +104,10 @@ def scores_table(results: Sequence[TaskResult]) -> str:
     exact = [values for _, measure, values in rows if measure == "accuracy"]
     if exact:
         means = [fmean(value or 0.0 for value in values) for values in zip(*exact, strict=True)]
-        rows.append(("**mean of lists and puzzles**", "accuracy", list(means)))
-    lines = [
-        "| task | score | " + " | ".join(samplers) + " |",
-        "|---|---|" + "---:|" * len(samplers),
+        rows.append(("mean of lists and puzzles", "accuracy", list(means)))
+    cells = [
+        [task, measure, *(None if value is None else 100 * value for value in values)]
+        for task, measure, values in rows
     ]
-    for task, measure, values in rows:
-        shown = ["–" if value is None else f"{100 * value:.1f}" for value in values]
-        lines.append(f"| {' | '.join([task, measure, *shown])} |")
-    return "\n".join(lines)
+    sides = "ll" + "r" * len(samplers)
+    return Table(["task", "score", *samplers], cells, sides, ".1f")

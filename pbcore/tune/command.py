@@ -12,6 +12,7 @@ from pbcore.errors import InputError
 from pbcore.grid.option import points
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
+from pbcore.tabular import terminal
 from pbcore.text import folded, terminal_width
 from pbcore.tune.axis import AXES
 from pbcore.tune.pytest_runs import read_settings
@@ -175,7 +176,7 @@ def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
 
         paths = [*picture(state, result).write(out), *paths]
     if result.trials:
-        print(f"\n{proof_table(state, result)}\n")
+        print(f"\n{terminal(proof_table(state, result), width)}\n")
     for text in verdict_text(state, result):
         print("\n".join(folded(text, width)))
     if result.chosen is not None:

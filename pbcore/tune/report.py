@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.extensions import provided
 from pbcore.models import resolve_model
 from pbcore.models.families import block_of
 from pbcore.names import parse
 from pbcore.printable import counted, printable
 from pbcore.results.rundir import write_atomic
+from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks.naming import short
 from pbcore.text import folded
 from pbcore.tune.answers import BesideReference
@@ -201,28 +200,28 @@ def _not_confirmed(state: TuningState, result: Result) -> str:
     )
 
 
-def proof_table(state: TuningState, result: Result) -> str:
+def proof_table(state: TuningState, result: Result) -> Table:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
         *("sampler", state.axis_words, "forwards", "rows", "tokens"),
         *("loss", "bound", "p (Holm)", "", "limits it", "shown worse on"),
     )
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+    return Table(heads, rows, "lrrrrrrrlll")
 
 
 def _by_cost(trial: Trial) -> tuple[float, str]:
     return _cost(trial.paired), trial.sampler
 
 
-def _proof_row(trial: Trial) -> list[str | None]:
+def _proof_row(trial: Trial) -> list[Value]:
     own = trial.paired
     verdict = "confirmed"
     if not trial.confirmed:
         needed = "more won't do" if trial.needed is None else f"{trial.needed:,} questions would do"
         verdict = f"not confirmed: {needed}"
     return [
-        own.sampler,
+        Code(own.sampler),
         times(own.cost),
         times(own.forwards),
         times(own.rows),
@@ -236,22 +235,22 @@ def _proof_row(trial: Trial) -> list[str | None]:
     ]
 
 
-def left_table(state: TuningState, result: Result) -> str:
+def left_table(state: TuningState, result: Result) -> Table:
     """A row for each sampler that left the race, in the order of rounds."""
-    rows = [
+    rows: list[list[Value]] = [
         [
-            left.sampler,
-            str(left.round),
+            Code(left.sampler),
+            left.round,
             left.reason,
             None if left.paired is None else times(left.paired.cost),
             None if left.paired is None else loss(left.paired),
-            None if left.paired is None else str(left.paired.n),
+            None if left.paired is None else left.paired.n,
         ]
         for left in result.left
     ]
     words = state.axis_words
     heads = ("sampler", "round", "left because", words, "loss", "questions")
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+    return Table(heads, rows, "lrlrrr")
 
 
 def write_report(state: TuningState, result: Result, out: Path) -> list[Path]:
@@ -263,9 +262,9 @@ def write_report(state: TuningState, result: Result, out: Path) -> list[Path]:
         "\n".join(f"{line}\n" for line in verdict_text(state, result)).strip(),
         "## The proof",
         "Times fewer than the reference, and loss in points; the bound is one-sided, 95 %.",
-        proof_table(state, result),
+        markdown(proof_table(state, result)),
         "## What left the race",
-        left_table(state, result) if result.left else "Nothing: there was no race.",
+        markdown(left_table(state, result)) if result.left else "Nothing: there was no race.",
         f"The tuning forwarded {taken:,.0f} canvases, {share} of what all candidates take on all"
         " of its questions.",
     ]

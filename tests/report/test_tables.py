@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.report.cells import ROWS_NOTE as NOTE
 from pbcore.report.summary import summary
-from pbcore.report.tables import markdown, parts_within, terminal, terminals, trade_off_tables
+from pbcore.report.tables import markdown, terminal, terminals, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from pbcore.text import ascii_text
@@ -141,24 +141,6 @@ class TestTerminal:
             assert max(map(len, lines[1:])) <= width
             assert "mean" in "".join(lines)
             assert sum("ins_idx" in line for line in lines) == 1
-
-    @pytest.mark.parametrize(
-        ("widths", "room", "parts"),
-        [
-            ([10, 10, 10], 33, [[0, 1, 2]]),
-            ([10, 10, 10], 32, [[0, 1], [2]]),
-            ([5, 5, 5, 5], 18, [[0, 1], [2, 3]]),
-            ([30, 5, 5], 12, [[0], [1, 2]]),
-            ([40], 10, [[0]]),
-        ],
-    )
-    def test_columns_are_shared_out_evenly(
-        self, widths: list[int], room: int, parts: list[list[int]]
-    ) -> None:
-        """Each takes its width and a space; where equal parts don't fit, each takes as many as
-        do.
-        """
-        assert parts_within(widths, room) == parts
 
     def test_unlike_rates_get_a_line(self) -> None:
         """Where tokens per step differ between tasks they are shown for each."""

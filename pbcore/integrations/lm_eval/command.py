@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.records import results_files, write_run
 from pbcore.integrations.lm_eval.tasks import MISSING
 from pbcore.results.load import load_cells
 from pbcore.results.rundir import create, new_name
+from pbcore.tabular import Table, Value, terminal
 
 USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
        pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples
@@ -105,7 +104,7 @@ def _import(given: Sequence[str]) -> int:
 
 def _show(folder: Path) -> None:
     """Prints a line per cell."""
-    rows = []
+    rows: list[list[Value]] = []
     for cell in load_cells(folder):
         score = cell.scores.get(cell.headline)
         mean = None if score is None else 100 * score.mean
@@ -120,8 +119,8 @@ def _show(folder: Path) -> None:
                 cell.seconds,
             ]
         )
-    headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
-    print(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
+    heads = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
+    print(terminal(Table(heads, rows, forms=".2f")))
     print(f"run: {folder}")
 
 

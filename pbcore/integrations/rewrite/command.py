@@ -15,8 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.models.base import Generation
@@ -32,6 +30,7 @@ from pbcore.results.questions import DATA
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
+from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.naming import REWRITE, short
@@ -276,7 +275,7 @@ def imported_text(results: Sequence[Imported]) -> str:
     """A row per cell: its answers, their mean score, and the score that the results file
     publishes.
     """
-    rows = []
+    rows: list[list[Value]] = []
     for one in results:
         cell = one.stored.cell
         score = cell.scores.get(cell.headline)
@@ -285,8 +284,8 @@ def imported_text(results: Sequence[Imported]) -> str:
         same = theirs is None or (own is not None and abs(own - theirs) < 0.05)
         remark = "" if same else "the folder's samples are not those of its results file"
         rows.append([printable(cell.id), cell.n_samples, cell.headline, own, theirs, remark])
-    headers = ["cell", "answers", "score", "mean (%)", "published (%)", ""]
-    return tabulate(rows, headers, floatfmt=".1f", missingval="–")
+    heads = ["cell", "answers", "score", "mean (%)", "published (%)", ""]
+    return terminal(Table(heads, rows, forms=".1f"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ from pbcore.links import docs
 from pbcore.models import resolve_model
 from pbcore.models.adapter import digest
 from pbcore.models.sedd import model as sedd
+from pbcore.tabular import Table, markdown
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
 from pbcore.train.loop import STATE, write_table
@@ -46,9 +47,7 @@ Adapter `{digest}`: rank {settings.rank}, α {settings.alpha:g}, on {targets}. U
     pytest benches --model {settings.model} --model {settings.model}+DIR --task {settings.task}
 
 """
-CARD = """| step | validation loss | {run.data.task.headline} under `{settings.sampler}` |
-|---:|---:|---:|
-{rows}
+CARD = """{table}
 
 The weights are those of step {best[step]:,}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
 the validation examples; step 0 is the model before. Trained on {train:,} examples in {run.step:,} of
@@ -203,10 +202,20 @@ def _plot(run: LoraRun, path: Path) -> None:
     figure.savefig(path)
 
 
+def _scores(run: LoraRun) -> str:
+    """Loss and score on the validation examples by step, in Markdown."""
+    heads = ["step", "validation loss", f"{run.data.task.headline} under {run.settings.sampler}"]
+    rows = [
+        [f"{row['step']:,}", f"{row['validation_loss']:.4f}", f"{100 * row['score']:.1f} %"]
+        for row in run.log
+        if "score" in row
+    ]
+    return markdown(Table(heads, rows, "rrr"))
+
+
 def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     settings = run.settings
     adapter = settings.method == "lora"
-    judged = [row for row in run.log if "score" in row]
     return ((ADAPTER if adapter else WHOLE) + CARD).format(
         run=run,
         settings=settings,
@@ -215,10 +224,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         digest=digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
-        rows="\n".join(
-            f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |"
-            for r in judged
-        ),
+        table=_scores(run),
         scored=min(settings.scored, len(run.data.validation)),
         validation=len(run.data.validation),
         train=len(run.data.train),
