@@ -13,6 +13,7 @@ from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.lists import OPERATIONS
+from tests.markdown_tables import unpadded
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
@@ -190,7 +191,9 @@ class TestJudge:
         for text in (gate_text(verdict), gate_markdown(verdict)):
             assert "slower" not in text.lower()
         assert "newly wrong 0, 1, 2, 3: pytest" in gate_text(verdict)
-        (row,) = [line for line in gate_markdown(verdict).splitlines() if "| changed |" in line]
+        (row,) = [
+            line for line in unpadded(gate_markdown(verdict)).split("\n") if "| changed |" in line
+        ]
         assert row.endswith("| 0, 1, 2, 3 |  |")
 
     def test_a_clear_drop_in_fewer_forwards_is_worse(self) -> None:
@@ -215,7 +218,7 @@ class TestJudge:
         verdict = gate([factory.cell(right=[0.5] * 18 + [0.4, 0.6], headline="rouge_l")], [base])
         assert verdict.ok
         assert "worse 18; better 19: pytest" in gate_text(verdict)
-        assert "| why | worse | better |" in gate_markdown(verdict)
+        assert "| why | worse | better |" in unpadded(gate_markdown(verdict))
         assert "newly" not in gate_text(verdict) + gate_markdown(verdict)
 
     def test_one_sample_slower_is_noticed(self) -> None:
@@ -318,7 +321,7 @@ class TestJudge:
             base,
         )
         assert len(gate_text(verdict).splitlines()) <= 30
-        assert gate_markdown(verdict).count("| worse |") == len(verdict.of("worse")) > 50
+        assert unpadded(gate_markdown(verdict)).count("| worse |") == len(verdict.of("worse")) > 50
 
     def test_level(self) -> None:
         """A level that is no probability is refused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
 from pbcore.gates.judge import Judgement, Verdict
 from pbcore.gates.verdict_text import gate_markdown, gate_text, power_text, rerun_command
+from tests.markdown_tables import unpadded
 
 TESTED = {"score": 1.0}
 
@@ -115,7 +116,7 @@ class TestMarkdown:
             again,
         )
         assert told.splitlines()[0] == "### gate FAILED against main: 1 new, 3 passed, 1 worse"
-        assert told.splitlines()[4:] == [
+        assert unpadded(told).splitlines()[4:] == [
             "| cell | verdict | why | newly wrong | newly right |",
             "|---|---|---|---|---|",
             "| `m/t/b` | new |  |  |  |",

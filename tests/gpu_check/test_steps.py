@@ -13,6 +13,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.gpu_check import command, steps
 from pbcore.gpu_check.steps import Check, CheckStep, Setup
+from tests.markdown_tables import unpadded
 
 
 def ok(setup: Setup) -> Iterator[Check]:
@@ -68,8 +69,8 @@ class TestOutcome:
         block = (tmp_path / "gpu-check.md").read_text(encoding="utf-8")
         assert block in text
         assert "passed: ✓ 1, ✗ 0" in block
-        assert "| ✓ | first | fine |" in block
-        assert "| · | second | a figure |" in block
+        assert "| ✓ | first | fine |" in unpadded(block)
+        assert "| · | second | a figure |" in unpadded(block)
         content = json.loads((tmp_path / "gpu-check.json").read_text(encoding="utf-8"))
         assert json.loads(block.split("```json\n")[1].split("\n```")[0]) == content
         assert content["outcome"] == "passed"
@@ -96,9 +97,9 @@ class TestOutcome:
         assert check(one=raising, two=after) == 1
         assert after.times == 1
         block = (tmp_path / "gpu-check.md").read_text(encoding="utf-8")
-        assert "| ✓ | before | fine |" in block
+        assert "| ✓ | before | fine |" in unpadded(block)
         line = "| ✗ | raised RuntimeError | CUDA error: device-side assert triggered |"
-        assert line in block
+        assert line in unpadded(block)
 
     def test_time_is_up(self, check: Callable[..., int], tmp_path: Path) -> None:
         """Each step that starts ends after its next check; status 3 says that more is to come."""

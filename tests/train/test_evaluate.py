@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pbcore.tabular import markdown
 from pbcore.train.evaluate import TaskResult, scores_table
+from tests.markdown_tables import unpadded
 
 
 class TestTable:
@@ -12,11 +14,11 @@ class TestTable:
             TaskResult("a/c", "accuracy", {"confidence-k1": 0.5, "confidence-k2": 0.0}),
             TaskResult("a/d", "grammar", {"confidence-k1": None, "confidence-k2": 0.125}),
         ]
-        assert scores_table(results).splitlines() == [
+        assert unpadded(markdown(scores_table(results))).splitlines() == [
             "| task | score | confidence-k1 | confidence-k2 |",
             "|---|---|---:|---:|",
             "| a/b | accuracy | 100.0 | 50.0 |",
             "| a/c | accuracy | 50.0 | 0.0 |",
             "| a/d | grammar | – | 12.5 |",
-            "| **mean of lists and puzzles** | accuracy | 75.0 | 25.0 |",
+            "| mean of lists and puzzles | accuracy | 75.0 | 25.0 |",
         ]
