@@ -56,7 +56,7 @@ def comparison_text(
 
 
 def _terminal_table(
-    comparison: Comparison, header: Sequence[str], rows: Sequence[Line], width: int
+    comparison: Comparison, header: Sequence[str], rows: Sequence[ComparedLine], width: int
 ) -> str:
     marks = [_mark(comparison, cell) for cell, _, _ in rows]
     indent = max((len(mark) + 1 for mark in marks if mark), default=0)

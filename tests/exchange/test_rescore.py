@@ -162,7 +162,7 @@ class TestScores:
             "cell",
             "score",
             "changed",
-            "of answers    before    now",
+            "of answers  before    now",
         ]
         now = load_stored(tmp_path / "new")[0].cell.scores["brevity"].mean
         row = next(line.split() for line in lines if "brevity" in line)

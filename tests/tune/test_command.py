@@ -55,7 +55,7 @@ class TestTuning:
         assert preset["tuned"]["times_fewer"] > 5
         assert "eb-0.1 is the fastest that is confirmed to lose less than 10 points" in text
         report = (folder / "tune.md").read_text()
-        assert "| confidence-k8 " in report
+        assert "| `confidence-k8` " in report
         assert "shown to lose more than 10 points" in report
 
     def test_the_folder_is_a_run(self, tuned: tuple[Path, str]) -> None:
