@@ -20,7 +20,7 @@ from scipy import stats
 from tabulate import tabulate
 
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
-from pbcore.analysis.paired import graded_drop, holm, permutation
+from pbcore.analysis.paired import graded_drop, holm, permutation_p
 from pbcore.results.stats import graded_interval
 
 SIZES = (8, 16, 40)
@@ -149,7 +149,7 @@ DROP = Source(
     lambda generator, n: generator.normal(-0.05, 0.1, n),
     -1.0,
 )
-TESTS = {"graded_drop": graded_drop, "permutation": permutation}
+TESTS = {"graded_drop": graded_drop, "permutation": permutation_p}
 
 
 def found(

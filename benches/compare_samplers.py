@@ -162,12 +162,12 @@ def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    from pbcore.report.looks import marks
+    from pbcore.report.looks import marker_looks
 
     figure = Figure(figsize=(9, 3.4 * len(found)), layout="constrained")
     axes = figure.subplots(len(found), 2, sharey="row", squeeze=False)
     samplers = list(dict.fromkeys(sampler for totals in found.values() for sampler in totals))
-    known = marks(("", sampler) for sampler in samplers)
+    known = marker_looks(("", sampler) for sampler in samplers)
     for (model, totals), pair in zip(found.items(), axes, strict=True):
         for axis, field in zip(pair, ("calls", "rows"), strict=True):
             for sampler, one in totals.items():

@@ -22,7 +22,7 @@ from random import Random
 import pandas as pd
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import LEAST, forwards, weights
+from pbcore.grid.cost import LEAST, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
@@ -112,7 +112,9 @@ def costs(model: str, forward: float) -> tuple[Cost, Cost]:
     high = {name: most(name) / LEAST * forward for name in plan.items.values()}
     true = {}
     for name, seconds in high.items():
-        rule = forwards(parse(name.sampler), masked_tokens(plan.task(name.task, model).samples[0]))
+        rule = forward_bounds(
+            parse(name.sampler), masked_tokens(plan.task(name.task, model).samples[0])
+        )
         true[name] = seconds * exp(chance.uniform(log(rule.low), log(rule.high))) / rule.high
     return true, high
 

@@ -22,7 +22,7 @@ from random import Random
 
 from pbcore.models.base import Generation
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create
-from pbcore.results.questions import keep
+from pbcore.results.questions import write_questions
 from pbcore.tasks import load_task
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
@@ -40,7 +40,7 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
     random = Random(0)
     tasks = [load_task(f"waiting_line/{name}", limit=answers) for name in OPERATIONS]
     for task in tasks:
-        keep(run, task)
+        write_questions(run, task)
     samplers = [
         f"{policy}-k{k}+b{b}" for k in (1, 2, 4, 8, 16) for b in (8, 32) for policy in POLICIES
     ]

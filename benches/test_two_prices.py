@@ -30,7 +30,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.prices.lists import of_measurement
-from pbcore.prices.measure import Bench, fit, runnable, time_round
+from pbcore.prices.measure import Bench, fit, time_round, timed_samplers
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import of_config
 from pbcore.results.build import answers_per_call
@@ -188,7 +188,7 @@ def predictions(name: str, block: bool) -> Iterator[Predicted]:
     taken: dict[tuple[int, str], list[float]] = {}
     answered: dict[tuple[int, str], list[Generation]] = {}
     for turn in range(TURNS):
-        time_round(bench, measurement, runnable(model, samplers), turn)
+        time_round(bench, measurement, timed_samplers(model, samplers), turn)
         for batch, count in BATCHES.items():
             prompts = prompts_of(model, count)
             for sampler in samplers:

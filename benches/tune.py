@@ -24,14 +24,14 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.results.rundir import RunDir
-from pbcore.tune.answers import paired, read_round
+from pbcore.tune.answers import beside_reference, read_round
 from pbcore.tune.axis import axis_of
 from pbcore.tune.candidates import runnable
 from pbcore.tune.picture import picture
 from pbcore.tune.proof import Trial, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
-from pbcore.tune.report import bound, loss, plan_text, times, write_report
+from pbcore.tune.report import bound, loss, plan_text, times, write_tuning_report
 from pbcore.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
@@ -94,7 +94,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     request = state.request
     axis = axis_of(state.axis, request.price, model, settings.dtype)
     result = run(state, settings, out, Watcher(say, _silent, _silent))
-    write_report(state, result, out)
+    write_tuning_report(state, result, out)
     picture(state, result).write(out)
     if result.chosen is None:
         return Measured(state, result, None, (), 0)
@@ -109,9 +109,9 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     words = ["--model", model]
     run_cells(folder, words, questions, [state.reference, chosen, *others], lambda node_id: None)
     after = read_round(RunDir(folder), axis)
-    own = paired(chosen, state.reference, [after])
+    own = beside_reference(chosen, state.reference, [after])
     assert own is not None
-    all_ = [paired(name, state.reference, [after]) for name in others]
+    all_ = [beside_reference(name, state.reference, [after]) for name in others]
     faster = [one for one in all_ if one is not None and (one.cost or 1) < (own.cost or 1)]
     better = [trial.sampler for trial in trials(faster, state.request.margin) if trial.confirmed]
     [further] = trials([own], state.request.margin)

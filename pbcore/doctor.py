@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         "extras": _extras,
         "Java": _java,
         "LanguageTool": _languagetool,
-        "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen()),
+        "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen_model()),
         "cache": _cache,
         "grammar verdicts": lambda: (
             f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet"
@@ -112,7 +112,7 @@ def _extras() -> str:
         ", ".join(name for name, gone in missing.items() if gone is which)
         for which in (False, True)
     )
-    how = f"; missing: {lacking} ({install('NAME')})" if lacking else ""
+    how = f"; missing: {lacking} ({install_command('NAME')})" if lacking else ""
     return f"installed: {here or 'none'}{how}"
 
 

@@ -23,6 +23,6 @@ def docs(page: str) -> str:
     return f"{address}/blob/main/docs/{page}" if address else f"docs/{page}"
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """What to run for an extra such as `ray`."""
     return f"pip install -c constraints.txt -e '.[{extra}]' in pbcore's folder"

@@ -101,12 +101,12 @@ class SamplerName:
             f"s{counts}" if self.counts is not None else "",
             f"{self.schedule}{self.schedule_steps}" if self.schedule else "",
             f"{self.remask}{self.remask_rounds or ''}{variant}" if self.remask else "",
-            f"adas{plain(self.adas).removesuffix('.0')}" if self.adas is not None else "",
+            f"adas{plain_number(self.adas).removesuffix('.0')}" if self.adas is not None else "",
             self.together or "",
             f"gap{self.gap}" if self.gap else "",
             f"ahead{self.ahead}" if self.ahead else "",
             *(word for word in ("eos_stop", "no_early_eos", "eos_last") if getattr(self, word)),
-            f"t{plain(self.temperature)}" if self.temperature else "",
+            f"t{plain_number(self.temperature)}" if self.temperature else "",
             f"x{self.at_once}" if self.at_once else "",
         ]
         return "+".join(filter(None, parts))
@@ -121,7 +121,7 @@ class SamplerName:
         return replace(self, at_once=0)
 
 
-def plain(number: float) -> str:
+def plain_number(number: float) -> str:
     """A number with every digit it has and without an exponent: `1.0`, `0.7`, `0.00001`."""
     text = format(Decimal(repr(number)), "f")
     return text if "." in text else f"{text}.0"

@@ -16,11 +16,11 @@ from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
 from pbcore.prices.devices import backends, devices
 from pbcore.prices.lists import here_file, of_measurement, price_list
-from pbcore.prices.measure import ROUNDS, measure, runnable
+from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement, begun
 from pbcore.prices.price_list import PriceList
 from pbcore.prices.shape import known_shape
-from pbcore.prices.table import summary
+from pbcore.prices.table import price_summary
 from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic
 from pbcore.tabular import Table, terminal
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nBackends: {', '.join(backends())}; e.g. --price h200 or --price h200:graphs")
         return 0
     if args.on is not None:
-        print(summary(price_list(args.on, args.model)))
+        print(price_summary(price_list(args.on, args.model)))
         return 0
     if args.rounds < 1:
         raise InputError(f"--rounds {args.rounds}: give a number of at least 1")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     prices = measured_prices(
         args.model, device, dtype, path, samplers=samplers, rounds=args.rounds, again=args.again
     )
-    print(summary(prices))
+    print(price_summary(prices))
     print(f"\nWritten to {path}; use it with --price here")
     if args.out is not None:
         write_atomic(args.out, path.read_text(encoding="utf-8"))
@@ -122,7 +122,7 @@ def measured_prices(
             f"{name}: only masked diffusion models are measured; choose one of pbcore models, such"
             " as tiny"
         )
-    runnable(model, samplers)
+    timed_samplers(model, samplers)
     measurement = begun(
         Measurement(name, dtype, known_shape(name), machine_of(device)), None if again else path
     )
@@ -130,7 +130,7 @@ def measured_prices(
     def keep(state: Measurement) -> None:
         write_atomic(path, state.text())
 
-    measure(
+    measure_prices(
         model,
         measurement,
         keep,

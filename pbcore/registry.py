@@ -45,10 +45,11 @@ class Registry(Generic[T]):
         if (
             known is not None
             and known is not value
-            and not (isinstance(known, type) and place(known) == place(value))
+            and not (isinstance(known, type) and defined_at(known) == defined_at(value))
         ):
             raise InputError(
-                f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name"
+                f"{self.kind} name {name!r} is already taken by {defined_at(known)}; choose another"
+                " name"
             )
         self._registered[name] = value
 
@@ -92,7 +93,7 @@ def hint(name: object, known: Mapping[str, Any] | list[str]) -> str:
     return f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
 
 
-def place(value: Any) -> str:
+def defined_at(value: Any) -> str:
     """Where an object, or an instance's class, is defined: `module.name`."""
     owner = value if hasattr(value, "__qualname__") else type(value)
     return f"{owner.__module__}.{owner.__qualname__}"

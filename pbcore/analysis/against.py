@@ -83,7 +83,7 @@ def against(
     same: Mapping[str, str] | None = None,
 ) -> list[Beside]:
     """Each score of `cells` (a frame of `results.load`) that has a published figure
-    (`results.published.figures` or `read`), by source, model, sampler and task.
+    (`results.published.figures` or `read_published`), by source, model, sampler and task.
 
     A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same`
     says (our name → the published one). Samplers match by policy and parameters; a cache doesn't

@@ -16,7 +16,7 @@ from pbcore.analysis.tradeoff import mean_interval
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import rate
+from pbcore.results.table_row import cell_rate
 
 RATES = (
     "nfe",
@@ -395,7 +395,7 @@ def _rate(row: BaselineCell | None, name: str) -> float | None:
     if row is None:
         return None
     if row.stored is not None:
-        return rate(row.stored.cell, name)
+        return cell_rate(row.stored.cell, name)
     if name in ("nfe", "rows", "tokens_forwarded"):
         counts = row.forwarded if name == "rows" else getattr(row, name)
         return sum(counts) / len(counts) / max(1, len(row.seeds)) if counts else None

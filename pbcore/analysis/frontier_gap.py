@@ -87,7 +87,7 @@ def kind(sampler: str) -> BoundKind:
     )
 
 
-def room(
+def frontier_room(
     cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]
 ) -> Room | None:
     """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples

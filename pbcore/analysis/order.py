@@ -26,7 +26,7 @@ SHORT = {
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
-def short(task: str) -> str:
+def narrow_name(task: str) -> str:
     """A task's name for narrow columns: `waiting_line/insert_index` → `ins_idx`."""
     name = task.split("/", 1)[-1]
     return SHORT.get(name, name)

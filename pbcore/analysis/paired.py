@@ -85,12 +85,12 @@ def mcnemar(newly_wrong: int, newly_right: int) -> float:
 
 def graded_drop(differences: Sequence[float]) -> float:
     """One-sided p for a drop of the mean of paired differences (head − base): the greater of
-    `permutation`, exact where only chance decides which run got which of a sample's two scores, but
-    with little to say of means where differences are skewed (a studentized one is no better: it has
-    the same order), and `skewed_t`, about right for a mean of 0 with skewed differences. Raises
+    `permutation_p`, exact where only chance decides which run got which of a sample's two scores,
+    but with little to say of means where differences are skewed (a studentized one is no better: it
+    has the same order), and `skewed_t`, about right for a mean of 0 with skewed differences. Raises
     InputError unless all differences are finite.
     """
-    return max(permutation(differences), skewed_t(differences))
+    return max(permutation_p(differences), skewed_t(differences))
 
 
 def skewed_t(differences: Sequence[float]) -> float:
@@ -114,7 +114,7 @@ def skewed_t(differences: Sequence[float]) -> float:
     return float(stats.t.cdf(t + skew * t**2 / 3 + skew**2 * t**3 / 27 + skew / 6, n - 1))
 
 
-def permutation(differences: Sequence[float]) -> float:
+def permutation_p(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose
     total loss is at least the observed one. Differences (head − base) are rounded to 1e-4, or
     coarser if their sum would need more than 400,000 units; for these values p is exact. For 0/1

@@ -25,14 +25,14 @@ from pbcore.decoding.forward import slots_of
 from pbcore.decoding.job import Job
 from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.rows import Log, Rows, start
+from pbcore.decoding.rows import Log, Rows, initial_rows
 from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError
 from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import EntropyOf, answers_entropy
 from pbcore.theory.canvas import AnswerDistribution
-from pbcore.theory.problems import chosen
+from pbcore.theory.problems import prediction_chances
 
 MOST_ROWS = 50_000  # of one step
 NUDGE = 1e-9  # moves a logit to decide a tie
@@ -130,7 +130,9 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't"
                 " enumerated; decode with the model `ideal`"
             )
-        self._rows = start(model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
+        self._rows = initial_rows(
+            model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)]
+        )
         size = name.block or max(1, int(self._rows.n_targets.max()))
         self._job = Job(model, self._policy, declared, name, size, 0, Log(None), self._table.draw)
         rows = np.array(sorted(self._table.answers))
@@ -218,7 +220,9 @@ class _Enumeration:
         choices = []
         for slot in slots:
             ids = [token for token, p in enumerate(marginals[slot]) if p]
-            likely = chosen([marginals[slot][token] for token in ids], self._name.temperature)
+            likely = prediction_chances(
+                [marginals[slot][token] for token in ids], self._name.temperature
+            )
             ends = np.cumsum(likely)
             choices.append(
                 [

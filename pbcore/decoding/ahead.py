@@ -20,7 +20,7 @@ from pbcore.decoding.forward import Source, answered, next_masks
 from pbcore.decoding.guesses import Guess, guessed
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import marked
-from pbcore.decoding.prediction import numbered
+from pbcore.decoding.prediction import running_numbers
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
@@ -52,8 +52,8 @@ def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     rows.kept = None
     found = [part for part in parts.values() if part is not None]
     if found:
-        at = on_device(numbered(want), rows.canvas.device)
-        rows.kept = Forwards(rows.canvas, rows.nfe, at, read(found), whole=True)
+        at = on_device(running_numbers(want), rows.canvas.device)
+        rows.kept = Forwards(rows.canvas, rows.nfe, at, read_ahead(found), whole=True)
         assert rows.outlook is not None
         reused = [int(row in parts) for row in range(len(rows.origin))]
         rows.outlook = replace(rows.outlook, reused=reused)
@@ -102,7 +102,7 @@ def _run(
     guesses = [Guess(row, 1.0, canvas[row], 0) for row in missing]
     if known:
         owners = [part.row for part in known]
-        guesses += guessed(job, rows, host, owners, read(known))
+        guesses += guessed(job, rows, host, owners, read_ahead(known))
         guesses.sort(key=lambda guess: guess.row)
     row = torch.tensor([guess.row for guess in guesses])  # (W,)
     asked = replace(host.select(row), canvas=torch.stack([guess.canvas for guess in guesses]))
@@ -114,7 +114,7 @@ def _run(
     nfe = asked.earlier(job.name.ahead) + depth  # (W,)
     positions = next_masks(job, asked)  # (W, L)
     logits = _forwarded(job, rows, context, asked, positions, nfe, row)
-    at = numbered(positions)
+    at = running_numbers(positions)
     for number in missing:
         own = (row == number).nonzero().squeeze(-1)
         rows.foreseen[number] = Forwards(asked.canvas[own], nfe[own], at[own], logits)
@@ -163,7 +163,7 @@ def _forwarded(
     return logits
 
 
-def read(parts: Sequence[_Part]) -> Tensor:
+def read_ahead(parts: Sequence[_Part]) -> Tensor:
     """The logits (M, V) of the parts, one after the other: those from the same forward by one
     selection.
     """

@@ -77,7 +77,7 @@ def described() -> list[Described]:
     ]
 
 
-def rule(policy: str) -> str:
+def policy_rule(policy: str) -> str:
     """The rule of a policy in a sentence: the first paragraph of its docstring. Raises InputError
     for an unknown policy.
     """
@@ -173,8 +173,8 @@ def _count(args: argparse.Namespace) -> int:
     if args.output.is_dir() or not args.output.parent.is_dir():
         raise InputError(f"--output {args.output}: give a file in a folder that exists")
     tokenizer, size = frequencies.tokenizer_of(args.model)
-    counts = frequencies.count(tokenizer, _texts(args.frequencies))
-    frequencies.save(args.output, counts, size)
+    counts = frequencies.count_tokens(tokenizer, _texts(args.frequencies))
+    frequencies.save_table(args.output, counts, size)
     print(f"{args.output}: {counts.total():,} tokens, {len(counts):,} different ones")
     return 0
 

@@ -29,14 +29,14 @@ from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, 
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.rows import Log, Rows, join, start
+from pbcore.decoding.rows import Log, Rows, initial_rows, join
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.tally import Tally, knows_sizes
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, inference, torch
 from pbcore.models.base import Denoiser, Generation, Request, complete
-from pbcore.models.transfer import keep, on_device
+from pbcore.models.transfer import narrow_context, on_device
 from pbcore.names import SamplerName
 
 
@@ -69,7 +69,7 @@ def denoise(
         requests = [
             lengthened(request, model.block, model.mask_id, declared.course) for request in requests
         ]
-    rows = start(model, requests, requested)
+    rows = initial_rows(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
     size = model.block or block_length(name, model.mask_id, requests)
     job = Job(model, policy, declared, name, size, seed, log)
@@ -244,7 +244,7 @@ def _split(rows: Rows, going: Sequence[int], finished: list[Rows], context: Sour
     rows = rows.select(index, going)
     if going:
         rows.outlook = outlook.of(going, index)
-        keep(context, index, going)
+        narrow_context(context, index, going)
     return rows
 
 

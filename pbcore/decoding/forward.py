@@ -12,14 +12,14 @@ from typing import Any, cast
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import Outlook, Slots, marked, written
-from pbcore.decoding.prediction import numbered, pieces_of, predict, probability, scattered
+from pbcore.decoding.prediction import pieces_of, predict, probability, running_numbers, scattered
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Review, Step, quota
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Query, SizedContext
-from pbcore.models.transfer import chosen, on_device, places
+from pbcore.models.transfer import gather_entries, on_device, places
 
 Source = Context | SharedContext
 
@@ -287,7 +287,9 @@ def forwarded(
         numbers = [owners[number] for number in live]
         logits = answered(job, rows, context, query, row[index], numbers)
     rows.count(torch.zeros_like(rows.nfe).index_add_(0, row, (counts > 0).long()))
-    return Forwards(canvas, nfe, numbered(want), logits, None if slots is None else sum(inner))
+    return Forwards(
+        canvas, nfe, running_numbers(want), logits, None if slots is None else sum(inner)
+    )
 
 
 def answered(
@@ -400,7 +402,9 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     _count_sizes(job, part, query_of, [rows.numbers[number] for number in fresh_rows])
     check_logits(job.model, fresh, fresh_count, query.canvas, "masked")
     logits = known.new_empty(total, known.shape[-1])
-    from_kept = chosen(reused[:, None].expand_as(query.want), places(query.want, total))  # (M,)
+    from_kept = gather_entries(
+        reused[:, None].expand_as(query.want), places(query.want, total)
+    )  # (M,)
     logits[places(from_kept, len(known))] = known
     logits[places(~from_kept, fresh_count)] = fresh
     return logits

@@ -25,7 +25,14 @@ from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import hold_back, step_of
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
-from pbcore.decoding.prediction import NUMBERS, Prediction, numbered, pieces_of, predict, rowwise
+from pbcore.decoding.prediction import (
+    NUMBERS,
+    Prediction,
+    pieces_of,
+    predict,
+    rowwise,
+    running_numbers,
+)
 from pbcore.decoding.rows import Rows, fill_after_eos
 from pbcore.decoding.step import State, Step, quota
 from pbcore.lazy_torch import Tensor, torch
@@ -168,7 +175,7 @@ def _base(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Tenso
     if job.traits.reads != "numbers" or not job.name.greedy:
         part = rows.select(torch.tensor(owners, device=logits.device))
         step = step_of(job, part)
-        return _Base(step, part.canvas, numbered(step.masked), tokens, chances, logits)
+        return _Base(step, part.canvas, running_numbers(step.masked), tokens, chances, logits)
     numbers = [rowwise(function, logits) for function in NUMBERS.values()]  # (K,) each
     states = rows.states.values()
     token, confidence, tokens, chances, *others = _copied(
@@ -184,7 +191,7 @@ def _base(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Tenso
         for (name, state), value in zip(rows.states.items(), values, strict=True)
     }
     step._see(Prediction(token, confidence, None, dict(zip(NUMBERS, others, strict=False))))
-    return _Base(step, part.canvas, numbered(step.masked), tokens, chances, None)
+    return _Base(step, part.canvas, running_numbers(step.masked), tokens, chances, None)
 
 
 def _copied(tensors: Sequence[Tensor]) -> list[Tensor]:

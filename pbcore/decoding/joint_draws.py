@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.decoding.prediction import numbered, paired
+from pbcore.decoding.prediction import chunk_pairs, running_numbers
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
@@ -67,7 +67,7 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
         index = on_device(others.tolist(), at.device)
         kept = at[index]
         if how == "rounding":
-            logits = step.logits[numbered(step.masked).flatten()[kept]]  # (M″, V)
+            logits = step.logits[running_numbers(step.masked).flatten()[kept]]  # (M″, V)
             log_probs = torch.log_softmax(logits.double(), -1)
             rest = (log_probs / step.temperature).scatter(1, ids[index], -torch.inf)
             drawn = categorical(rest, step.uniform(REST).flatten()[kept])
@@ -108,8 +108,8 @@ def _likeliest(step: Step, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     ids = []
     values = []
     sums = []
-    entry = numbered(step.masked).flatten()[at]  # (M',)
-    for part, _ in paired(step.logits[entry], entry):
+    entry = running_numbers(step.masked).flatten()[at]  # (M',)
+    for part, _ in chunk_pairs(step.logits[entry], entry):
         best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
         ids.append(best.indices)
         values.append(best.values)

@@ -31,7 +31,7 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
     token = torch.cat(
-        [categorical(piece / temperature, part) for piece, part in paired(logits, draws)]
+        [categorical(piece / temperature, part) for piece, part in chunk_pairs(logits, draws)]
     )
     return token, probability(logits, token)
 
@@ -41,7 +41,7 @@ def scattered(slots: Tensor, values: Tensor, fill: float = 0.0) -> Tensor:
     return values.new_full(slots.shape, fill).masked_scatter(slots, values)
 
 
-def numbered(marked: Tensor) -> Tensor:
+def running_numbers(marked: Tensor) -> Tensor:
     """The place of each marked entry (R, B) among all, counted row by row; -1 for the others."""
     return (marked.flatten().cumsum(0) - 1).view_as(marked).masked_fill(~marked, -1)
 
@@ -50,7 +50,7 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
     parts = [
         torch.softmax(piece, dim=-1).gather(-1, given[:, None])
-        for piece, given in paired(logits, token)
+        for piece, given in chunk_pairs(logits, token)
     ]
     return torch.cat(parts).squeeze(-1)
 
@@ -70,14 +70,14 @@ def margin(log_probs: Tensor) -> Tensor:
     return top[:, 0] - top[:, 1]
 
 
-def entropy(log_probs: Tensor) -> Tensor:
+def entropy_nats(log_probs: Tensor) -> Tensor:
     """−Σ p ln(p + 1e-10) (m,) of log-probabilities (m, V), in nats."""
     probs = log_probs.exp()
     return -(probs * (probs + 1e-10).log()).sum(-1)
 
 
 # Beside token and confidence, what a policy may know of a position without its distribution.
-NUMBERS: Mapping[str, Callable[[Tensor], Tensor]] = {"margin": margin, "entropy": entropy}
+NUMBERS: Mapping[str, Callable[[Tensor], Tensor]] = {"margin": margin, "entropy": entropy_nats}
 
 
 def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def pieces_of(logits: Tensor, budget: int | None = None) -> Iterator[Tensor]:
         yield piece if piece.dtype in (torch.float32, torch.float64) else piece.float()
 
 
-def paired(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def chunk_pairs(logits: Tensor, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of logits (M, V), each with its part of `values` (M,)."""
     start = 0
     for piece in pieces_of(logits):

@@ -237,7 +237,7 @@ class Log:
             )
 
 
-def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
+def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
     """The initial state. Shorter canvases are padded on the right with EOS, which is never
     predicted. `requested` are the rows' numbers of tokens asked for.
     """

@@ -12,7 +12,7 @@ from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.models import ar
-from pbcore.names import SamplerName, SamplerNameError, parse, plain
+from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
 
 
 def resolve(text: str) -> SamplerName:
@@ -23,9 +23,9 @@ def resolve(text: str) -> SamplerName:
     given = parse(text)
     name = given.alone
     if name.policy == ar.POLICY:
-        return replace(ar.canonical(name), at_once=given.at_once)
+        return replace(ar.canonical_ar(name), at_once=given.at_once)
     policy(name)
-    return replace(given, arguments=_canonical(build(name)))
+    return replace(given, arguments=_canonical(build_policy(name)))
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
@@ -55,7 +55,7 @@ def _argument(name: str, value: Any, kind: Any, bare: str | None) -> tuple[str, 
         return name, ""
     if get_origin(kind) is Literal:
         return value, ""
-    number = str(value) if kind is int else plain(float(value))
+    number = str(value) if kind is int else plain_number(float(value))
     return "" if name == bare else name, number
 
 
@@ -76,7 +76,7 @@ def _numeric(kind: Any) -> bool:
     return kind is not bool and get_origin(kind) is not Literal
 
 
-def build(name: SamplerName) -> Policy:
+def build_policy(name: SamplerName) -> Policy:
     """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or
     invalid parameters.
     """
@@ -149,7 +149,7 @@ def policy(name: SamplerName) -> Policy:
             f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean"
             f" {', '.join(near)}?"
         )
-    built = build(name)
+    built = build_policy(name)
     for why in _clashes(built, name):
         raise SamplerNameError(f"sampler {name}: {why}")
     result = modified(built, name)

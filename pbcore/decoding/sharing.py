@@ -28,7 +28,7 @@ from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Context, Denoiser, Query, Request, SizedContext, complete
 from pbcore.models.call_shape import RowSize
-from pbcore.models.transfer import keep
+from pbcore.models.transfer import narrow_context
 from pbcore.names import SamplerName
 
 GIB = 1 << 30
@@ -72,7 +72,7 @@ def of_rows(context: Any, index: Tensor, rows: int, numbers: Sequence[int]) -> A
         if shared is not None:
             return shared
     part = copy.copy(context)
-    keep(part, index, numbers)
+    narrow_context(part, index, numbers)
     return part
 
 
@@ -220,5 +220,5 @@ class SharedContext:
 
     def keep(self, rows: Tensor, numbers: Sequence[int]) -> None:
         """Drops all rows but these: `rows` (R',) are indices, `numbers` the same on the host."""
-        keep(self.context, rows, numbers)
+        narrow_context(self.context, rows, numbers)
         self.rows = [self.rows[number] for number in numbers]

@@ -17,7 +17,7 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.links import docs
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import RandomSource, uniform
-from pbcore.models.transfer import chosen, on_device, places
+from pbcore.models.transfer import gather_entries, on_device, places
 from pbcore.names import SamplerName
 
 
@@ -209,7 +209,7 @@ class Step:
         """The candidates' part (M, …) of values (R, C, …), in row-major order, as `values[masked]`;
         on a GPU that makes the host wait, and this doesn't.
         """
-        return chosen(values, self._places())
+        return gather_entries(values, self._places())
 
     def to_candidates(self, values: Tensor, part: Tensor) -> None:
         """Writes the candidates' part (M, …) of values (R, C, …), in place."""

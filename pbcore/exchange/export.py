@@ -16,10 +16,10 @@ import pandas as pd
 
 from pbcore.errors import InputError
 from pbcore.extensions import provided
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.results.check import dump_json, encodable, refuse
 from pbcore.results.load import load_stored
-from pbcore.results.questions import Key, StoredQuestion, kept, key
+from pbcore.results.questions import Key, StoredQuestion, key, read_questions
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
 
@@ -57,7 +57,7 @@ def tables(run: Path) -> dict[str, TableColumns]:
         raise InputError(f"{run} has no finished cell; nothing to export")
     rows = frame(entry.cell for entry in stored)
     cells = {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
-    return {"cells": cells, "samples": _samples(stored, kept(RunDir(run)))}
+    return {"cells": cells, "samples": _samples(stored, read_questions(RunDir(run)))}
 
 
 def _plain(value: Any) -> Any:
@@ -98,7 +98,7 @@ def _samples(
     return {**columns, **scores, **details}
 
 
-def write_csv(run: Path, folder: Path) -> list[Path]:
+def export_csv(run: Path, folder: Path) -> list[Path]:
     """Writes cells.csv and samples.csv into a folder and returns their paths. A text that a
     spreadsheet would read as a formula (one that begins with = + - @, in full width too, with a tab
     or a line break) gets a
@@ -135,7 +135,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         from pyarrow import parquet
     except ImportError:
         raise InputError(
-            f"Parquet needs pyarrow, which is not installed: {install('parquet')}"
+            f"Parquet needs pyarrow, which is not installed: {install_command('parquet')}"
         ) from None
     made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ def run(args: argparse.Namespace) -> int:
     if not (args.csv or args.parquet or asked):
         usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters)])
         raise InputError(f"give at least one of {usage}")
-    for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
+    for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
             print(file)
     for exporter in asked:

@@ -26,7 +26,7 @@ from pbcore.results.check import refuse
 from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
-from pbcore.results.questions import keep as keep_questions
+from pbcore.results.questions import write_questions as keep_questions
 from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tabular import Table, Value, terminal
@@ -154,7 +154,7 @@ def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) 
     if "grammar" in used and grammar.available():
         tools["LanguageTool"] = str(grammar.checker().server.identity)
     if "bertscore" in used and semantic.available():
-        tools["BERTScore"] = str(semantic.scorer().source)
+        tools["BERTScore"] = str(semantic.bert_scorer().source)
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -232,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
     if args.bertscore_model:
         os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
         try:
-            semantic.chosen()
+            semantic.chosen_model()
         except semantic.BertScoreUnavailable as error:
             raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)

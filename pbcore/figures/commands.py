@@ -147,7 +147,7 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "length": sweeps.over_length,
         "questions": runs.over_questions,
     }
-    drawn = draw[which](runs.read(paths))
+    drawn = draw[which](runs.read_curves(paths))
     return drawn if isinstance(drawn, list) else [drawn]
 
 

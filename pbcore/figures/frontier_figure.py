@@ -9,10 +9,10 @@ from math import inf, log2
 from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.measured import MeasuredAccuracy, draw_measured, measure, questions
+from pbcore.figures.measured import MeasuredAccuracy, draw_measured, measure_accuracy, question_set
 from pbcore.models.base import Model
 from pbcore.names import parse
-from pbcore.report.looks import numbered
+from pbcore.report.looks import number_look
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
 from pbcore.tabular import Table, terminal
 from pbcore.theory import frontier
@@ -81,13 +81,13 @@ def regrets(
     """
     found = []
     for op, n in tasks:
-        asked = questions(op, n, count)
+        asked = question_set(op, n, count)
         for heat in temperatures:
             order, seen = (
                 frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True)
             )
             for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
-                measured = measure(model, asked, sampler, seed)
+                measured = measure_accuracy(model, asked, sampler, seed)
                 best, better = (
                     min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen)
                 )
@@ -342,7 +342,7 @@ def frontier_drawing(rows: Sequence[CsvRow]) -> Drawing:
             name = _policy(row["sampler"])
             accuracy, low, high, order, _ = (100 * row[key] for key in SHARES)
             axis.plot([at, at], [accuracy, order], color="#BBBBBB", linewidth=0.6, zorder=1)
-            draw_measured(axis, [(at, accuracy, low, high)], numbered(names.index(name)), name)
+            draw_measured(axis, [(at, accuracy, low, high)], number_look(names.index(name)), name)
         percent(axis)
         finish(axis, label(where))
     legend(figure, 8, 7.5)

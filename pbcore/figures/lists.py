@@ -8,12 +8,12 @@ from pbcore.figures.measured import (
     MeasuredAccuracy,
     QuestionSet,
     draw_measured,
-    measure,
-    questions,
+    measure_accuracy,
+    question_set,
     within,
 )
 from pbcore.models.base import Model
-from pbcore.report.looks import numbered
+from pbcore.report.looks import number_look
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
 from pbcore.tabular import Table, terminal
 from pbcore.theory.accuracy import accuracy
@@ -144,7 +144,7 @@ def measured_table1(
             row["L, pairs"] = finding.pairs_bound
             asked = _asked(model, finding.op, n, count)
             for name, sampler in _columns(n):
-                measured = measure(model, asked, sampler, seed)
+                measured = measure_accuracy(model, asked, sampler, seed)
                 predicted = accuracy(finding.op, n, sampler)
                 pairs.append((predicted, measured))
                 row |= {name: predicted, f"{name} measured": measured.accuracy}
@@ -173,13 +173,13 @@ def _asked(model: Model, op: str, n: int, count: int) -> QuestionSet:
     """The questions, different ones for trained models: `ideal` breaks ties at random, anew each
     time.
     """
-    return questions(op, n, count, model.name != "ideal")
+    return question_set(op, n, count, model.name != "ideal")
 
 
 def _place(
     model: Model, asked: QuestionSet, sampler: str, curve: str, x: float, seed: int
 ) -> Place:
-    measured = measure(model, asked, sampler, seed)
+    measured = measure_accuracy(model, asked, sampler, seed)
     predicted = accuracy(asked.op, asked.n, sampler)
     row = {
         "model": model.name,
@@ -205,7 +205,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     figure, [axis] = panels([1], -(-len(curves) // COLUMNS), caption, "accuracy (%)")
     for number, curve in enumerate(curves):
         line = [place for place in places if place.row["curve"] == curve]
-        look = numbered(number)
+        look = number_look(number)
         axis.plot(
             [p.x for p in line],
             [100 * p.row["predicted"] for p in line],

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from pbcore.decoding import decode
 from pbcore.errors import InputError
 from pbcore.models.base import Model
-from pbcore.report.style import points
+from pbcore.report.style import draw_points
 from pbcore.results.stats import wilson
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, NEW_SYMBOL, formatted, symbols
@@ -37,7 +37,7 @@ class QuestionSet:
     right: Callable[[int, str], bool]
 
 
-def questions(op: str, n: int, count: int, different: bool = False) -> QuestionSet:
+def question_set(op: str, n: int, count: int, different: bool = False) -> QuestionSet:
     """`count` times a list operation on n symbols, or a Latin square of side n, with only the items
     masked.
 
@@ -114,7 +114,9 @@ class MeasuredAccuracy:
         return self.low - ROOM <= predicted <= self.high + ROOM
 
 
-def measure(model: Model, asked: QuestionSet, sampler: str, seed: int = 0) -> MeasuredAccuracy:
+def measure_accuracy(
+    model: Model, asked: QuestionSet, sampler: str, seed: int = 0
+) -> MeasuredAccuracy:
     """Decodes all questions with one sampler.
 
     Random numbers follow from the seed, the operation, n and the sampler, so that points don't
@@ -151,7 +153,7 @@ def draw_measured(
         name: their name in the legend.
     """
     x, *values = zip(*data, strict=True)
-    points(
+    draw_points(
         axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name
     )
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from pbcore.analysis.oracle import oracle
-from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
-from pbcore.report.looks import numbered
+from pbcore.report.looks import number_look
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels
@@ -33,10 +33,10 @@ FIGURE_3 = (*LISTS, *TEXTS, *PUZZLES)
 # The 12 tasks of Figure 7; the paper's text says 10.
 FIGURE_7 = (*LISTS, "text_writing/summarization", "text_writing/w2s_medium", *TEXTS, *PUZZLES)
 SEVERAL = re.compile(r"questions/(.+)-x(\d+)$")
-Cells = Sequence[StoredCell]  # each with its headline score, as `read` gives them
+Cells = Sequence[StoredCell]  # each with its headline score, as `read_curves` gives them
 
 
-def read(paths: Iterable[Path]) -> list[StoredCell]:
+def read_curves(paths: Iterable[Path]) -> list[StoredCell]:
     """The scored cells of run directories, dummies left out. Raises InputError if there are
     none.
     """
@@ -59,10 +59,10 @@ def figure3(cells: Cells) -> list[Drawing]:
         each = [(task, table[table["task"] == task]) for task in sorted_tasks(table["task"])]
         rows = [{"task": task, **row} for task, part in each for row in _rows(part)]
         if rows:
-            flat = [(short(task), part) for task, part in each]
+            flat = [(narrow_name(task), part) for task, part in each]
             grid = [flat[start : start + 5] for start in range(0, len(flat), 5)]
             shown = {row["task"] for row in rows}
-            absent = [short(task) for task in FIGURE_3 if task not in shown]
+            absent = [narrow_name(task) for task in FIGURE_3 if task not in shown]
             title = f"Figure 3: {model}"
             said = f"Figure 3, {model}: {counted(len(rows), 'point')}"
             if absent:
@@ -200,7 +200,7 @@ def over_questions(cells: Cells) -> Drawing:
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
             if line := curves.get((operation, model, sampler)):
-                look = numbered(number)
+                look = number_look(number)
                 steps = [row["tokens per step"] for row in line.values()]
                 axis.plot(
                     list(line),

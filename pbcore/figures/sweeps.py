@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from pbcore.analysis.oracle import block_slope, parallelizability
-from pbcore.analysis.order import short, sorted_tasks
+from pbcore.analysis.order import narrow_name, sorted_tasks
 from pbcore.errors import InputError
 from pbcore.figures.runs import Cells
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report import style
-from pbcore.report.looks import looks, numbered, policy
+from pbcore.report.looks import looks, number_look, policy_of
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
@@ -65,7 +65,8 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
         )
     several = len({row["model"] for row in rows}) > 1
     names = {
-        (row["model"], row["task"]): (f"{row['model']} " if several else "") + short(row["task"])
+        (row["model"], row["task"]): (f"{row['model']} " if several else "")
+        + narrow_name(row["task"])
         for row in rows
     }
     return _curves("figure5", "Figure 5", "block length", rows, names)
@@ -101,9 +102,9 @@ def figure6(cells: Cells) -> Drawing:
             [float(row[key]) for row in group]
             for key in ("parallelizability", "gain per halved block")
         ]
-        axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
+        axis.plot(xs, ys, **number_look(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
-        text = ", ".join(style.label(short(task)) for task in together)
+        text = ", ".join(style.label(narrow_name(task)) for task in together)
         axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
     axis.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
     axis.invert_xaxis()  # harder to the right, as in the paper
@@ -224,7 +225,7 @@ def _curves(
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     known = looks((row["model"], row["sampler"]) for row in rows)
-    policies = Counter((model, policy(sampler)) for model, sampler in known)
+    policies = Counter((model, policy_of(sampler)) for model, sampler in known)
     own_colours = names is not None or max(policies.values(), default=0) > 1
     panels: dict[str, dict[str, list[CsvRow]]] = {}
     look: dict[str, dict[str, Any]] = {}
@@ -237,7 +238,7 @@ def _curves(
         )
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
         if curve not in look:
-            own = numbered(len(look))
+            own = number_look(len(look))
             look[curve] = own if own_colours else style.drawn_as(known[model, sampler])
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
@@ -247,7 +248,9 @@ def _curves(
         for curve in (one for one in look if one in curves):
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
-            style.points(axis, at, *values, **look[curve], linewidth=1.1, markersize=4, label=curve)
+            style.draw_points(
+                axis, at, *values, **look[curve], linewidth=1.1, markersize=4, label=curve
+            )
         style.percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pbcore.errors import InputError
 from pbcore.printable import shown
 from pbcore.results.record import CellRecord
-from pbcore.results.table_row import row
+from pbcore.results.table_row import cell_row
 
 _TEXT = re.compile(
     r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*"
@@ -71,7 +71,7 @@ def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[
 
 def _violation(floor: Floor, cell: CellRecord) -> str:
     """How a cell violates a floor; empty if it keeps it."""
-    value = row(cell).get(floor.metric)
+    value = cell_row(cell).get(floor.metric)
     if not isinstance(value, (int, float)):
         return f"{floor.metric} was not measured"
     is_share = floor.metric == "score" or floor.metric in cell.scores

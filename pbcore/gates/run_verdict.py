@@ -63,7 +63,7 @@ def _naming(option: str) -> Iterator[None]:
         raise InputError(f"{option}: {error}") from error
 
 
-def rule(
+def judge_run(
     plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]
 ) -> Ruling:
     """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)`

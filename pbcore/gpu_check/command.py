@@ -11,23 +11,23 @@ from typing import Any
 import torch
 
 from pbcore.errors import InputError
-from pbcore.gpu_check.device import check_device, versions
+from pbcore.gpu_check.device import check_device, library_versions
 from pbcore.gpu_check.equality import check_bfloat16, check_embedded, check_golden
 from pbcore.gpu_check.memory import check_memory
 from pbcore.gpu_check.models import on_hand, release
 from pbcore.gpu_check.prices import check_prices
-from pbcore.gpu_check.report import markdown, sign, summary, to_json
+from pbcore.gpu_check.report import checks_summary, markdown_report, sign, to_json
 from pbcore.gpu_check.speed import check_speed
 from pbcore.gpu_check.steps import (
     CheckStep,
     Setup,
     StepResult,
     carry_out,
-    keep,
-    kept,
+    finished_result,
     outcome,
-    read,
+    read_results,
     usable,
+    write_result,
 )
 from pbcore.gpu_check.waits import check_waits
 from pbcore.models.device import find_device, find_dtype
@@ -103,22 +103,22 @@ def run(args: argparse.Namespace) -> int:
         print("A rehearsal on the CPU: it runs the same steps, and says nothing of a GPU.\n")
     results = []
     for number, step in enumerate(steps):
-        result = None if args.again else kept(args.out, step, settings)
+        result = None if args.again else finished_result(args.out, step, settings)
         done = "done before" if result is not None else ""
         if result is None:
             print(f"{step.title} …", flush=True)
             result = carry_out(step, setup, settings)
-            keep(result, args.out)
+            write_result(result, args.out)
             release(device)
         _tell(result, done)
         results.append(result)
         if result.failed and not usable(device):
             results += _in_a_fresh_process(args, steps[number + 1 :], setup, settings)
             break
-    text = markdown(settings, results)
+    text = markdown_report(settings, results)
     write_atomic(args.out / "gpu-check.md", text + "\n")
     write_atomic(args.out / "gpu-check.json", to_json(settings, results) + "\n")
-    print(f"\n{text}\n\n{summary(results)}. The block above is {args.out / 'gpu-check.md'}.")
+    print(f"\n{text}\n\n{checks_summary(results)}. The block above is {args.out / 'gpu-check.md'}.")
     return {"passed": 0, "failed": 1, "incomplete": 3}[outcome(results)]
 
 
@@ -130,7 +130,7 @@ def settings_of(setup: Setup) -> dict[str, Any]:
         "name": torch.cuda.get_device_name(setup.device) if on_gpu else "CPU",
         "model": setup.model,
         "dtype": setup.dtype,
-        "versions": versions(),
+        "versions": library_versions(),
         "code": code_version(CODE),
     }
 
@@ -172,6 +172,6 @@ def _in_a_fresh_process(
     command += ["--minutes", f"{minutes:g}"] + ["--again"] * args.again
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     return [
-        read(args.out, step, settings) or StepResult(step.name, step.title, settings)
+        read_results(args.out, step, settings) or StepResult(step.name, step.title, settings)
         for step in steps
     ]

@@ -17,7 +17,9 @@ _QUERY = "driver_version,power.limit,clocks.max.sm,ecc.mode.current"
 
 def check_device(setup: Setup) -> Iterator[Check]:
     """What computes here: nothing is judged but that a GPU computes, and has bfloat16."""
-    yield Check("libraries", None, ", ".join(f"{name} {of}" for name, of in versions().items()))
+    yield Check(
+        "libraries", None, ", ".join(f"{name} {of}" for name, of in library_versions().items())
+    )
     if setup.device.type != "cuda":
         threads = torch.get_num_threads()
         text = f"{platform.machine()}, {threads} threads: a rehearsal on the CPU, not a GPU"
@@ -43,7 +45,7 @@ def check_device(setup: Setup) -> Iterator[Check]:
     yield Check("float32", exact, text if exact else f"{text}: TF32 changes answers, switch it off")
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Versions of Python, the libraries and CUDA."""
     named = {name: version(name) for name in ("pbcore", "torch", "transformers")}
     cuda = {"CUDA": str(torch.version.cuda)} if torch.version.cuda else {}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 
-from pbcore.gpu_check.device import versions
+from pbcore.gpu_check.device import library_versions
 from pbcore.gpu_check.models import timed_model
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models.network import NativeNetwork
 from pbcore.prices.lists import here_file, of_measurement, price_list
-from pbcore.prices.measure import measure, runnable
+from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import known_shape
 from pbcore.prices.table import EXAMPLES
@@ -44,15 +44,15 @@ def check_prices(setup: Setup) -> Iterator[Check]:
         return
     on_gpu = setup.device.type == "cuda"
     device = torch.cuda.get_device_name(setup.device) if on_gpu else "CPU"
-    machine = {"device": device, "threads": torch.get_num_threads(), "versions": versions()}
+    machine = {"device": device, "threads": torch.get_num_threads(), "versions": library_versions()}
     measurement = Measurement(setup.model, setup.dtype, known_shape(setup.model), machine)
-    samplers = [name for name in SAMPLERS if set(runnable(model, None)) & {name}]
+    samplers = [name for name in SAMPLERS if set(timed_samplers(model, None)) & {name}]
     path = here_file(setup.model, setup.dtype)
-    measure(
+    measure_prices(
         model,
         measurement,
         lambda state: _keep(path, state),
-        samplers=samplers or runnable(model, None)[:1],
+        samplers=samplers or timed_samplers(model, None)[:1],
         rounds=ROUNDS if on_gpu else 1,
     )
     measured = of_measurement("here", measurement)

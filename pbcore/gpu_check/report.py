@@ -33,14 +33,14 @@ def to_json(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def markdown(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
+def markdown_report(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     """A table for each step, and the JSON folded away."""
     rehearsal = settings["device"] == "cpu"
     what = "rehearsal on a CPU, not a GPU" if rehearsal else str(settings["name"])
     lines = [
         f"### pbcore gpu-check: {md(what)}",
         "",
-        f"{summary(results)}. Timed model: {md(settings['model'])}, {settings['dtype']}."
+        f"{checks_summary(results)}. Timed model: {md(settings['model'])}, {settings['dtype']}."
         " ✓ holds, ✗ doesn't, · isn't judged.",
     ]
     for result in results:
@@ -57,7 +57,7 @@ def markdown(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     return "\n".join(lines)
 
 
-def summary(results: Sequence[StepResult]) -> str:
+def checks_summary(results: Sequence[StepResult]) -> str:
     """How many checks hold, in words."""
     checks = [check for result in results for check in result.checks]
     holding = sum(check.holds is True for check in checks)

@@ -106,13 +106,13 @@ def file_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def keep(result: StepResult, folder: Path) -> None:
+def write_result(result: StepResult, folder: Path) -> None:
     """Writes a step's result."""
     text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
     write_atomic(file_of(folder, result.name), text + "\n")
 
 
-def read(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
+def read_results(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
     """The kept result of a step, if it was found under the same settings. None without one, and for
     a file that can't be read: the step runs again.
     """
@@ -124,9 +124,11 @@ def read(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResu
     return result if result.settings == dict(settings) else None
 
 
-def kept(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
+def finished_result(
+    folder: Path, step: CheckStep, settings: Mapping[str, Any]
+) -> StepResult | None:
     """The result of a step that needn't run again: it is complete and everything in it holds."""
-    result = read(folder, step, settings)
+    result = read_results(folder, step, settings)
     return result if result is not None and result.complete and not result.failed else None
 
 

@@ -44,7 +44,7 @@ OWN_DECODERS = {
 OWN_BATCHES = ("diffusion_gemma", "sedd")  # families that form their batches by themselves
 
 
-def served(model: str) -> bool:
+def is_served(model: str) -> bool:
     """Whether a model answers elsewhere, behind a server; "" is none."""
     return bool(model) and resolve_model(model).served
 

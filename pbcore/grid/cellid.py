@@ -42,7 +42,7 @@ class CellName:
         return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
 
 
-def parse(text: str, tasks: Collection[str]) -> CellName | None:
+def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
     """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold
     slashes.
     """

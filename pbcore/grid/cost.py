@@ -44,7 +44,7 @@ class ForwardBounds:
         return sqrt(self.low * self.high)
 
 
-def forwards(name: SamplerName, tokens: int) -> ForwardBounds:
+def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
     """The forwards that a sampler takes for `tokens` masked tokens.
 
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take
@@ -60,7 +60,7 @@ def forwards(name: SamplerName, tokens: int) -> ForwardBounds:
     cap = size if declared is None or declared.cap is None else declared.cap(size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
     if name.ahead:
-        return ForwardBounds(1, forwards(replace(name, ahead=0), tokens).high)
+        return ForwardBounds(1, forward_bounds(replace(name, ahead=0), tokens).high)
     if asks(name):
         moves = cap if steps is None else steps + extra
         return ForwardBounds(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
@@ -112,7 +112,7 @@ def weights(
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
-            total += number(forwards(name, tokens)) * (
+            total += number(forward_bounds(name, tokens)) * (
                 LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
             )
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)

@@ -20,7 +20,7 @@ from pbcore.decoding.run import batch_of
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import asks, forwards
+from pbcore.grid.cost import asks, forward_bounds
 from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.models.base import Denoiser, Generation, complete
 from pbcore.names import parse
@@ -143,7 +143,7 @@ def _cost(
     calls = 0.0
     rows = 0.0
     for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
-        bounds = forwards(name, tokens)
+        bounds = forward_bounds(name, tokens)
         answers = seeds * count
         if asks(name):
             calls += answers * probe.rates[sampler] * tokens
@@ -195,7 +195,7 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
         sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
         cached = parse(name).cache is not None
-        if settings.sharing or cached or not forwards(parse(name), tokens).exact:
+        if settings.sharing or cached or not forward_bounds(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
             forwarded[name] = _tokens_a_forward([answer])

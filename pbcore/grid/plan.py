@@ -15,8 +15,8 @@ from typing import Any
 from pbcore.decoding import resolve
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
-from pbcore.grid.cellid import CellName, bracketed, parse
-from pbcore.grid.levels import at, levels
+from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
+from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
 from pbcore.grid.option import numbers_of
 from pbcore.grid.profiles import Profile, profiles
@@ -126,7 +126,7 @@ class Plan:
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
         can = Capabilities(model)
         source = asked_by(task)
-        factors = levels(self.settings.factor)
+        factors = factor_levels(self.settings.factor)
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
@@ -353,13 +353,13 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     known = all_task_names()
     tasks = _tasks_of(wanted, known) if settings.task else [*_tasks_of(profile.tasks, known), *own]
     texts = filter(None, map(bracketed, arguments))  # of node ids; those of other tests pass by
-    named = [name for text in texts if (name := parse(text, known)) is not None]
+    named = [name for text in texts if (name := parse_cell_name(text, known)) is not None]
     models = settings.model or tuple(model for model in profile.models if model in model_names())
     for model in {*settings.model, *(name.model for name in named)}:
         _check_model(model)
     samplers = tuple(dict.fromkeys(_sampler_of(text, models) for text in settings.sampler)) or None
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
-    for level in (*levels(settings.factor), *(name.level for name in named)):
+    for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
     if settings.gpu and not any(
         part.elsewhere for part in settings.parts

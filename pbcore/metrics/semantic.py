@@ -94,7 +94,7 @@ class BertScore:
         return [next(values) if all(pair) else 0.0 for pair in pairs]
 
 
-def scorer() -> BertScore:
+def bert_scorer() -> BertScore:
     """This process's scorer, with the chosen model. Raises Unavailable if the model is missing."""
     return _scorer(*_settings())
 
@@ -102,24 +102,24 @@ def scorer() -> BertScore:
 def available() -> bool:
     """Whether the model is on this machine; doesn't load it."""
     try:
-        chosen()
+        chosen_model()
     except BertScoreUnavailable:
         return False
     return True
 
 
-def chosen() -> ScoringModel:
+def chosen_model() -> ScoringModel:
     """The model of $PBCORE_BERTSCORE_MODEL (default roberta-large). Raises Unavailable if it can't
     be used.
     """
-    return find(*_settings())
+    return find_model(*_settings())
 
 
 def _settings() -> tuple[str, str]:
     return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or ""
 
 
-def find(name: str, layer: str = "") -> ScoringModel:
+def find_model(name: str, layer: str = "") -> ScoringModel:
     """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither,
     or lacks what scoring needs; makes no network access.
     """
@@ -138,7 +138,7 @@ def find(name: str, layer: str = "") -> ScoringModel:
     return _checked(ScoringModel(name, folder, _layer(name, layer)))
 
 
-def install(name: str) -> ScoringModel:
+def install_model(name: str) -> ScoringModel:
     """Downloads a model by name into the Hugging Face cache, without the weights of other
     frameworks.
     """
@@ -163,7 +163,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _run(args: argparse.Namespace) -> int:
     try:
         source = (
-            install(args.model) if args.action == "install" else find(args.model, _settings()[1])
+            install_model(args.model)
+            if args.action == "install"
+            else find_model(args.model, _settings()[1])
         )
     except (BertScoreUnavailable, OSError) as error:
         print(error)
@@ -174,7 +176,7 @@ def _run(args: argparse.Namespace) -> int:
 
 @cache
 def _scorer(name: str, layer: str) -> BertScore:
-    return BertScore(find(name, layer))
+    return BertScore(find_model(name, layer))
 
 
 def _layer(name: str, layer: str) -> int:

@@ -163,7 +163,7 @@ def _measure_meaning(
     predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[TextMeasurement]
 ) -> None:
     try:
-        values = semantic.scorer().f1(
+        values = semantic.bert_scorer().f1(
             predictions, [label_part(sample, "text", str) for sample in samples]
         )
     except semantic.BertScoreUnavailable as error:

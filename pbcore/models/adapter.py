@@ -83,11 +83,11 @@ def read_adapter(folder: Path) -> Adapter:
         "alpha": alpha,
         "targets": sorted({name.rpartition(".")[2] for name in pairs}),
     }
-    info = {"adapter": digest(folder), "lora": lora}
+    info = {"adapter": adapter_digest(folder), "lora": lora}
     return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, info)
 
 
-def digest(folder: Path) -> str:
+def adapter_digest(folder: Path) -> str:
     """A digest of an adapter's config and weights."""
     total = hashlib.sha256()
     for name in (CONFIG, WEIGHTS):
@@ -96,7 +96,7 @@ def digest(folder: Path) -> str:
 
 
 @torch.no_grad()
-def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
+def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
     """Adds the adapter to the module's weights, computed in float32.
 
     Args:

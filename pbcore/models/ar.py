@@ -29,7 +29,7 @@ def drafts(name: SamplerName) -> dict[str, int]:
     raise SamplerNameError(f"sampler {name} is not one of autoregressive models: {_ALLOWED}")
 
 
-def canonical(name: SamplerName) -> SamplerName:
+def canonical_ar(name: SamplerName) -> SamplerName:
     """The name in one spelling: `ar-lookup010` → `ar-lookup10`. Raises SamplerNameError as
     `drafts`.
     """

@@ -31,7 +31,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.tokenizer import Tokenizer, encoded, end_of, read_tokenizer
+from pbcore.models.tokenizer import Tokenizer, encode_request, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 
@@ -98,7 +98,7 @@ class CausalModel:
         limit = inf if self.limit is None else self.limit
         sizes: dict[str, Any] = {"hole": _OPEN, "tokens": self.vocab_size, "limit": limit}
         of = "the most tokens of an answer"
-        request = encoded(self.name, self.tokenizer, prompt, given, key, **sizes, of=of)
+        request = encode_request(self.name, self.tokenizer, prompt, given, key, **sizes, of=of)
         if not request.prompt_ids:
             ids = f"0..{self.vocab_size - 1}"
             raise ModelError(

@@ -120,7 +120,7 @@ def random_weights(
     Raises:
         ModelError: for a shape with options that no class has.
     """
-    refuse(arch.kind, options=arch.problems)
+    refuse_kinds(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
     _allocate(model, arch, device, dtype)
     generator = torch.Generator(device).manual_seed(seed)
@@ -148,7 +148,7 @@ def load_with_transformers(
     Raises:
         ModelError: names the package to install, or the missing and unexpected keys.
     """
-    refuse(folder, options=arch.problems)
+    refuse_kinds(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
         raise ModelError(f"{folder}: {fused}; leave quantization and device_map out")
@@ -184,7 +184,7 @@ def from_pretrained(
     shards(folder)
     model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
-    refuse(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
+    refuse_kinds(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
     return model
 
 
@@ -360,7 +360,7 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
             arch.config,
         )
     }
-    refuse(
+    refuse_kinds(
         folder,
         options=arch.problems,
         missing=sorted(expected.keys() - shapes.keys() - _tied(arch)),
@@ -381,7 +381,7 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-def refuse(where: Path | str, **kinds: Sequence[str]) -> None:
+def refuse_kinds(where: Path | str, **kinds: Sequence[str]) -> None:
     """Raises ModelError if there is anything of one of the kinds of _KINDS; of each it names
     eight.
     """

@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Prints the comparison; 1 if a likeliest token differs. Raises as `compare`."""
-    from pbcore.models.remote_check import compare
+    from pbcore.models.remote_check import compare_with_remote
 
     options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
-    rows = compare(
+    rows = compare_with_remote(
         args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options
     )
     table = [

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 
@@ -99,7 +99,9 @@ class LoadOptions:
             )
         if (self.quantization or self.device_map) and find_spec("accelerate") is None:
             what = "quantization" if self.quantization else "device_map"
-            raise ModelError(f"{what} needs accelerate, which is not installed: {install('large')}")
+            raise ModelError(
+                f"{what} needs accelerate, which is not installed: {install_command('large')}"
+            )
         if self.chat not in (None, "template", "plain"):
             raise ModelError(
                 f"chat {self.chat!r} is not known; choose template (the tokenizer's own) or plain"

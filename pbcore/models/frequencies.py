@@ -26,12 +26,12 @@ VARIABLE = "PBCORE_FREQUENCIES"
 _COMMAND = "`pbcore samplers --frequencies CORPUS`"
 
 
-def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
+def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
     """How often each token occurs in some texts, without special tokens."""
     return Counter(token for text in texts for token in tokenizer.piece(text))
 
 
-def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
+def save_table(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
     """Writes a table of token frequencies.
 
     Args:
@@ -75,7 +75,7 @@ def load_frequencies(path: Path, vocab_size: int) -> Tensor:
     return probabilities
 
 
-def find(folder: Path | None, vocab_size: int) -> Tensor | None:
+def find_table(folder: Path | None, vocab_size: int) -> Tensor | None:
     """The table at the path in PBCORE_FREQUENCIES, else the one beside the checkpoint, else
     None.
     """
@@ -85,7 +85,7 @@ def find(folder: Path | None, vocab_size: int) -> Tensor | None:
     return None if path is None else load_frequencies(path, vocab_size)
 
 
-def digest(table: Tensor | None) -> str | None:
+def table_digest(table: Tensor | None) -> str | None:
     """A checksum that identifies the table in a record."""
     return None if table is None else f"{crc32(table.numpy().tobytes()):08x}"
 

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from pbcore.models.adapter import Adapter, merge, read_adapter
+from pbcore.models.adapter import Adapter, merge_adapter, read_adapter
 from pbcore.models.architecture import Architecture, architecture, first_eos
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
-from pbcore.models.frequencies import digest
-from pbcore.models.frequencies import find as find_frequencies
+from pbcore.models.frequencies import find_table as find_frequencies
+from pbcore.models.frequencies import table_digest
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
@@ -84,7 +84,7 @@ def load_masked(
     info = plain_info(entry, options, arch.kind, network.module, kind)
     info["top_k"] = top_k
     info["remote_code"] = isinstance(network, RemoteNetwork)
-    info["frequencies"] = digest(frequencies)
+    info["frequencies"] = table_digest(frequencies)
     if place.type == "mps":
         info["computes_on"] = "mps"
     if arch.block is not None:
@@ -136,7 +136,7 @@ def _native(
     else:
         module = load_weights(arch, folder, place, kind, options.attn_implementation)
     if adapter is not None:
-        merge(adapter, module, arch)
+        merge_adapter(adapter, module, arch)
     return module if by_transformers else with_onednn(module)
 
 

@@ -19,8 +19,8 @@ from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
-from pbcore.models.tokenizer import Tokenizer, encoded, end_of
-from pbcore.models.transfer import chosen, on_device, places
+from pbcore.models.tokenizer import Tokenizer, encode_request, end_of
+from pbcore.models.transfer import gather_entries, on_device, places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class MaskedModel(Predictor):
             "tokens": self.vocab_size,
             "limit": self.limit,
         }
-        request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
+        request = encode_request(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
         if not request.prompt_ids and self.shift:
             raise ModelError(
                 f"{self.name} predicts each token from the one before it, so the prompt can't be"
@@ -218,7 +218,7 @@ class MaskedContext(PositionReader):
         hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
         at = places(positions[:, first:last], count).to(hidden.device)
-        wanted = chosen(hidden[:, offset + first : offset + last], at)  # (M, H)
+        wanted = gather_entries(hidden[:, offset + first : offset + last], at)  # (M, H)
         return self._model.read(wanted)
 
     def _range(self, query: Query) -> tuple[int, int]:
@@ -277,9 +277,11 @@ class MaskedContext(PositionReader):
         )
         hidden = self._model.network.hidden(run)  # (R, T + S, H)
         at = places(query.want, query.count).to(hidden.device)
-        wanted = chosen(hidden[:, prompt:end], at)  # (M, H)
+        wanted = gather_entries(hidden[:, prompt:end], at)  # (M, H)
         read = real & self._behind_prompt(review).gather(-1, of)  # (R, S)
-        shadows = chosen(hidden[:, end:], places(read, query.reviewed).to(hidden.device))  # (N, H)
+        shadows = gather_entries(
+            hidden[:, end:], places(read, query.reviewed).to(hidden.device)
+        )  # (N, H)
         logits = self._model.read(torch.cat([wanted, shadows]))
         return logits[: len(wanted)], logits[len(wanted) :]
 

@@ -41,7 +41,7 @@ class ComparedPrompt:
     same: int
 
 
-def compare(
+def compare_with_remote(
     name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions
 ) -> list[ComparedPrompt]:
     """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and

@@ -70,7 +70,7 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
     return tokenizer.chat(items)
 
 
-def encoded(
+def encode_request(
     name: str,
     tokenizer: Tokenizer,
     prompt: Prompt,

@@ -30,12 +30,12 @@ def places(marked: Tensor, count: int | None) -> Tensor:
     return torch.nonzero_static(flat, size=count).squeeze(-1)
 
 
-def chosen(values: Tensor, at: Tensor) -> Tensor:
+def gather_entries(values: Tensor, at: Tensor) -> Tensor:
     """The entries (N, …) of values (R, B, …) at these places of the flattened first two axes."""
     return values.flatten(0, 1)[at]
 
 
-def keep(context: Any, rows: Tensor, numbers: Sequence[int]) -> None:
+def narrow_context(context: Any, rows: Tensor, numbers: Sequence[int]) -> None:
     """Narrows a context to `rows` (R',). One that `knows_rows` also gets their `numbers` on the
     host, and needn't wait for them.
     """

@@ -57,7 +57,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
             partial(collector_on, early_config)
         )  # for a run that ends before it has collected
     if of_cells or workers:
-        load(early_config)
+        load_hooks(early_config)
     if benches:
         from pbcore.plugin.omp_wait_policy import choose_waiting
 
@@ -81,13 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("cells")
     if marker is not None:
-        load(metafunc.config)
+        load_hooks(metafunc.config)
         from pbcore.plugin.collection import parametrize
 
         parametrize(metafunc, marker.args)
 
 
-def load(config: pytest.Config) -> None:
+def load_hooks(config: pytest.Config) -> None:
     """Loads the hooks of a run of cells, once."""
     if config.pluginmanager.hasplugin("pbcore.plugin.state"):
         return

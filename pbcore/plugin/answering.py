@@ -182,7 +182,7 @@ def scored_text(requested: Settings, answer: Generation) -> str:
     return (requested.official_text and answer.official_text) or answer.text
 
 
-def release(config: pytest.Config) -> None:
+def release_shared(config: pytest.Config) -> None:
     """Drops the store of shared forwards with its model."""
     if _HELD in config.stash:
         del config.stash[_HELD]

@@ -60,7 +60,7 @@ class Cell:
         cell, samples = cell_record(
             config, self.settings, self.name, key, model, task, decoded, scored
         )
-        questions.keep(run_dir(config), task)
+        questions.write_questions(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         benchmark.extra_info.update(show(self.item, cell))
         self.item.stash[RECORDED] = True

@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     tasks = {name.task for name in plan(config).items.values()}
     if model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
-            semantic.chosen()
+            semantic.chosen_model()
         except semantic.BertScoreUnavailable as error:
             raise pytest.UsageError(str(error)) from error
 

@@ -45,9 +45,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[str]:
-    from pbcore.grid.capabilities import served
+    from pbcore.grid.capabilities import is_served
 
-    if served(model):
+    if is_served(model):
         return [
             f"{model}: {counted(len(cells), 'cell')} behind a server; `--collect-only` says what"
             " they can cost"

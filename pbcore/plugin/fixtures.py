@@ -63,7 +63,7 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
 def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     """The one model that a worker holds."""
     from pbcore.models.cache import ModelCache, share_cores
-    from pbcore.plugin.answering import release
+    from pbcore.plugin.answering import release_shared
     from pbcore.plugin.state import settings
 
     requested = settings(request.config)
@@ -71,7 +71,10 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     if worker is not None:
         share_cores(worker["workercount"])
     cache = ModelCache(
-        requested.place, requested.dtype, requested.load_options, partial(release, request.config)
+        requested.place,
+        requested.dtype,
+        requested.load_options,
+        partial(release_shared, request.config),
     )
     yield cache
     cache.clear()

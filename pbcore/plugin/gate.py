@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-def verdicts(config: pytest.Config) -> list[str]:
+def verdict_options(config: pytest.Config) -> list[str]:
     """The options on the command line that request a verdict on the run."""
     return on_command_line(config, "gate", "floor", "gate-time", "update-baseline")
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with usage_errors():
         check_gates(settings(config))
-    if (requested := " and ".join(verdicts(config))) and plan(config).numbered:
+    if (requested := " and ".join(verdict_options(config))) and plan(config).numbered:
         raise pytest.UsageError(
             f"{requested}: single samples can't be judged by a gate; drop one of the two"
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.grid.cellid import CellName, bracketed, parse
+from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
 from pbcore.plugin import may_name_cell
 from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import PLAN, plan, settings
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not texts:
         return
     from pbcore.grid.plan import add_own_tasks
-    from pbcore.report.rerun import cell_file, path_of_cells
+    from pbcore.report.rerun import bench_file, path_of_cells
 
     with usage_errors():
         add_own_tasks(settings(config))
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     instead = {}  # a node id for a name, nothing for a folder that has its cells
     for text, name in names.items():
         place = next(
-            (folder for folder in folders if (start / folder / cell_file(name.task)).is_file()),
+            (folder for folder in folders if (start / folder / bench_file(name.task)).is_file()),
             None,
         )
         instead[text] = f"{path_of_cells(name.task, start, place or 'benches')}::test_cell[{text}]"
@@ -76,4 +76,4 @@ def read_name(text: str) -> CellName | None:
     """The cell of a known task that a text names, whether or not the run has it."""
     from pbcore.tasks import all_task_names
 
-    return parse(text, all_task_names())
+    return parse_cell_name(text, all_task_names())

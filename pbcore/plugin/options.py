@@ -223,7 +223,7 @@ def rerun(
     Returns:
         A command for the folder where pytest was started, with the options that decide the answer.
     """
-    from pbcore.grid.cellid import parse
+    from pbcore.grid.cellid import parse_cell_name
     from pbcore.grid.needs import Use, acts
     from pbcore.tasks import all_task_names
 
@@ -234,7 +234,7 @@ def rerun(
     else:  # a stock cell, run from the installed package
         file = str(STOCK / Path(file).name)
     numbered = name.rpartition("/")[2].isdecimal()
-    cell = parse(name, all_task_names())
+    cell = parse_cell_name(name, all_task_names())
     use = None if cell is None else Use.of(settings, cell, alone=True)
     words = ["pytest", f"{file}::{function}[{name if numbered else f'{name}/{sample}'}]"]
     for option in OPTIONS:

@@ -96,7 +96,7 @@ def cell_record(
             },
             served=None if decoded.asked is None else decoded.asked.part(entries),
             ceiling=ceiling_of(config, model, task, name.sampler),
-            bits_lost=bits_lost(model, task, name.sampler, decoded.answers),
+            bits_lost=recorded_bits_lost(model, task, name.sampler, decoded.answers),
         ),
         entries,
     )
@@ -122,7 +122,9 @@ def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) ->
     return ceilings.of(task, _alone(sampler), getattr(model, "block", None))
 
 
-def bits_lost(model: Model, task: Task, sampler: str, answers: Sequence[Answered]) -> float | None:
+def recorded_bits_lost(
+    model: Model, task: Task, sampler: str, answers: Sequence[Answered]
+) -> float | None:
     """The mean over answers of L_T of the partition that the decoding took; None for answers with
     steps (chain of thought), of which theory knows only the end.
     """

@@ -18,7 +18,7 @@ import pytest
 
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
-from pbcore.plugin.gate import publish, verdicts
+from pbcore.plugin.gate import publish, verdict_options
 from pbcore.plugin.nodes import cell_name, cell_of
 from pbcore.plugin.options import (
     fields_on_command_line,
@@ -136,18 +136,20 @@ class RunOutcome:
                 from pbcore.gates.run_verdict import nothing_to_judge
 
                 self._close(
-                    session, nothing_to_judge(verdicts(self._config), self._config.inipath), None
+                    session,
+                    nothing_to_judge(verdict_options(self._config), self._config.inipath),
+                    None,
                 )
             return
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
-            from pbcore.report.answers import read
+            from pbcore.report.answers import read_report_cells
             from pbcore.report.markdown import write_report
             from pbcore.report.page import write_page
 
             try:
                 assembled = run.assemble(self.notes.append)
-                found = read(run.path)
+                found = read_report_cells(run.path)
                 report, *plots = write_report(run.path, found)
                 self.page = write_page(run.path, found)
                 self.written = [path.name for path in (*assembled, report, self.page, *plots)]
@@ -157,13 +159,13 @@ class RunOutcome:
                 self.notes.append(f"the report could not be written ({error}); {how}: {command}")
                 _fail(session)
         if settings(self._config).gated:
-            from pbcore.gates.run_verdict import rule
+            from pbcore.gates.run_verdict import judge_run
 
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
             self._close(
                 session,
-                rule(plan(self._config), run, not self._unfinished(), self._rerun, say),
+                judge_run(plan(self._config), run, not self._unfinished(), self._rerun, say),
                 run,
             )
 

@@ -185,9 +185,9 @@ def group_of(config: pytest.Config, node_id: str) -> WorkGroup:
 
 
 def _served(model: str) -> bool:
-    from pbcore.grid.capabilities import served  # a project without cells needs none of it
+    from pbcore.grid.capabilities import is_served  # a project without cells needs none of it
 
-    return served(model)
+    return is_served(model)
 
 
 class CellsOrOthers:

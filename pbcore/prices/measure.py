@@ -28,7 +28,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.measured import Measurement, OwnTiming, Timing
-from pbcore.prices.own_work import counted
+from pbcore.prices.own_work import counted_work
 
 Clock = Callable[[], float]
 ROUNDS = 5
@@ -120,7 +120,7 @@ class Forward:
     refresh: bool = False
 
 
-def measure(
+def measure_prices(
     model: MaskedModel,
     measurement: Measurement,
     keep: Callable[[Measurement], None],
@@ -143,7 +143,7 @@ def measure(
         tell: prints a line of progress.
     """
     bench = Bench(model, clock)
-    names = runnable(model, samplers)
+    names = timed_samplers(model, samplers)
     for number in range(rounds):
         if not _lacks(measurement, names, number):
             continue
@@ -169,11 +169,11 @@ def fit(measurement: Measurement) -> None:
         measurement.own[name] = fit_own(timings)
 
 
-def runnable(model: MaskedModel, samplers: Sequence[str] | None) -> list[str]:
+def timed_samplers(model: MaskedModel, samplers: Sequence[str] | None) -> list[str]:
     """The samplers whose own work is timed, in canonical form. Raises InputError for one that was
     named and that the model can't run.
     """
-    names = list(counted()) if samplers is None else list(samplers)
+    names = list(counted_work()) if samplers is None else list(samplers)
     result = []
     for text in names:
         name = resolve(text)
@@ -199,7 +199,7 @@ def time_round(
     """
     before = {(timing.call, timing.batch, timing.refresh): timing for timing in measurement.timings}
     with torch.inference_mode():
-        for forward in forwards(bench):
+        for forward in grid_forwards(bench):
             timing = before.get((forward.call, forward.batch, forward.refresh))
             if timing is not None and len(timing.all_seconds) > number:
                 continue
@@ -223,7 +223,7 @@ def time_round(
         keep(measurement)
 
 
-def forwards(bench: Bench) -> Iterator[Forward]:
+def grid_forwards(bench: Bench) -> Iterator[Forward]:
     """The forwards of the grid that fit in memory."""
     make = _of_blocks if bench.model.block is not None else _of_canvases
     for rows, prompt, canvas in SIZES:

@@ -30,7 +30,7 @@ class OwnWork:
 
 
 @cache
-def counted() -> Mapping[str, OwnWork]:
+def counted_work() -> Mapping[str, OwnWork]:
     """What was counted, by sampler name."""
     rows = package_yaml("pbcore.prices", "own_work.yaml")["samplers"]
     return {name: OwnWork(**values) for name, values in rows.items()}
@@ -42,7 +42,7 @@ def own_work(sampler: str) -> OwnWork:
     a name that isn't a sampler's.
     """
     name = resolve(sampler).alone
-    table = counted()
+    table = counted_work()
     if str(name) in table:
         return table[str(name)]
     work = _of_policy(name)
@@ -55,7 +55,7 @@ def own_work(sampler: str) -> OwnWork:
 
 def _of_policy(name: SamplerName) -> OwnWork:
     """The work of the policy alone: of the same policy with any parameters, else of `BASE`."""
-    table = counted()
+    table = counted_work()
     alone = [
         work
         for text, work in table.items()
@@ -75,7 +75,7 @@ def _nearest(modifier: str) -> OwnWork | None:
     """
     word, number = _split(modifier)
     near: list[tuple[int, float, OwnWork]] = []
-    for text, work in counted().items():
+    for text, work in counted_work().items():
         modifiers = _modifiers(parse(text))
         if not text.startswith(BASE):
             continue

@@ -14,7 +14,7 @@ EXAMPLES = (
 BATCHES = (1, 32)
 
 
-def summary(prices: PriceList) -> str:
+def price_summary(prices: PriceList) -> str:
     """What the list is of, and the milliseconds of some calls."""
     rows = []
     for text, call in EXAMPLES:

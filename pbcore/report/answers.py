@@ -13,7 +13,7 @@ import pandas as pd
 from pbcore.errors import InputError
 from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
-from pbcore.results.questions import Questions, StoredQuestion, kept, key, question
+from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, open_run
 from pbcore.results.stats import is_wrong_score
@@ -51,11 +51,13 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     return None if score is None else is_wrong_score(cell.headline, score)
 
 
-def read(path: Path, with_questions: bool = True) -> tuple[pd.DataFrame, list[ReportCell]]:
+def read_report_cells(
+    path: Path, with_questions: bool = True
+) -> tuple[pd.DataFrame, list[ReportCell]]:
     """A result's rows and answers, read once. Raises the errors of `results.load`."""
     stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
     cells = frame(entry.cell for entry in stored) if stored else load(path)
-    return cells, answers_of(cells, [path], stored, with_questions)
+    return cells, report_cells(cells, [path], stored, with_questions)
 
 
 def read_all(
@@ -65,9 +67,9 @@ def read_all(
     those aren't needed. Raises the errors of `results.load`.
     """
     if len(paths) == 1:
-        return read(paths[0], with_questions)
+        return read_report_cells(paths[0], with_questions)
     cells = side_by_side(load_many(paths))
-    return cells, answers_of(cells, paths, with_questions=with_questions)
+    return cells, report_cells(cells, paths, with_questions=with_questions)
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
@@ -111,7 +113,7 @@ def name_and_facts(
     return ", ".join(path.name for path in sources), facts
 
 
-def answers_of(
+def report_cells(
     cells: pd.DataFrame,
     sources: Sequence[Path],
     known: Sequence[StoredCell] = (),
@@ -159,14 +161,16 @@ def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, StoredQuest
     """The questions of a run's cells: as they were kept with it, else loaded again if the data is
     here.
     """
-    known = kept(run)
+    known = read_questions(run)
 
     def asked(cell: CellRecord) -> Mapping[int, StoredQuestion]:
         if key(cell) not in known:
             known[key(cell)] = {}
             with suppress(InputError, OSError):
                 task = Questions(run.path, run.read_run()).of(cell)
-                known[key(cell)] = {sample.index: question(sample) for sample in task.samples}
+                known[key(cell)] = {
+                    sample.index: stored_question(sample) for sample in task.samples
+                }
         return known[key(cell)]
 
     return asked

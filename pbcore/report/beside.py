@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.against import Beside, against, shared_differences
-from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.printable import counted, fixed, printable, signed, some
-from pbcore.report.cells import NONE, interval, or_dash, real
+from pbcore.report.cells import NONE, interval_text, or_dash, real
 from pbcore.results.check import LoadError
-from pbcore.results.published import figures, read
+from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tabular import Code, Table, markdown, terminal
@@ -140,7 +140,7 @@ def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
             }
             order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
             rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
-            found.append((title, note, [["model", "sampler", *map(short, tasks)], *rows]))
+            found.append((title, note, [["model", "sampler", *map(narrow_name, tasks)], *rows]))
     return found
 
 
@@ -164,14 +164,14 @@ def beside_published(
     cells: pd.DataFrame, files: Sequence[Path] = (), same: Mapping[str, str] | None = None
 ) -> tuple[list[Beside], str]:
     """The rows beside the package's figures, or those of `files` (paths that
-    `results.published.read` knows), and a text for the case that none matches, with the names on
-    both sides. Raises LoadError for a file of another kind.
+    `results.published.read_published` knows), and a text for the case that none matches, with the
+    names on both sides. Raises LoadError for a file of another kind.
     """
     from pbcore.models.registry import sources
 
     tables = []
     for file in files:
-        table = read(file)
+        table = read_published(file)
         if table is None:
             raise LoadError(
                 f"{file} has no published figures; give the paper's or the rewrite's CSV, or a run"
@@ -233,10 +233,10 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
 
 def _cells(row: Beside) -> list[str]:
     return [
-        short(row.task),
+        narrow_name(row.task),
         row.metric,
         fixed(100 * row.ours),
-        interval(100 * row.low, 100 * row.high).strip() or NONE,
+        interval_text(100 * row.low, 100 * row.high).strip() or NONE,
         f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
         signed(100 * row.difference),
         or_dash(row.tokens_per_step),

@@ -69,7 +69,7 @@ def or_dash(value: float | None, places: int = 1) -> str:
     return NONE if pd.isna(value) else fixed(value, places)
 
 
-def interval(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
     """` [70–95]` for the bounds of a score in %; empty where they aren't known."""
     return "" if pd.isna(low) or pd.isna(high) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
@@ -98,7 +98,7 @@ def samples_a_cell(cells: pd.DataFrame) -> str:
     )
 
 
-def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
+def facts_text(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
     command = run.get("command")
     rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
@@ -106,7 +106,9 @@ def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
         key: str(run[key]) for key in ("started", "profile", "shard") if run.get(key) is not None
     }
     for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
-        rows[key.replace("_", " ")] = joined(cells[key].dropna().map(str)) if key in cells else ""
+        rows[key.replace("_", " ")] = (
+            names_once(cells[key].dropna().map(str)) if key in cells else ""
+        )
     for key in ("machine", "versions"):
         if isinstance(run.get(key), Mapping):
             rows[key] = ", ".join(
@@ -117,14 +119,14 @@ def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
         remote = (
             model for model, info in told if isinstance(info, Mapping) and info.get("remote_code")
         )
-        rows["ran code that came with the checkpoint"] = joined(remote)
+        rows["ran code that came with the checkpoint"] = names_once(remote)
     rows["cells"] = (
         f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
     )
     return {key: value for key, value in rows.items() if value}
 
 
-def joined(names: Iterable[str]) -> str:
+def names_once(names: Iterable[str]) -> str:
     """Names once each, in order; at most 20."""
     return ", ".join(listed([name(one) for one in sorted(set(names) - {""})], 20))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pbcore.report.cells import interval, or_dash
+from pbcore.report.cells import interval_text, or_dash
 from pbcore.report.scopes import Row
 from pbcore.tabular import Code
 from pbcore.text import name
@@ -72,11 +72,11 @@ def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     return Column(head, lambda row: str(row[key]), None, about, wide)
 
 
-def scored(head: str, about: str = "", none: str = "") -> Column:
+def score_column(head: str, about: str = "", none: str = "") -> Column:
     """A column of scores in %, each with its 95 % interval."""
 
     def shown(row: Row) -> str:
-        return or_dash(row["score"]) + interval(row["low"], row["high"])
+        return or_dash(row["score"]) + interval_text(row["low"], row["high"])
 
     def bounds(row: Row) -> tuple[float, float] | None:
         low, high = row["low"], row["high"]

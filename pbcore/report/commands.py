@@ -41,7 +41,7 @@ from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
 from pbcore.report.page import rebuild, write_page
 from pbcore.report.page.compare import comparison_page
-from pbcore.report.price_options import add_price_options, check_prices
+from pbcore.report.price_options import add_price_options, check_price_texts
 from pbcore.report.prices import comparison_prices, price_section
 from pbcore.report.rerun import rerun_of
 from pbcore.report.sections import factor_section
@@ -169,7 +169,7 @@ def run_report(args: argparse.Namespace) -> int:
     """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for
     unusable input.
     """
-    check_prices(args.price)
+    check_price_texts(args.price)
     with _damage_told():
         cells, answers = read_all(args.paths, with_questions=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
@@ -280,7 +280,7 @@ def run_merge(args: argparse.Namespace) -> int:
 
 def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
-    check_prices(args.price)
+    check_price_texts(args.price)
     head = load_stored(args.head, refuse)
     base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
     if (

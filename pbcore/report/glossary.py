@@ -51,7 +51,7 @@ def about_model(model: str, info: Mapping[str, object]) -> str:
 
 def about_sampler(sampler: str) -> str:
     """The rule of a sampler and what its modifiers add; empty where its policy isn't known here."""
-    from pbcore.decoding.cli import rule  # a record doesn't need it
+    from pbcore.decoding.cli import policy_rule  # a record doesn't need it
 
     try:
         name = parse(sampler)
@@ -60,7 +60,7 @@ def about_sampler(sampler: str) -> str:
     told = POLICIES.get(name.policy, "")
     if not told:
         with suppress(InputError):
-            told = _PAPER.sub("", rule(name.policy)).rstrip(".")
+            told = _PAPER.sub("", policy_rule(name.policy)).rstrip(".")
     if not told:
         return ""
     settings = [f"{word or 'at'} {number}".strip() for word, number in name.arguments if number]

@@ -37,7 +37,7 @@ class ModelAnswers(Protocol):
     def samples(self) -> Sequence[SampleRecord]: ...
 
 
-def verdicts(
+def model_verdicts(
     cells: pd.DataFrame,
     answers: Iterable[ModelAnswers],
     run: Mapping[str, Any],
@@ -72,19 +72,19 @@ def headlines(
 ) -> list[tuple[str, str]]:
     """(model, sentence) for each model with scores, in the order of the frame; then those without a
     verdict, a sentence for each cause, whose model is empty where it is about several. Parameters
-    as of `verdicts`.
+    as of `model_verdicts`.
     """
     sentences = []
     without: dict[str, list[str]] = {}  # the cause → its models
     answers = list(answers)
     by_price: dict[str, list[tuple[str, str]]] = {}
     for prices in prices_of(run):
-        for verdict in verdicts(cells, answers, run, prices.seconds):
+        for verdict in model_verdicts(cells, answers, run, prices.seconds):
             if not verdict.why:
                 together = f"{counted(prices.batch, 'answer')} at a time"
                 told = f"in seconds on {prices.head}, {together}: {sentence(verdict)}"
                 by_price.setdefault(verdict.model, []).append((name(verdict.model), told))
-    for verdict in verdicts(cells, answers, run):
+    for verdict in model_verdicts(cells, answers, run):
         if verdict.why:
             without.setdefault(verdict.why, []).append(name(verdict.model))
         else:
@@ -105,7 +105,7 @@ def sentence(verdict: Headline) -> str:
     """The verdict on one model in words, without a full stop, where there is one."""
     model = name(verdict.model)
     reference = name(verdict.reference)
-    allowed = f"at most {points(verdict.max_loss)}"
+    allowed = f"at most {points_text(verdict.max_loss)}"
     parts = []
     if verdict.chosen is not None:
         best = verdict.chosen
@@ -140,15 +140,15 @@ def speed(sampler: Against) -> str:
     """`7.5 times fewer forwards, 6.1 times less time`."""
     parts = []
     if sampler.forwards is not None:
-        parts.append(times(sampler.forwards, "forwards"))
+        parts.append(ratio_text(sampler.forwards, "forwards"))
     if sampler.rows is not None:
-        parts.append(times(sampler.rows, "rows"))
+        parts.append(ratio_text(sampler.rows, "rows"))
     if sampler.seconds is not None:
-        parts.append(times(sampler.seconds, "time", "less"))
+        parts.append(ratio_text(sampler.seconds, "time", "less"))
     return ", ".join(parts) or "its speed was not measured"
 
 
-def times(ratio: float, what: str, fewer: str = "fewer") -> str:
+def ratio_text(ratio: float, what: str, fewer: str = "fewer") -> str:
     """A ratio of costs, reference to sampler: `7.5 times fewer rows`, `1.20 times more rows`."""
     factor = ratio if ratio >= 1 else 1 / ratio
     shown = fixed(factor, 1 if factor >= 2 else 2)
@@ -199,10 +199,10 @@ def undecided(verdict: Headline, fastest: Against) -> list[str]:
     first = f"{title}: {speed(nearest)}; {quality(nearest)}, {basis(nearest)}"
     parts = [first + correction(nearest, verdict)]
     if verdict.settled is None:
-        lost = points(verdict.max_loss)
+        lost = points_text(verdict.max_loss)
         parts.append(f"more questions would hardly help, since it loses {lost} or more here")
         return parts
-    parts.append(questions(verdict.settled_by))
+    parts.append(questions_text(verdict.settled_by))
     if nearest != fastest:
         parts.append(
             f"the fastest, {name(fastest.sampler)}: {speed(fastest)}; {quality(fastest)}"
@@ -211,12 +211,12 @@ def undecided(verdict: Headline, fastest: Against) -> list[str]:
     return parts
 
 
-def questions(number: int | None) -> str:
+def questions_text(number: int | None) -> str:
     """How many questions would settle a verdict, in words."""
     return f"about {_rounded(number or 0):,} questions would settle it"
 
 
-def points(loss: float) -> str:
+def points_text(loss: float) -> str:
     """`5 points`."""
     return f"{loss:g} point{'' if loss == 1 else 's'}"
 

@@ -87,12 +87,12 @@ class Look:
     dotted: bool = False
 
 
-def policy(family: str) -> str:
+def policy_of(family: str) -> str:
     """`threshold` of `threshold-0.9+b8`."""
     return family.split("+", 1)[0].split("-", 1)[0]
 
 
-def place(name: str) -> int:
+def policy_number(name: str) -> int:
     """A policy's number below 64, whatever else a run holds; that of an unknown name is drawn from
     it.
     """
@@ -112,11 +112,16 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
     names = list(dict.fromkeys(lines))
     models = list(dict.fromkeys(model for model, _ in names))
     ordered = sorted(
-        names, key=lambda name: (models.index(name[0]), place(policy(name[1])), natural(name[1]))
+        names,
+        key=lambda name: (
+            models.index(name[0]),
+            policy_number(policy_of(name[1])),
+            natural(name[1]),
+        ),
     )
     found = {}
     for (model, number), group in groupby(
-        ordered, key=lambda name: (name[0], place(policy(name[1])))
+        ordered, key=lambda name: (name[0], policy_number(policy_of(name[1])))
     ):
         for rank, name in enumerate(group):
             if len(models) > 1:
@@ -137,20 +142,20 @@ def _marker(number: int) -> int:
     return (number + number // len(COLOURS)) % len(MARKERS)
 
 
-def numbered(number: int) -> dict[str, Any]:
+def number_look(number: int) -> dict[str, Any]:
     """A series' colour and marker as matplotlib's options."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[_marker(number)]}
 
 
-def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+def marker_looks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
     """(model, sampler) → matplotlib's options of its colour and marker, where lines have another
     meaning; those of one policy differ in how their markers are filled.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     seen: Counter[str] = Counter()
     for name in dict.fromkeys(names):
-        rule = policy(name[1])
+        rule = policy_of(name[1])
         fill = FILLS[seen[rule] % len(FILLS)]
-        found[name] = numbered(place(rule)) | {"fillstyle": fill, "mfcalt": "white"}
+        found[name] = number_look(policy_number(rule)) | {"fillstyle": fill, "mfcalt": "white"}
         seen[rule] += 1
     return found

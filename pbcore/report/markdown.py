@@ -13,18 +13,18 @@ from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed, printable
-from pbcore.report.answers import ReportCell, name_and_facts, read
+from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     FORWARDED_NOTE,
     ROWS_NOTE,
+    facts_text,
     failed,
     measured,
     not_measured,
     prompts_note,
     real,
     rows_differ,
-    run_facts,
     served_sections,
 )
 from pbcore.report.headline import headlines
@@ -33,7 +33,7 @@ from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import markdown, trade_off_tables
-from pbcore.report.under_load import bends, levels
+from pbcore.report.under_load import bends, load_levels
 from pbcore.results.rundir import write_atomic
 from pbcore.tabular import Code, Table
 from pbcore.text import code, md, name
@@ -45,11 +45,11 @@ def write_report(
     """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths,
     report.md first.
 
-    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises
-    the errors of `results.load`.
+    An unfinished run is reported as far as it got; `found` is what `read_report_cells` gave of it
+    before. Raises the errors of `results.load`.
     """
     path = Path(run_dir)
-    return write_markdown(*(found or read(path)), [path], path)
+    return write_markdown(*(found or read_report_cells(path)), [path], path)
 
 
 def write_markdown(
@@ -265,7 +265,7 @@ def _speed(cells: pd.DataFrame) -> str:
 
 def _under_load(cells: pd.DataFrame) -> str:
     """Cells at several numbers of rows or requests at a time."""
-    table = levels(cells)
+    table = load_levels(cells)
     if table.empty:
         return ""
     note = (
@@ -312,7 +312,7 @@ def _failures(cells: pd.DataFrame) -> list[str]:
 
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
-    rows = run_facts(cells, facts)
+    rows = facts_text(cells, facts)
     shown = [
         [key, Code(printable(text, 2000)) if key == "command" else printable(text, 2000)]
         for key, text in rows.items()

@@ -26,9 +26,9 @@ from pbcore.analysis.tradeoff import (
 )
 from pbcore.report import style
 from pbcore.report.cells import elsewhere, real, silent
-from pbcore.report.looks import COLOURS, DASHES, FULL, looks, numbered
-from pbcore.report.scopes import lines
-from pbcore.report.under_load import levels, under_load_figure
+from pbcore.report.looks import COLOURS, DASHES, FULL, looks, number_look
+from pbcore.report.scopes import curve_lines
+from pbcore.report.under_load import load_levels, under_load_figure
 from pbcore.tasks.naming import category
 
 MEANS = "curves.png"
@@ -50,7 +50,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     timed = scored[scored[RATE] > 0]
     if elsewhere(timed).any():
         drawn["speed.png"] = speed_figure(timed)
-    if not (table := levels(cells)).empty:
+    if not (table := load_levels(cells)).empty:
         drawn["under_load.png"] = under_load_figure(table)
     if drawn:
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
             linewidth=7,
             solid_capstyle="round",
         )
-    curved = lines(table)
+    curved = curve_lines(table)
     for model, kind, line in curved:
         if (model, kind) in leaders:
             name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
@@ -163,7 +163,8 @@ def figure(
     tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
     best = max(table["family"].nunique() for table in tables) > MOST_CURVES
     by_family = [
-        {kind: line for _, kind, line in lines(_best(table) if best else table)} for table in tables
+        {kind: line for _, kind, line in curve_lines(_best(table) if best else table)}
+        for table in tables
     ]
     levels = [level_lines(cells) for _, cells in flat]
     here = sorted({kind for one in by_family for kind in one}, key=natural)
@@ -225,14 +226,14 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     y = "mean score (%)"
     drawn, axes = style.panels([len(kinds)], keys, x, y, sharex=False)
     looked = {
-        model: numbered(number % len(COLOURS)) | {"markersize": 4}
+        model: number_look(number % len(COLOURS)) | {"markersize": 4}
         for number, model in enumerate(models)
     }
     looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):
         table = curves(cells[cells["category"] == kind], RATE)
         for model, own in sorted(table.groupby("model"), key=lambda group: models.index(group[0])):
-            style.points(
+            style.draw_points(
                 axis,
                 own[RATE],
                 own["score"],
@@ -256,7 +257,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
 def _curve(axis: Axes, line: pd.DataFrame, **look: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
     rates = line["tokens_per_step"]
-    style.points(axis, rates, line["score"], line["low"], line["high"], **look)
+    style.draw_points(axis, rates, line["score"], line["low"], line["high"], **look)
     axis.plot(
         rates, line["ceiling"], ":", color=look["color"], marker="_", markersize=6, linewidth=0.9
     )

@@ -17,7 +17,7 @@ def add_price_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price-batch", type=positive, metavar="N", help=about)
 
 
-def check_prices(texts: Sequence[str]) -> None:
+def check_price_texts(texts: Sequence[str]) -> None:
     """Raises InputError for a device that isn't in the table, and a file that can't be read."""
     if not texts:
         return

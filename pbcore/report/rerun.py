@@ -42,7 +42,7 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
     return command
 
 
-def cell_file(task: str) -> str:
+def bench_file(task: str) -> str:
     """The name of the file with a task's cells, given the task's full name; categories without
     their own share one.
     """
@@ -53,9 +53,9 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
     """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the
     package's own.
     """
-    here = Path(place) / cell_file(task)
+    here = Path(place) / bench_file(task)
     return (
-        here if (folder / here).is_file() else Path(str(files("pbcore.benches") / cell_file(task)))
+        here if (folder / here).is_file() else Path(str(files("pbcore.benches") / bench_file(task)))
     )
 
 

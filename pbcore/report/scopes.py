@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
 from pbcore.printable import first_line
 from pbcore.report.cells import real, rows_differ
@@ -113,7 +113,7 @@ def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
 
 
-def lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+def curve_lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """(model, policy family, its points) of each curve in a table of `analysis.curves`."""
     groups = table.groupby(["model", "family"], sort=False)
     return [(str(model), str(kind), points) for (model, kind), points in groups]
@@ -128,7 +128,7 @@ def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
     return {task: known.get(task, {"status": "absent"} | blank) for task in tasks}
 
 
-def overview(scope: Scope, named: Callable[[str], str] = short) -> list[Row]:
+def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[Row]:
     """A row per model and sampler: means over the model's tasks, in % and tokens, and what is
     missing and why, with tasks `named` so. A mean is None unless every task of the model has a
     value.
@@ -166,7 +166,9 @@ def overview(scope: Scope, named: Callable[[str], str] = short) -> list[Row]:
     return rows
 
 
-def missing(group: Sequence[Row], tasks: Iterable[str], named: Callable[[str], str] = short) -> str:
+def missing(
+    group: Sequence[Row], tasks: Iterable[str], named: Callable[[str], str] = narrow_name
+) -> str:
     """Which of the tasks, `named` so, have no score in these cells of a sampler, and why; empty if
     all have one.
     """
@@ -188,7 +190,7 @@ def missing(group: Sequence[Row], tasks: Iterable[str], named: Callable[[str], s
     return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())
 
 
-def policies(scope: Scope) -> list[Row]:
+def policy_rows(scope: Scope) -> list[Row]:
     """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over
     the means of the scope's tasks. AUP's reference is the best score of any method on the same
     tasks.
@@ -200,7 +202,7 @@ def policies(scope: Scope) -> list[Row]:
     }
     best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
     rows = []
-    for model, kind, group in lines(steps):
+    for model, kind, group in curve_lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
         speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.factors import SEED, FactorChange
-from pbcore.analysis.frontier_gap import KINDS, Room, room
+from pbcore.analysis.frontier_gap import KINDS, Room, frontier_room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.printable import fixed, signed
 from pbcore.report import columns as tables
@@ -167,7 +167,7 @@ FRONTIER = (
     tables.MODEL,
     tables.SAMPLER,
     tables.words("task", "task"),
-    tables.scored("score %"),
+    tables.score_column("score %"),
     tables.decimals("steps", "steps", 2, "mean forwards per answer"),
     tables.words("chooses", "chooses", "which frontier binds the sampler, if one does"),
     tables.Column(
@@ -184,7 +184,7 @@ def rooms(answers: Iterable[ReportCell]) -> list[Room]:
     """The cells that have a frontier, by model and task, samplers in natural order."""
     found = []
     for one in answers:
-        known = room(
+        known = frontier_room(
             one.cell,
             one.samples,
             {index: question.length for index, question in one.questions.items()},

@@ -126,7 +126,7 @@ def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def points(
+def draw_points(
     axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any
 ) -> ErrorbarContainer:
     """Points with their intervals; an interval that isn't known has no bar."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pbcore.printable import counted, first_line, printable
 from pbcore.report.answers import ReportCell
-from pbcore.report.cells import interval, joined, measured, or_dash, served_sections
+from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
@@ -76,7 +76,7 @@ def _means(cells: pd.DataFrame) -> list[str]:
     if len(whole.tasks) < 2:
         return []
     means = overview(whole)
-    scores = [or_dash(row["score"]) + interval(row["low"], row["high"]) for row in means]
+    scores = [or_dash(row["score"]) + interval_text(row["low"], row["high"]) for row in means]
     rows = [
         [name(row["model"]), name(row["sampler"]), score, or_dash(row["tokens_per_step"])]
         for row, score in zip(means, with_intervals(scores), strict=True)
@@ -92,7 +92,7 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
     untimed = (
         f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
     )
-    data = joined(cell.conditions.data_source or "unknown" for cell in cells)
+    data = names_once(cell.conditions.data_source or "unknown" for cell in cells)
     lines = [
         f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of"
         f" decoding{untimed}; data: {data}"
@@ -105,11 +105,13 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
             f" sharing about {seconds:,.0f} s (estimated: forwards × seconds per forward)"
         )
     if dummies := {cell.model for cell in cells if cell.conditions.dummy}:
-        lines.append(f"left out of the tables (random weights, for timing only): {joined(dummies)}")
+        lines.append(
+            f"left out of the tables (random weights, for timing only): {names_once(dummies)}"
+        )
     if remote := {
         cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")
     }:
-        lines.append(f"code that came with the checkpoint was run: {joined(remote)}")
+        lines.append(f"code that came with the checkpoint was run: {names_once(remote)}")
     if late := sum(cell.text_after_eos or 0 for cell in ran):
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = (

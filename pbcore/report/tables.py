@@ -9,13 +9,13 @@ from textwrap import wrap
 import pandas as pd
 
 from pbcore import tabular
-from pbcore.analysis.order import short
+from pbcore.analysis.order import narrow_name
 from pbcore.printable import fixed, printable
 from pbcore.report.cells import (
     NONE,
     ROWS_NOTE,
     elsewhere,
-    interval,
+    interval_text,
     or_dash,
     prompts_note,
     rows_differ,
@@ -79,7 +79,7 @@ def mark(cell: Row, places: int = 0) -> str:
 
 def with_interval(cell: Row, places: int = 0) -> str:
     """`88 [70–95]`; the score alone where its interval isn't known, or why there is none."""
-    return mark(cell, places) + interval(cell["low"], cell["high"])
+    return mark(cell, places) + interval_text(cell["low"], cell["high"])
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
@@ -97,7 +97,7 @@ def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str
     shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
     out.
     """
-    heads = [*(name(short(task)) for task in table.tasks), *table.means, *table.rates.values()]
+    heads = [*(name(narrow_name(task)) for task in table.tasks), *table.means, *table.rates.values()]
     rows = [row for line in table.lines for row in _text_rows(line, table)]
     columns = [list(column) for column in zip(*rows, strict=True)]
     sides = "ll" + "".join("l" if " " in "".join(texts) else "r" for texts in columns[2:])
@@ -148,7 +148,7 @@ def markdown(table: Table) -> str:
     If every row has one rate for all its tasks, the rate gets its own column; else entries are `100
     at 4.4`.
     """
-    tasks = [name(short(task)) for task in table.tasks]
+    tasks = [name(narrow_name(task)) for task in table.tasks]
     heads = [*tasks, *table.means]
     uniform = all(line.uniform for line in table.lines)
     if uniform:
@@ -162,7 +162,8 @@ def markdown(table: Table) -> str:
             row += map(line.rate, table.rates)
         rows.append(row)
     bounds = [
-        [interval(cell["low"], cell["high"]).strip() for cell in line.cells] for line in table.lines
+        [interval_text(cell["low"], cell["high"]).strip() for cell in line.cells]
+        for line in table.lines
     ]
     intervals = [
         "<details><summary>95 % intervals</summary>",

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from pbcore.names import parse
 from pbcore.report.cells import real
-from pbcore.report.looks import marks
+from pbcore.report.looks import marker_looks
 from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
 
 PERCENTILES = ("p50", "p90", "p99")
@@ -49,7 +49,7 @@ def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:
     return Roof(float(fixed), float(each))
 
 
-def levels(cells: pd.DataFrame) -> pd.DataFrame:
+def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
     """A row per model, sampler and number at a time, over the tasks that the model has at each of
     its numbers: answers and tokens per second of all, means of score (in %), seconds to the first
     token and percentiles of an answer's seconds. Empty without cells that say how many at a time.
@@ -109,7 +109,7 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     timed = table["p50 s"].notna().any()
     drawn = Figure(figsize=(PANEL[0] * (3 if timed else 2) + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])
-    known = marks(zip(table["model"], table["sampler"], strict=True))
+    known = marker_looks(zip(table["model"], table["sampler"], strict=True))
     looks = {}
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
         looks[f"{model} · {sampler}"] = look = known[str(model), str(sampler)] | {

@@ -17,7 +17,7 @@ from typing import Any
 
 from pbcore.errors import InputError, PbcoreError
 from pbcore.printable import counted, first_line
-from pbcore.report.price_options import add_price_options, check_prices
+from pbcore.report.price_options import add_price_options, check_price_texts
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run_view(args: argparse.Namespace) -> int:
     """Opens report.html if it holds all answers of the one run; else serves a page until Ctrl-C."""
     runs = args.runs or [latest(Path("reports"))]
-    check_prices(args.price)
+    check_price_texts(args.price)
     priced = bool(args.price) or args.price_batch is not None  # the run's own page has others
     if len(runs) == 1 and not priced:
         file = runs[0] / FILE
@@ -62,7 +62,7 @@ def run_view(args: argparse.Namespace) -> int:
 
             _tell_size(runs)
             write_page(runs[0])
-        if complete(file):
+        if holds_all_answers(file):
             _open(file.resolve().as_uri(), args.no_open)
             return 0
     with serve(runs, args.port, args.price, args.price_batch) as server:
@@ -81,7 +81,7 @@ def latest(folder: Path) -> Path:
     return max(runs, key=lambda path: (path / "cells").stat().st_mtime)
 
 
-def complete(file: Path) -> bool:
+def holds_all_answers(file: Path) -> bool:
     """Whether a page holds all answers of its run, as it says itself."""
     with file.open(encoding="utf-8", errors="replace") as stream:
         told = _HOLDS.search(stream.read(2000))

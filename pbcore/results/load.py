@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 def load(path: str | Path) -> pd.DataFrame:
     """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`,
-    nfe, tokens_per_step, seconds … (all columns: `table_row.row`).
+    nfe, tokens_per_step, seconds … (all columns: `table_row.cell_row`).
 
     `path` is a run directory (finished or interrupted), a results.json, a junit.xml or
     pytest-benchmark JSON written by our plugin, a run folder of the 2026 rewrite, or its table as
     CSV. Raises LoadError naming the path and the readable formats.
     """
     source = Path(path)
-    rows = published.read(source)
+    rows = published.read_published(source)
     if rows is None:
         return frame(load_cells(source))
     return rows.reindex(

@@ -55,7 +55,7 @@ _TOP_K = {
 }
 
 
-def read(path: Path) -> pd.DataFrame | None:
+def read_published(path: Path) -> pd.DataFrame | None:
     """Rows of published results at `path`, or None if it contains no known kind: a run folder of
     the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
     table as CSV (columns model, method, param, task, score …), or the paper's tables as CSV
@@ -84,9 +84,9 @@ def read(path: Path) -> pd.DataFrame | None:
 
 
 def figures() -> pd.DataFrame:
-    """The published figures that come with the package, in the columns of `read`: Tables 5–7 of the
-    paper (arXiv 2510.04767) and the public runs of the 2026 rewrite, as their CSV files have them,
-    arranged by model and task.
+    """The published figures that come with the package, in the columns of `read_published`: Tables
+    5–7 of the paper (arXiv 2510.04767) and the public runs of the 2026 rewrite, as their CSV files
+    have them, arranged by model and task.
     """
     import pandas as pd
 

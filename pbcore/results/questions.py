@@ -54,18 +54,20 @@ Key = tuple[str, str]  # task, digest of its samples
 _file = partial(validated, lambda: shape(_File))
 
 
-def keep(run: RunDir, task: Task) -> Path:
+def write_questions(run: RunDir, task: Task) -> Path:
     """Writes a task's questions into a run directory, unless they are there; returns their file."""
     path = run.path / FOLDER / cell_file(f"{task.name}-{task.data_hash}")
     if path.exists():
         return path
     data = asdict(
-        _File(SCHEMA, task.name, task.data_hash, [question(sample) for sample in task.samples])
+        _File(
+            SCHEMA, task.name, task.data_hash, [stored_question(sample) for sample in task.samples]
+        )
     )
     return write_json(path, plain(data, f"questions of {task.name}"))
 
 
-def question(sample: Sample) -> StoredQuestion:
+def stored_question(sample: Sample) -> StoredQuestion:
     """A sample as a reader of answers needs it."""
     return StoredQuestion(
         sample.index,
@@ -77,7 +79,7 @@ def question(sample: Sample) -> StoredQuestion:
     )
 
 
-def kept(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:
+def read_questions(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:
     """The questions of a run by task and digest, then by index. Files that can't be read count as
     absent.
     """
@@ -92,7 +94,7 @@ def kept(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:
 
 
 def key(cell: CellRecord) -> Key:
-    """Where a cell's questions are in `kept`."""
+    """Where a cell's questions are in what `read_questions` gives."""
     return cell.task, cell.conditions.data_hash or ""
 
 

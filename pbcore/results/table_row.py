@@ -69,7 +69,7 @@ _FACTS = (
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
-def row(cell: CellRecord) -> dict[str, Any]:
+def cell_row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates,
     conditions. `n` is the number of samples, `length` the values of n among them, `prompts` the
     source of the questions (`v1`, the paper's; `rewrite-2026`; `own` for other tasks), `nfe` and
@@ -94,7 +94,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     for name, score in {"score": headline, **cell.scores}.items():
         means = (None,) * 3 if score is None else (score.mean, score.low, score.high)
         flat |= dict(zip((name, f"{name}_low", f"{name}_high"), means, strict=True))
-    flat |= {name: rate(cell, name) if ran else None for name in RATES}
+    flat |= {name: cell_rate(cell, name) if ran else None for name in RATES}
     served = (None,) * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, served, strict=True))
     known = cell.ceiling
@@ -111,20 +111,21 @@ def row(cell: CellRecord) -> dict[str, Any]:
     }
 
 
-def rate(cell: CellRecord, name: str) -> float | None:
+def cell_rate(cell: CellRecord, name: str) -> float | None:
     """A cell's column of RATES."""
     value: float | None = getattr(cell, _FIELDS.get(name, name))
-    return rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
+    return cell_rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers
-    NaN. Lone surrogates are written out (`\\udc80`): pandas can't hold them.
+    """A DataFrame with a row per cell, in the given order; columns as in `cell_row`, missing
+    numbers NaN. Lone surrogates are written out (`\\udc80`): pandas can't hold them.
     """
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [
-        {encodable(name): encodable(value) for name, value in row(cell).items()} for cell in cells
+        {encodable(name): encodable(value) for name, value in cell_row(cell).items()}
+        for cell in cells
     ]
     known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
@@ -144,7 +145,7 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     # xdist can't send lone surrogates, which texts may hold.
     pairs = [
         (name, encodable(plain(value, name)))
-        for name, value in row(cell).items()
+        for name, value in cell_row(cell).items()
         if not isinstance(value, dict)
     ]
     whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace(

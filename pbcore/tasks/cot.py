@@ -30,7 +30,7 @@ _ONLY = (  # what a question says against steps → what stays of it
 )
 
 
-def question(prompt: str) -> str:
+def stepwise_prompt(prompt: str) -> str:
     """The prompt without its demand for the final result alone, and with Table 4's request for
     steps at its end.
     """

@@ -62,7 +62,7 @@ def by_last_name(item: str) -> tuple[str, str]:
     return last, first
 
 
-def room(n: int) -> int:
+def canvas_room(n: int) -> int:
     """Canvas tokens for a list of n people: max(32, next power of two ≥ 5n + 2)."""
     return max(32, power_of_two(5 * n + 2))
 
@@ -203,7 +203,7 @@ LIST_GENERATORS = {
         SETTINGS,
         LENGTHS,
         "items of the list",
-        room,
+        canvas_room,
         {"identity": bool, "infill": bool},
         _check,
     )
@@ -215,7 +215,7 @@ QUESTION_GENERATORS = {
         {"operation": "shuffle", "questions": 2},
         range(2, 7),
         "items of each list",
-        room,
+        canvas_room,
         {"operation": OPERATIONS, "questions": range(1, MOST_QUESTIONS + 1)},
     )
 }

@@ -163,9 +163,9 @@ def _question(row: Any, spec: TaskSpec, place: str) -> ShotQuestion:
 def _item(row: Any, spec: TaskSpec) -> Question:
     if not isinstance(row, dict):
         raise wrong("the row", row, "an object with input and answer")
-    given = field_of(row, "input", dict, "an object with the values of the prompt")
-    label = field_of(row, "answer", (str, dict), "a text or an object")
-    metadata = field_of(
+    given = row_field(row, "input", dict, "an object with the values of the prompt")
+    label = row_field(row, "answer", (str, dict), "a text or an object")
+    metadata = row_field(
         {"metadata": None, **row}, "metadata", (dict, type(None)), "an object, or omit it"
     )
     values = {key: value for key, value in given.items() if key != "icl_examples"}
@@ -255,7 +255,7 @@ def _check_parts(label: Any, spec: TaskSpec) -> None:
             raise wrong(f"answer.{key}", value, allowed)
 
 
-def field_of(
+def row_field(
     row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str
 ) -> Any:
     """One field of a row.

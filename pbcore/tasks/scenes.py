@@ -313,14 +313,14 @@ def _paraphrase(number: int) -> Written:
     return (key,), {"text": sentences[0], "examples": sentences[1:]}
 
 
-def listed(words: Sequence[str]) -> str:
+def word_list(words: Sequence[str]) -> str:
     """Words as listed in the prompt: `dog, park, ball, and throw`."""
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
 def _word_items(order: Order, n: int) -> Iterator[Question]:
     for row in word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, words=n):
-        yield Question({"words": listed(row["words"])}, row, listed(row["words"]), n)
+        yield Question({"words": word_list(row["words"])}, row, word_list(row["words"]), n)
 
 
 def _text_items(

@@ -173,7 +173,7 @@ class TaskSpec:
         a missing value.
         """
         text = self.prompt_of(length).format(**values).replace("\\n", "\n")
-        return cot.question(text) if self.cot else text
+        return cot.stepwise_prompt(text) if self.cot else text
 
     def messages(self, item: Question, shots: tuple[Question, ...]) -> tuple[Message, ...]:
         """The chat: for each shot a user turn and the assistant's answer, then the question."""

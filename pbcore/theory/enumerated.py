@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.knowledge import JointPrediction, KnowledgeState, Reveal, RevealOutcome, entropy
+from pbcore.theory.knowledge import (
+    JointPrediction,
+    KnowledgeState,
+    Reveal,
+    RevealOutcome,
+    entropy_bits,
+)
 
 MOST_ANSWERS = 62  # the bits of a machine word
 MOST_OPEN = 12  # 2^positions moves
@@ -111,7 +117,7 @@ def _move(alive: int, columns: Sequence[TokenAnswers], last: bool) -> Reveal:
         )
         for tokens, left in found.items()
     ]
-    bits = sum(entropy(marginal.values()) for marginal in marginals) - entropy(
+    bits = sum(entropy_bits(marginal.values()) for marginal in marginals) - entropy_bits(
         outcome.data for outcome in outcomes
     )
     return Reveal(last, max(0.0, bits), tuple(outcomes))

@@ -129,7 +129,7 @@ class Replace(_Counted):
         old = (m - 1) / m
         kept = 0.5**j if m == 2 else 1.0
         found = RevealOutcome(j / m, j * new * old ** (j - 1), j * 0.5**j if m == 2 else 0.0, None)
-        bits = j * entropy([new, old]) - entropy([new] * j + [(m - j) / m])
+        bits = j * entropy_bits([new, old]) - entropy_bits([new] * j + [(m - j) / m])
         if j == m:
             return Reveal(True, bits, (found,))
         return Reveal(False, bits, (found, RevealOutcome((m - j) / m, old**j, kept, _open(m - j))))
@@ -179,7 +179,7 @@ class PlaceAmongNeighbours(_Counted):
                 here = _gap(sides, number, here=True), _gap(likeliest, number, here=True)
                 outcomes.append(RevealOutcome(1 / places, *here, None))
             start = stop + 1
-        bits = sum(map(entropy, sides)) - entropy([outcome.data for outcome in outcomes])
+        bits = sum(map(entropy_bits, sides)) - entropy_bits([outcome.data for outcome in outcomes])
         return Reveal(len(chosen) == width, max(0.0, bits), tuple(outcomes))
 
     def _sides(self, places: int, i: int) -> Sides:
@@ -223,6 +223,6 @@ def _open(left: int) -> int | None:
     return left if left > 1 else None
 
 
-def entropy(chances: Iterable[float]) -> float:
+def entropy_bits(chances: Iterable[float]) -> float:
     """In bits."""
     return -sum(chance * log2(chance) for chance in chances if chance > 0)

@@ -122,7 +122,7 @@ def _consistent(distribution: Listed) -> int:
     return sum(1 << i for i in agree.nonzero()[0].tolist())
 
 
-def chosen(chances: Sequence[float], temperature: float) -> list[float]:
+def prediction_chances(chances: Sequence[float], temperature: float) -> list[float]:
     """The probabilities with which each of a position's tokens is predicted: greedy, the likeliest,
     ties at random.
     """
@@ -260,7 +260,7 @@ class ListedProblem:
             if self._few and len(table) > MANY:
                 table = self._merged(table, [later for later, _ in classes[number:]])
             left -= size
-            chances = chosen([part.bit_count() / total for part in split], temperature)
+            chances = prediction_chances([part.bit_count() / total for part in split], temperature)
             options = [
                 (part, chance) for part, chance in zip(split, chances, strict=True) if chance
             ]

@@ -15,7 +15,7 @@ from pbcore.theory.problems import (
     ListedProblem,
     NotExact,
     Problem,
-    chosen,
+    prediction_chances,
     targets,
 )
 
@@ -77,7 +77,7 @@ class ShuffledProblem:
         n = sum(state[0])
         excluded = state[1]
         positions = self.groups(state, part)[0].positions
-        predicted = chosen(_people(n, excluded), temperature)
+        predicted = prediction_chances(_people(n, excluded), temperature)
         other = predicted[0]
         home = predicted[-1]
         # (revealed, those at home, slots at home, slots elsewhere, slots of each type) → ways

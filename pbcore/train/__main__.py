@@ -99,9 +99,9 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.TrainingRun:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     else:
         if recipe.start is not None:
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(loop.embedded(recipe.start))
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(loop.embedded_folder(recipe.start))
         else:
-            tokenizer = vocabulary.build(
+            tokenizer = vocabulary.build_tokenizer(
                 vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks)
             )
         out.mkdir(parents=True, exist_ok=True)

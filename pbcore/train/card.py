@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from pbcore.links import docs
 from pbcore.models.families import FAMILIES
-from pbcore.models.sedd.model import save
+from pbcore.models.sedd.model import save_sedd
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.tabular import markdown
 from pbcore.train.evaluate import TaskResult, scores_table
@@ -121,7 +121,7 @@ def export(run: TrainingRun, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(run.model, SeddNetwork):
-        save(run.model, folder, torch.float16)
+        save_sedd(run.model, folder, torch.float16)
     else:
         run.model.config.dtype = torch.float16
         block = run.recipe.block is not None

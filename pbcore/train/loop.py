@@ -60,7 +60,7 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
     """
     model = new_network(recipe, tokenizer)
     if recipe.start is not None:
-        weights = load_file(embedded(recipe.start) / "model.safetensors")
+        weights = load_file(embedded_folder(recipe.start) / "model.safetensors")
         model.load_state_dict(
             {name: tensor.float() for name, tensor in weights.items()}, strict=False
         )
@@ -75,7 +75,7 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
     return TrainingRun(recipe, tokenizer, model, loss, optimizers(model, recipe.phases[0].rate))
 
 
-def embedded(name: str) -> Path:
+def embedded_folder(name: str) -> Path:
     """The folder of an embedded model. Raises InputError if this installation has none of that
     name.
     """
@@ -133,7 +133,7 @@ def resume(run: TrainingRun, folder: Path) -> None:
     run.log = state["log"]
 
 
-def rate(phase: Phase, step: int, warmup: float) -> float:
+def rate_at(phase: Phase, step: int, warmup: float) -> float:
     """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`.
 
     Args:
@@ -167,7 +167,7 @@ def train(
         number, within = recipe.at(run.step)
         phase = recipe.phases[number]
         batch = batches_of(number)[within]
-        learning_rate = rate(phase, within, min(1.0, (run.step + 1) / warmup))
+        learning_rate = rate_at(phase, within, min(1.0, (run.step + 1) / warmup))
         for task, loss in zip(
             batch.tasks, _step(run, batch, learning_rate, phase.balance), strict=True
         ):

@@ -87,7 +87,7 @@ class Batches:
                 seed=self._seed * 1_000_003 + chunk,
                 n=(phase.lengths or {}).get(name),
             )
-            rows += encoded(
+            rows += encode_rows(
                 list(islice(stream, chosen[name])),
                 self._tokenizer,
                 rng,
@@ -101,7 +101,7 @@ class Batches:
         return batches
 
 
-def encoded(
+def encode_rows(
     samples: Sequence[Sample],
     tokenizer: PreTrainedTokenizerFast,
     rng: Random,
@@ -118,7 +118,7 @@ def encoded(
         block: the block length of a block-causal model.
 
     Raises:
-        InputError: as `row`.
+        InputError: as `training_row`.
     """
 
     def piece(text: str) -> list[int]:
@@ -138,11 +138,11 @@ def encoded(
             start = prompt.index(ids[ASSISTANT]) + 1
             shot = start, prompt.index(ids[USER], start)
         eos_id = int(tokenizer.eos_token_id)
-        rows.append(row(sample, prompt, piece, eos_id, rng, full_canvas, shot, block))
+        rows.append(training_row(sample, prompt, piece, eos_id, rng, full_canvas, shot, block))
     return rows
 
 
-def row(
+def training_row(
     sample: Sample,
     prompt: Sequence[int],
     piece: Callable[[str], list[int]],

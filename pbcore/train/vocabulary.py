@@ -79,7 +79,7 @@ def answers(sample: Sample) -> list[str]:
     return list(literal_eval(examples) if isinstance(examples, str) else examples)
 
 
-def build(words: Sequence[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
     """A tokenizer that splits text exactly like `words.tokens` and decodes by concatenation."""
     tokenizer = Tokenizer(
         models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=UNKNOWN)

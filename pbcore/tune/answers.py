@@ -117,7 +117,9 @@ def _answers(stored: StoredCell, axis: CostAxis) -> CellAnswers:
     return CellAnswers(scores, cost, cell.nfe_mean, rows, cell.tokens_forwarded)
 
 
-def paired(sampler: str, reference: str, rounds: Iterable[Round]) -> BesideReference | None:
+def beside_reference(
+    sampler: str, reference: str, rounds: Iterable[Round]
+) -> BesideReference | None:
     """A sampler beside the reference over all rounds that have both; None if none has."""
     differences: dict[str, list[float]] = {}
     both: dict[str, list[tuple[int, CellAnswers, CellAnswers]]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pbcore.errors import InputError
-from pbcore.grid.capabilities import served
+from pbcore.grid.capabilities import is_served
 from pbcore.prices import PriceList, price_list
 from pbcore.results.rundir import StoredCell
 from pbcore.results.seconds import priced_seconds
@@ -54,7 +54,7 @@ def axis_of(
         return CostAxis(name, "tokens forwarded", _tokens)
     if name != "seconds":
         raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
-    if served(model):
+    if is_served(model):
         return CostAxis(name, "seconds", _request_seconds)
     prices = price_list(price or HERE, model, dtype)
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import spans
-from pbcore.decoding.samplers import build, is_static, resolve
+from pbcore.decoding.samplers import build_policy, is_static, resolve
 from pbcore.errors import InputError
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
-from pbcore.names import SamplerName, SamplerNameError, parse, plain
+from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
 
 VALUES = 2  # of a parameter, beside its default: the ends of its span
 MOST_K = 8
@@ -154,7 +154,7 @@ def _has_defaults(cls: type) -> bool:
 def _with(name: SamplerName, parameter: str, value: float) -> str:
     """The sampler with this value of a parameter, in few digits."""
     cls: Any = policies()[name.policy]
-    built: Any = build(name) if name.arguments else cls()
+    built: Any = build_policy(name) if name.arguments else cls()
     whole = isinstance(getattr(built, parameter), int)
     number = round(value) if whole else _short(value)
     changed = replace(built, **{parameter: number})
@@ -168,7 +168,7 @@ def _with(name: SamplerName, parameter: str, value: float) -> str:
         elif isinstance(current, str):
             words.append((current, ""))
         else:
-            text = str(current) if isinstance(current, int) else plain(float(current))
+            text = str(current) if isinstance(current, int) else plain_number(float(current))
             words.append((item.name, text))
     return str(resolve(str(replace(name, arguments=tuple(words)))))
 
@@ -197,7 +197,7 @@ def neighbours(sampler: str, known: Collection[str]) -> list[str]:
     made: list[str] = []
     for parameter, span in searched.items():
         values = _values(name, parameter, known)
-        own = getattr(build(name), parameter)
+        own = getattr(build_policy(name), parameter)
         lower = [value for value in values if value < own]
         higher = [value for value in values if value > own]
         for other in (*lower[-1:], *higher[:1]):
@@ -214,7 +214,7 @@ def _values(name: SamplerName, parameter: str, known: Collection[str]) -> list[f
     for text in known:
         other = parse(text)
         if other.policy == name.policy and _others(other, parameter) == own:
-            value = getattr(build(other), parameter)
+            value = getattr(build_policy(other), parameter)
             if value is not None:
                 values.append(value)
     return sorted(values)
@@ -222,7 +222,7 @@ def _values(name: SamplerName, parameter: str, known: Collection[str]) -> list[f
 
 def _others(name: SamplerName, parameter: str) -> tuple[object, ...]:
     """All of a sampler but one parameter."""
-    built: Any = build(name)
+    built: Any = build_policy(name)
     rest = tuple(
         getattr(built, item.name) for item in fields(type(built)) if item.name != parameter
     )

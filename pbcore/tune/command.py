@@ -20,9 +20,9 @@ from pbcore.tune.report import (
     front_line,
     plan_text,
     proof_table,
+    recommendation_text,
     server_lines,
-    verdict_text,
-    write_report,
+    write_tuning_report,
 )
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run
@@ -170,14 +170,14 @@ def _watcher(words: str, width: int) -> Watcher:
 
 def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
     """Prints and writes the report."""
-    paths = write_report(state, result, out)
+    paths = write_tuning_report(state, result, out)
     if result.left or result.trials:
         from pbcore.tune.picture import picture  # imports matplotlib
 
         paths = [*picture(state, result).write(out), *paths]
     if result.trials:
         print(f"\n{terminal(proof_table(state, result), width)}\n")
-    for text in verdict_text(state, result):
+    for text in recommendation_text(state, result):
         print("\n".join(folded(text, width)))
     if result.chosen is not None:
         for text in server_lines(state, result.chosen.sampler):

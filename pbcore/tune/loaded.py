@@ -13,7 +13,7 @@ from pbcore.decoding.checks import check_needs
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError, PbcoreError
-from pbcore.grid.capabilities import served
+from pbcore.grid.capabilities import is_served
 from pbcore.grid.cost_estimate import forward_seconds
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
@@ -34,12 +34,12 @@ class Loaded:
     row_seconds: float | None
 
 
-def load(settings: Settings, tasks: Sequence[str], samplers: Sequence[str]) -> Loaded:
+def load_for_race(settings: Settings, tasks: Sequence[str], samplers: Sequence[str]) -> Loaded:
     """Loads the model and asks it. Raises InputError for a model that can't be loaded, or that
     decodes by itself.
     """
     name = settings.model[0]
-    if served(name):
+    if is_served(name):
         return Loaded({}, None)
     dtype = {} if settings.dtype is None else {"dtype": settings.dtype}
     try:

@@ -41,7 +41,7 @@ def picture(state: TuningState, result: Result) -> Drawing:
         trials = [trial.paired for trial in result.trials if trial.confirmed == confirmed]
         if trials:
             differences = [100 * one.change for one in trials]
-            style.points(
+            style.draw_points(
                 axis,
                 [1 / (one.cost or 1) for one in trials],
                 differences,

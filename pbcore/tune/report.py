@@ -163,7 +163,7 @@ def _cost(one: BesideReference) -> float:
     return 1.0 if one.cost is None else one.cost
 
 
-def verdict_text(state: TuningState, result: Result) -> list[str]:
+def recommendation_text(state: TuningState, result: Result) -> list[str]:
     """The recommendation in words, and what it means on a server."""
     margin = f"{state.request.max_loss:g} points"
     chosen = result.chosen
@@ -253,13 +253,13 @@ def left_table(state: TuningState, result: Result) -> Table:
     return Table(heads, rows, "lrlrrr")
 
 
-def write_report(state: TuningState, result: Result, out: Path) -> list[Path]:
+def write_tuning_report(state: TuningState, result: Result, out: Path) -> list[Path]:
     """Writes tune.md, and tuned.yaml where a sampler is recommended. Returns their paths."""
     taken, every = share_taken(state, result)
     share = f"{100 * taken / every:.0f} %" if every else "–"
     parts = [
         f"# Tuning of {printable(state.request.model)}",
-        "\n".join(f"{line}\n" for line in verdict_text(state, result)).strip(),
+        "\n".join(f"{line}\n" for line in recommendation_text(state, result)).strip(),
         "## The proof",
         "Times fewer than the reference, and loss in points; the bound is one-sided, 95 %.",
         markdown(proof_table(state, result)),

@@ -14,17 +14,17 @@ from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import Capabilities
-from pbcore.grid.cost import forwards
+from pbcore.grid.cost import forward_bounds
 from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
-from pbcore.tune.answers import BesideReference, Round, paired, read_round
+from pbcore.tune.answers import BesideReference, Round, beside_reference, read_round
 from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
-from pbcore.tune.loaded import load
+from pbcore.tune.loaded import load_for_race
 from pbcore.tune.proof import Trial, recommended, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import (
@@ -96,7 +96,7 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
     _check(settings)
     tasks, tokens = _tasks(settings)
     chosen = field_of(settings, tasks, sorted(tokens), request.samplers)
-    loaded = load(settings, tasks, [chosen.reference, *chosen.candidates])
+    loaded = load_for_race(settings, tasks, [chosen.reference, *chosen.candidates])
     candidates = [name for name in chosen.candidates if name not in loaded.refused]
     left_out = dict(chosen.left_out)
     for name, reason in loaded.refused.items():
@@ -236,7 +236,7 @@ def expected_rows(state: TuningState, samplers: Sequence[str]) -> float:
     says it, else the geometric mean of the bounds.
     """
     tokens = round(state.tokens)
-    return sum(min(forwards(parse(name), tokens).guess, 2 * tokens) for name in samplers)
+    return sum(min(forward_bounds(parse(name), tokens).guess, 2 * tokens) for name in samplers)
 
 
 def race_rows(state: TuningState) -> float:
@@ -439,7 +439,7 @@ def _standing(
     for sampler in racing:
         own = None
         if sampler not in failed:
-            own = paired(sampler, state.reference, result.rounds)
+            own = beside_reference(sampler, state.reference, result.rounds)
         if own is None:
             reason = f"it failed: {failed.get(sampler, 'it has no answers')}"
             result.left.append(Left(sampler, number, reason, None))
@@ -520,7 +520,9 @@ def _prove(
     state.proof = _measure(state, settings, out, out, questions, state.proof, "proof", watcher)
     state.write(out)
     result.proof = read_round(RunDir(out), axis)
-    tried = [paired(name, state.reference, [result.proof]) for name in state.proof.samplers]
+    tried = [
+        beside_reference(name, state.reference, [result.proof]) for name in state.proof.samplers
+    ]
     result.trials = trials([one for one in tried if one is not None], state.request.margin)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.results import frame
-from pbcore.results.published import figures, read
+from pbcore.results.published import figures, read_published
 from tests.reference import bundled
 from tests.results import factory
 
@@ -32,7 +32,7 @@ class TestFigures:
         own = figures()
         keys = ["model", "task", "sampler", "prompts"]
         for name in ("paper_tables.csv", "parallelbench_v2.csv"):
-            theirs = read(bundled(name))
+            theirs = read_published(bundled(name))
             assert theirs is not None
             mine = own[own["prompts"] == theirs["prompts"].iloc[0]]
             columns = [

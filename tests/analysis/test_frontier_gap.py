@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pbcore import decode, load_model
-from pbcore.analysis.frontier_gap import Room, room
+from pbcore.analysis.frontier_gap import Room, frontier_room
 from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell
 from pbcore.tasks import load_task
 from tests.results import factory
@@ -22,7 +22,7 @@ def decoded(task: str, sampler: str, n: list[int], count: int = 60) -> Room:
     scored = loaded.score_many([one.text for one in answers], list(loaded.samples), ["accuracy"])
     cell = CellRecord("i", "ideal", task, sampler, Conditions.unknown(), headline="accuracy")
     cell, samples = build_cell(cell, answers, scored, rounds=[1.0])
-    found = room(cell, samples, {sample.index: sample.length for sample in loaded.samples})
+    found = frontier_room(cell, samples, {sample.index: sample.length for sample in loaded.samples})
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ class TestBest:
         7 answers take 2.75 steps (a pair, right with 3/4, then one by one; after a mistake the rest
         at once), 3 of 7 one (4!/4⁴).
         """
-        found = room(*entry(), lengths(4, 4, 2, 2))
+        found = frontier_room(*entry(), lengths(4, 4, 2, 2))
         assert found is not None
         four = 4 / 7 * 3 / 4 + 3 / 7 * 24 / 256
         assert four == pytest.approx(15 / 32)
@@ -61,14 +61,14 @@ class TestBest:
         """Two items: half of the answers in two steps, half in one, are right with (1 + 1/2) /
         2.
         """
-        found = room(*entry(items=(2, 2, 2, 2), nfe=(2, 1, 2, 1)), lengths(2, 2, 2, 2))
+        found = frontier_room(*entry(items=(2, 2, 2, 2), nfe=(2, 1, 2, 1)), lengths(2, 2, 2, 2))
         assert found is not None
         assert found.best == pytest.approx(0.75)
 
     def test_sight_of_the_tokens_helps(self) -> None:
         """Greedily on shuffle, too: of tokens drawn twice one is kept."""
         found = [
-            room(*entry(sampler=name), lengths(4, 4, 2, 2))
+            frontier_room(*entry(sampler=name), lengths(4, 4, 2, 2))
             for name in ("random-k2", "confidence-k2")
         ]
         assert [one.kind for one in found if one] == ["order", "seen"]
@@ -77,7 +77,7 @@ class TestBest:
 
     def test_remasking_is_not_bound(self) -> None:
         """The cell is there, without a best accuracy and without a gap."""
-        found = room(*entry(sampler="confidence-k2+rcr-max"), lengths(4, 4, 2, 2))
+        found = frontier_room(*entry(sampler="confidence-k2+rcr-max"), lengths(4, 4, 2, 2))
         assert found is not None
         assert (found.kind, found.best, found.gap) == ("back", None, None)
 
@@ -101,25 +101,31 @@ class TestAbsent:
         """
         known = lengths(4, 4, 2, 2)
         for task in ("list_ops/copy", "waiting_line/shuffle", "puzzle/latin_square"):
-            assert room(*entry(task), known) is None
+            assert frontier_room(*entry(task), known) is None
         for sampler in ("random-k2+t0.5", "ar", "analytic-s32", "not a name"):
-            assert room(*entry(sampler=sampler), known) is None
+            assert frontier_room(*entry(sampler=sampler), known) is None
 
     def test_what_is_unknown(self) -> None:
         """The n of a sample, its forwards or tokens, or a model without weights."""
         cell, samples = entry()
         known = lengths(4, 4, 2, 2)
-        assert room(cell, samples, lengths(4, 4, 2)) is None
-        assert room(cell, samples, lengths(4, 4, 2, 3)) is None  # two tokens can't be three items
-        assert room(cell, [replace(samples[0], nfe=None), *samples[1:]], known) is None
-        assert room(cell, [replace(samples[0], prefill=1), *samples[1:]], known) is None
+        assert frontier_room(cell, samples, lengths(4, 4, 2)) is None
         assert (
-            room(replace(cell, conditions=replace(cell.conditions, dummy=True)), samples, known)
+            frontier_room(cell, samples, lengths(4, 4, 2, 3)) is None
+        )  # two tokens can't be three items
+        assert frontier_room(cell, [replace(samples[0], nfe=None), *samples[1:]], known) is None
+        assert frontier_room(cell, [replace(samples[0], prefill=1), *samples[1:]], known) is None
+        assert (
+            frontier_room(
+                replace(cell, conditions=replace(cell.conditions, dummy=True)), samples, known
+            )
             is None
         )
-        assert room(cell, [], {}) is None
+        assert frontier_room(cell, [], {}) is None
 
     def test_lists_too_long(self) -> None:
         """The frontier is computed up to 40 items."""
-        found = [room(*entry(items=(n,) * 4, nfe=(n,) * 4), lengths(*[n] * 4)) for n in (40, 41)]
+        found = [
+            frontier_room(*entry(items=(n,) * 4, nfe=(n,) * 4), lengths(*[n] * 4)) for n in (40, 41)
+        ]
         assert [one is None for one in found] == [False, True]

@@ -22,7 +22,7 @@ from pbcore.analysis.paired import (
     graded_drop,
     holm,
     mcnemar,
-    permutation,
+    permutation_p,
     power,
     skewed_t,
 )
@@ -54,12 +54,12 @@ class TestPermutation:
             for signs in product((0, 1), repeat=len(losses))
         ]
         expected = sum(total >= seen for total in patterns) / len(patterns)
-        assert permutation([value * unit for value in values]) == pytest.approx(expected)
+        assert permutation_p([value * unit for value in values]) == pytest.approx(expected)
 
     @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
     def test_is_mcnemar_on_binary_scores(self, b: int, c: int, same: int) -> None:
         """On 0/1 scores both tests are one."""
-        assert permutation([-1] * b + [1] * c + [0] * same) == pytest.approx(
+        assert permutation_p([-1] * b + [1] * c + [0] * same) == pytest.approx(
             mcnemar(b, c), abs=1e-12
         )
 
@@ -87,11 +87,11 @@ class TestGradedDrop:
 
     def test_the_permutation_alone_finds_too_many(self) -> None:
         """The same draws: twice the nominal 5 %."""
-        assert found(NULLS[1], 20, 1500, permutation) >= 0.085
+        assert found(NULLS[1], 20, 1500, permutation_p) >= 0.085
 
     def test_a_drop_is_still_found(self) -> None:
         """Of normal differences it sees nearly as many drops as the permutation test."""
-        assert found(DROP, 20, 500, graded_drop) >= found(DROP, 20, 500, permutation) - 0.05
+        assert found(DROP, 20, 500, graded_drop) >= found(DROP, 20, 500, permutation_p) - 0.05
 
     def test_hall_by_hand(self) -> None:
         """−3, −1, 1: mean −1, s = 2, no skewness: Student's t. With it: the formula written out."""
@@ -113,7 +113,7 @@ class TestGradedDrop:
     @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
     def test_never_less_than_the_exact_one(self, values: list[float]) -> None:
         """So false alarms stay at the level where a rerun changes answers by chance alone."""
-        assert permutation(values) <= graded_drop(values) <= 1
+        assert permutation_p(values) <= graded_drop(values) <= 1
 
 
 class TestHolm:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
-from pbcore.analysis.order import family, natural, short, sorted_tasks
+from pbcore.analysis.order import family, narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
 from pbcore.tasks import all_task_names
@@ -298,8 +298,8 @@ class TestOrder:
         assert ordered[17:22] == [*(f"list_ops/{operation}" for operation in operations), "a/b"]
         assert {task.partition("/")[0] for task in ordered[22:]} == {"questions", "walk"}
         assert (
-            " ".join(short(task) for task in ordered[:17])
+            " ".join(narrow_name(task) for task in ordered[:17])
             == "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
             "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"
         )
-        assert [short(name) for name in ("mine/x", "mine/x/y", "x")] == ["x", "x/y", "x"]
+        assert [narrow_name(name) for name in ("mine/x", "mine/x/y", "x")] == ["x", "x/y", "x"]

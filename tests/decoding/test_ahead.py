@@ -19,7 +19,7 @@ from pbcore.decoding import DecodingError, decode, denoise, policy, resolve
 from pbcore.decoding.protocol import traits, unforeseeable
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.errors import InputError
-from pbcore.grid.cost import forwards
+from pbcore.grid.cost import forward_bounds
 from pbcore.models.base import Generation
 from pbcore.names import SamplerNameError, parse
 from pbcore.theory.distributions import answer_distribution
@@ -187,8 +187,8 @@ class TestCalls:
     def test_bounds_of_calls(self) -> None:
         """An estimate takes no fixed number of them for known."""
         assert (
-            forwards(parse("confidence-k2+ahead8"), 8).low,
-            forwards(parse("confidence-k2+ahead8"), 8).high,
+            forward_bounds(parse("confidence-k2+ahead8"), 8).low,
+            forward_bounds(parse("confidence-k2+ahead8"), 8).high,
         ) == (
             1,
             4,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pbcore.decoding import DecodingError, denoise, resolve
 from pbcore.decoding.outlook import Alarms, marked, written
 from pbcore.decoding.what_if import Probe
-from pbcore.models.transfer import chosen, on_device, places
+from pbcore.models.transfer import gather_entries, on_device, places
 from tests.decoding.toys import MASK, Toy
 
 
@@ -90,7 +90,7 @@ def test_writing_equals_a_loop(data: st.DataObject) -> None:
     assert torch.equal(marked(canvas, where, picked), marks)
     at = places(picked, int(picked.sum()))
     assert torch.equal(at, places(picked, None))
-    assert torch.equal(chosen(values, at), values[picked])
+    assert torch.equal(gather_entries(values, at), values[picked])
 
 
 def test_lists_come_to_the_device() -> None:

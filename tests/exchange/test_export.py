@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.cli import main
-from pbcore.exchange.export import defused, tables, write_csv, write_parquet
+from pbcore.exchange.export import defused, export_csv, tables, write_parquet
 from pbcore.results import RunDir, create, error_cell, questions
 from pbcore.tasks import load_task
 from tests.results import factory
@@ -68,7 +68,7 @@ class TestCsv:
         """No text of either file begins as a formula, and none is lost; lines end alike on every
         system.
         """
-        cells, samples = write_csv(run_of(tmp_path).path, tmp_path / "out")
+        cells, samples = export_csv(run_of(tmp_path).path, tmp_path / "out")
         assert not any(b"\r\n" in file.read_bytes() for file in (cells, samples))
         for row in (*rows(cells), *rows(samples)):
             for name, value in row.items():
@@ -89,7 +89,7 @@ class TestCsv:
         """A row per cell and per answer; what was not measured is empty, lists and mappings are
         JSON.
         """
-        cells, samples = write_csv(run_of(tmp_path).path, tmp_path / "out")
+        cells, samples = export_csv(run_of(tmp_path).path, tmp_path / "out")
         by_id = {row["id"]: row for row in rows(cells)}
         cell = by_id["tiny/shuffle/confidence-k2"]
         assert (cell["status"], float(cell["score"]), cell["n"], cell["rouge_l"]) == (
@@ -128,7 +128,7 @@ class TestCsv:
         task = load_task("waiting_line/copy", limit=2)
         record, answers = factory.cell(task=task.name, n=2, data_hash=task.data_hash)
         run = factory.write(create(tmp_path, "run"), [(record, answers)])
-        questions.keep(run, task)
+        questions.write_questions(run, task)
         made = tables(run.path)["samples"]
         assert made["prompt"] == [sample.prompt for sample in task.samples]
         assert made["answer"] == [sample.label for sample in task.samples]

@@ -273,7 +273,7 @@ class TestTools:
         meaning = SimpleNamespace(source="some model", f1=lambda texts, _: [0.5 for _ in texts])
         monkeypatch.setattr(grammar, "checker", lambda: checker)
         monkeypatch.setattr(semantic, "available", lambda: True)
-        monkeypatch.setattr(semantic, "scorer", lambda: meaning)
+        monkeypatch.setattr(semantic, "bert_scorer", lambda: meaning)
         both = {"LanguageTool": "LanguageTool 9", "BERTScore": "some model"}
         for task, tools in ((COPY, {}), ("text_writing/paraphrasing", both)):
             made, _ = rescore(run_of(tmp_path / "old" / task, task).path, tmp_path / task)

@@ -1,7 +1,7 @@
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.figures.measured import questions
+from pbcore.figures.measured import question_set
 from pbcore.theory import answer_distribution
 from pbcore.theory.answers import answer_table, positions
 from pbcore.theory.canvas import MASKED
@@ -23,7 +23,7 @@ class TestQuestions:
         """The canvas has as many masks as the theory has positions, and the marginals of the
         theory's answers.
         """
-        asked = questions(op, n, 3)
+        asked = question_set(op, n, 3)
         exact = answer_distribution(asked.samples[0])
         masked = exact.canvas == MASKED
         assert masked.sum() == positions(op, n)
@@ -39,13 +39,13 @@ class TestQuestions:
 
     def test_copies_differ_in_their_index_alone(self) -> None:
         """So each has its own random numbers."""
-        samples = questions("shuffle", 3, 4).samples
+        samples = question_set("shuffle", 3, 4).samples
         assert [sample.index for sample in samples] == [0, 1, 2, 3]
         assert len({sample.prompt for sample in samples}) == 1
 
     def test_different_questions(self) -> None:
         """For trained models each sample has its own list and is scored by it."""
-        asked = questions("copy", 3, 5, different=True)
+        asked = question_set("copy", 3, 5, different=True)
         assert len({sample.prompt for sample in asked.samples}) == 5
         first, second = (str(sample.answer) for sample in asked.samples[:2])
         assert [asked.right(0, first), asked.right(1, second), asked.right(0, second)] == [
@@ -54,13 +54,13 @@ class TestQuestions:
             False,
         ]
         with pytest.raises(InputError, match="one question only"):
-            questions("insert_random", 3, 5, different=True)
+            question_set("insert_random", 3, 5, different=True)
         with pytest.raises(InputError, match="different questions"):
-            questions("copy", 2, 400, different=True)
+            question_set("copy", 2, 400, different=True)
 
     def test_right_and_wrong(self) -> None:
         """Every listed answer is right; others are wrong."""
-        inserted = questions("insert_random", 2, 1)
+        inserted = question_set("insert_random", 2, 1)
         assert [
             inserted.right(0, text) for text in ('["F", "A", "B"]', '["A", "F", "B"]', '["A", "B"]')
         ] == [
@@ -68,7 +68,7 @@ class TestQuestions:
             True,
             False,
         ]
-        square = questions("latin_square", 2, 1)
+        square = question_set("latin_square", 2, 1)
         assert [square.right(0, text) for text in ("A,B\nB,A", "B,A\nA,B", "A,B\nA,B")] == [
             True,
             True,
@@ -82,4 +82,4 @@ class TestQuestions:
     def test_others_are_refused(self, op: str, n: int, said: str) -> None:
         """The error says what there is."""
         with pytest.raises(InputError, match=said):
-            questions(op, n, 1)
+            question_set(op, n, 1)

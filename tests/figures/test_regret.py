@@ -17,7 +17,7 @@ from pbcore.figures.frontier_figure import (
     room_text,
     tasks,
 )
-from pbcore.figures.measured import MeasuredAccuracy, measure, questions, within
+from pbcore.figures.measured import MeasuredAccuracy, measure_accuracy, question_set, within
 from pbcore.report.style import CsvRow
 from pbcore.theory import accuracy
 from pbcore.theory.frontier import accuracy_hull, value_at
@@ -39,7 +39,9 @@ class TestMeasured:
         """300 answers of `ideal`: the predicted accuracy lies in the interval, and steps are
         counted.
         """
-        found = measure(load_model("ideal"), questions("shuffle", 4, 300), "random-k2+t1.0")
+        found = measure_accuracy(
+            load_model("ideal"), question_set("shuffle", 4, 300), "random-k2+t1.0"
+        )
         assert found.holds(accuracy("shuffle", 4, "random-k2+t1.0"))
         assert not found.holds(0.9)
         assert (found.steps, found.count) == (2, 300)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.figures.runs import FIGURE_7, figure3, figure7, oracle_mean, read
+from pbcore.figures.runs import FIGURE_7, figure3, figure7, oracle_mean, read_curves
 from pbcore.figures.sweeps import by_length, canvas_length, figure4, figure5, figure6, over_length
 from pbcore.results import CellRecord, SampleRecord, create
 from pbcore.results.rundir import StoredCell
@@ -29,10 +29,10 @@ class TestReading:
         run = factory.write(
             create(tmp_path, "a"), [factory.cell("m"), factory.cell("d", dummy=True)]
         )
-        assert [one.cell.model for one in read([run.path])] == ["m"]
+        assert [one.cell.model for one in read_curves([run.path])] == ["m"]
         other = factory.write(create(tmp_path, "b"), [factory.cell("d", dummy=True)])
         with pytest.raises(InputError, match="no scored cell"):
-            read([other.path])
+            read_curves([other.path])
 
 
 class TestFigure3:

@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors, parse_floor
-from pbcore.results.table_row import row
+from pbcore.results.table_row import cell_row
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz
 from tests.results.factory import cell
@@ -76,7 +76,9 @@ def check(text: str) -> None:
     assert parse_floor(str(floor)) == floor
     judged = broken_floors([floor], CELLS)
     values = {
-        cell.id: row(cell).get(floor.metric) for cell in CELLS if fnmatchcase(cell.id, floor.cells)
+        cell.id: cell_row(cell).get(floor.metric)
+        for cell in CELLS
+        if fnmatchcase(cell.id, floor.cells)
     }
     absurd = {
         cell.id for cell in CELLS if floor.metric in cell.scores and floor.value > 1

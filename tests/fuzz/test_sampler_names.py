@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.decoding import resolve
 from pbcore.decoding.policies import policies
-from pbcore.decoding.samplers import build
+from pbcore.decoding.samplers import build_policy
 from pbcore.names import SamplerNameError, canonical, parse
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz, one_line
@@ -109,7 +109,7 @@ def check(text: str) -> None:
     assert resolve(str(resolved)) == resolve(str(parsed)) == resolved
     if replace(resolved, arguments=parsed.arguments) != parsed:
         raise Silent(text)
-    if parsed.policy != "ar" and build(parsed) != build(resolved):
+    if parsed.policy != "ar" and build_policy(parsed) != build_policy(resolved):
         raise Silent(text)
     for word, number in resolved.arguments:
         if word == "k" or not number:

@@ -29,7 +29,7 @@ from pbcore.integrations.servers.reply import (
     Ask,
     Reply,
     ask_of,
-    field_of,
+    body_field,
     read_answers,
 )
 from pbcore.integrations.servers.spec import ServerSpec, fields_of
@@ -369,7 +369,7 @@ def check_page(wire: Wire, given: tuple[str, tuple[int, dict[str, str], bytes]])
     with bounded():
         version = engines.version(spec)
         assert version is None or (isinstance(version, str) and 0 < len(version) <= 200)
-        said = engines.settings(spec)
+        said = engines.server_settings(spec)
         assert json.loads(dump_json(said)) is not None
         counted = engines.counters(spec)
         assert all(0 <= value <= 1e15 for value in counted.values())
@@ -456,8 +456,8 @@ def check_request(spec: ServerSpec) -> None:
     body = body_of(spec, ask)
     sent = fields_of(spec.sampler_fields, sampler, ask.max_tokens, "m") if ask.fields else {}
     for place, value in sent.items():
-        if field_of(body, place) != value:
-            raise Silent(f"{place} is {field_of(body, place)!r}, not {value!r}")
+        if body_field(body, place) != value:
+            raise Silent(f"{place} is {body_field(body, place)!r}, not {value!r}")
     for path, value in leaves(spec.extra_body):
         held: Any = body
         for part in path:

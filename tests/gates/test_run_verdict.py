@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.gates.judge import judge
-from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
+from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, judge_run, nothing_to_judge
 from pbcore.gates.verdict_text import rerun_command
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> RunDir:
 
 def ruled(run: RunDir, complete: bool = True, **settings: Any) -> Ruling:
     plan = make_plan(Settings(model=("ideal",), task=("copy",), **settings))
-    return rule(plan, run, complete, rerun_command, print)
+    return judge_run(plan, run, complete, rerun_command, print)
 
 
 def baseline(path: Path, **facts: Any) -> Path:

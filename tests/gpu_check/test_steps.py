@@ -164,7 +164,7 @@ class TestDeadDevice:
         def fresh(words: list[str], **_: Any) -> None:
             commands.append(words)
             settings = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["settings"]
-            steps.keep(
+            steps.write_result(
                 steps.StepResult("two", "Two", settings, [Check("of two", True, "")], True),
                 tmp_path,
             )

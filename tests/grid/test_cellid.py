@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.grid.cellid import CellName, bracketed, parse
+from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
 from pbcore.tasks import all_task_names
 from pbcore.tasks.naming import short
 
@@ -34,14 +34,14 @@ class TestParse:
     def test_a_printed_name_is_read_back(self, model: str, task: str, sample: int | None) -> None:
         """Reading what was printed gives the same cell, whatever slashes the model's name holds."""
         name = CellName(model, task, "confidence-k2+b8", sample)
-        assert parse(name.item_id, all_task_names()) == name
+        assert parse_cell_name(name.item_id, all_task_names()) == name
 
     @pytest.mark.parametrize(
         "text", ["tiny", "tiny/shuffle", "tiny/nothing/random-k2", "shuffle/random-k2", "3/17"]
     )
     def test_what_names_no_cell_is_refused(self, text: str) -> None:
         """A text without a known task before the sampler."""
-        assert parse(text, all_task_names()) is None
+        assert parse_cell_name(text, all_task_names()) is None
 
 
 class TestBracketed:

@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.decoding import decode
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import TimeLeft, asks, forwards, weights
+from pbcore.grid.cost import TimeLeft, asks, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
@@ -48,7 +48,7 @@ class TestForwards:
     def test_of_a_fixed_schedule_are_exact(self, sampler: str) -> None:
         """Decoding takes exactly so many."""
         samples = load_task("waiting_line/shuffle", limit=2).samples
-        found = forwards(parse(sampler), masked_tokens(samples[0]))
+        found = forward_bounds(parse(sampler), masked_tokens(samples[0]))
         assert found.exact
         assert [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)] == [
             found.low
@@ -59,7 +59,7 @@ class TestForwards:
         """Decoding stays within them, and they are no mere 0 to infinity."""
         samples = load_task("waiting_line/shuffle", limit=4).samples
         tokens = masked_tokens(samples[0])
-        found = forwards(parse(sampler), tokens)
+        found = forward_bounds(parse(sampler), tokens)
         assert not found.exact
         assert 1 <= found.low < found.guess < found.high <= tokens
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
@@ -75,7 +75,7 @@ class TestWhatIfRows:
         exact.
         """
         samples = load_task("waiting_line/shuffle", limit=4).samples
-        found = forwards(parse(sampler), masked_tokens(samples[0]))
+        found = forward_bounds(parse(sampler), masked_tokens(samples[0]))
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
         assert asks(parse(sampler))
         assert not found.exact
@@ -83,7 +83,7 @@ class TestWhatIfRows:
 
     def test_one_forward_a_token_is_no_bound(self) -> None:
         """Where nothing goes together a step's second forward adds to that of the next."""
-        found = forwards(parse("punt-0"), 32)
+        found = forward_bounds(parse("punt-0"), 32)
         answers = decode(
             load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0"
         )

@@ -6,8 +6,8 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import Capabilities
-from pbcore.grid.cellid import CellName, parse
-from pbcore.grid.levels import at, factors_of, levels
+from pbcore.grid.cellid import CellName, parse_cell_name
+from pbcore.grid.levels import at, factor_levels, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.tasks import all_task_names
 
@@ -16,10 +16,10 @@ FACTORS = ["threads=1,8", "dtype=float32,bfloat16"]
 
 def test_levels_are_all_combinations_of_the_factors() -> None:
     """The first factor is the outermost; without factors there is one level, which no id shows."""
-    assert levels(FACTORS) == [
+    assert factor_levels(FACTORS) == [
         f"threads:{b}+dtype:{d}" for b in (1, 8) for d in ("float32", "bfloat16")
     ]
-    assert levels([]) == [""]
+    assert factor_levels([]) == [""]
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_levels_are_all_combinations_of_the_factors() -> None:
 def test_a_factor_that_cannot_be_meant_is_refused(text: str) -> None:
     """Unknown factors and values that their options don't have raise."""
     with pytest.raises(InputError, match="--factor"):
-        levels([text])
+        factor_levels([text])
     with pytest.raises(InputError, match="once"):
-        levels([*FACTORS, FACTORS[0]])
+        factor_levels([*FACTORS, FACTORS[0]])
 
 
 def test_a_level_sets_the_options_that_it_names() -> None:
@@ -57,7 +57,7 @@ def test_a_name_with_its_level_is_read_back(model: str, sample: int | None) -> N
     name = CellName(
         model, "waiting_line/shuffle", "confidence-k2", sample, "threads:8+dtype:bfloat16"
     )
-    assert parse(name.item_id, all_task_names()) == name
+    assert parse_cell_name(name.item_id, all_task_names()) == name
     assert (
         CellName("tiny", "waiting_line/shuffle", "confidence-k2").cell_id
         == "tiny/shuffle/confidence-k2"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.grid.cellid import parse
+from pbcore.grid.cellid import parse_cell_name
 from pbcore.grid.needs import Use, acts
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.metrics import grammar
@@ -219,7 +219,7 @@ def measured(project: pytest.Pytester, run: str) -> dict[str, StoredCell]:
 
 
 def use_of(project: pytest.Pytester, cell_id: str, given: tuple[str, ...]) -> Use:
-    name = parse(cell_id, [*all_task_names(), "kitchen/flags"])
+    name = parse_cell_name(cell_id, [*all_task_names(), "kitchen/flags"])
     assert name is not None
     values: dict[str, Any] = {}
     words = list(given)

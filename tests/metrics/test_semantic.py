@@ -94,8 +94,8 @@ class TestScorer:
         monkeypatch.setenv(semantic.MODEL_VARIABLE, str(folder))
         monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        assert str(semantic.scorer().source) == f"{folder}, layer 2"
-        assert semantic.scorer().device == "cpu"
+        assert str(semantic.bert_scorer().source) == f"{folder}, layer 2"
+        assert semantic.bert_scorer().device == "cpu"
 
     def test_a_folder_without_a_known_layer_asks_for_one(self, folder: Path) -> None:
         """Which layer to compare is never guessed."""
@@ -103,7 +103,7 @@ class TestScorer:
             BertScoreUnavailable,
             match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)",
         ):
-            semantic.find(str(folder))
+            semantic.find_model(str(folder))
 
     def test_a_published_name_has_its_layer(self, folder: Path, tmp_path: Path) -> None:
         """A folder called as a model that bert-score knows compares that model's layer, if it has
@@ -114,10 +114,10 @@ class TestScorer:
         with pytest.raises(
             BertScoreUnavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"
         ):
-            semantic.find(str(own))
+            semantic.find_model(str(own))
         shutil.copytree(folder, tmp_path / "bert-base-uncased")
         with pytest.raises(BertScoreUnavailable, match=r"has 3 layers, no layer 9"):
-            semantic.find(str(tmp_path / "bert-base-uncased"))
+            semantic.find_model(str(tmp_path / "bert-base-uncased"))
 
     @pytest.mark.parametrize(
         ("missing", "named"),
@@ -136,17 +136,17 @@ class TestScorer:
         with pytest.raises(
             BertScoreUnavailable, match=f"own lacks {named} .*: give a whole checkpoint"
         ):
-            semantic.find(str(tmp_path / "own"), "2")
+            semantic.find_model(str(tmp_path / "own"), "2")
 
     def test_a_damaged_config_is_refused(self, folder: Path, tmp_path: Path) -> None:
         """As is a path that bert-score would take for another architecture."""
         shutil.copytree(folder, tmp_path / "own")
         (tmp_path / "own" / "config.json").write_text("[]")
         with pytest.raises(BertScoreUnavailable, match=r"config\.json is not a model's"):
-            semantic.find(str(tmp_path / "own"), "2")
+            semantic.find_model(str(tmp_path / "own"), "2")
         shutil.copytree(folder, tmp_path / "flat5")
         with pytest.raises(BertScoreUnavailable, match="contains 't5'"):
-            semantic.find(str(tmp_path / "flat5"), "2")
+            semantic.find_model(str(tmp_path / "flat5"), "2")
 
     def test_a_layer_is_a_number(self, folder: Path) -> None:
         """Another text in the environment is named with its variable."""
@@ -154,7 +154,7 @@ class TestScorer:
             semantic.BertScoreUnavailable,
             match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer",
         ):
-            semantic.find(str(folder), "last")
+            semantic.find_model(str(folder), "last")
 
     def test_a_missing_model_is_not_downloaded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ class TestScorer:
         with pytest.raises(
             BertScoreUnavailable, match="not on this machine: run `pbcore bertscore install`"
         ):
-            semantic.find("distilroberta-base")
+            semantic.find_model("distilroberta-base")
 
     def test_the_command_says_whether_it_is_there(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

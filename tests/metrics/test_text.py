@@ -169,7 +169,7 @@ class TestParaphrasing:
                 assert references == [SOURCE["text"]]
                 return [0.5]
 
-        monkeypatch.setattr(semantic, "scorer", Half)
+        monkeypatch.setattr(semantic, "bert_scorer", Half)
         scores = score(PARAPHRASING, "A bone was given to it.", SOURCE).scores
         assert scores == {"grammar": 1.0, "bertscore": 0.5, "inv_bleu": 1.0, "v1": 0.5, "v2": 1.0}
 
@@ -193,7 +193,7 @@ class TestParaphrasing:
     def test_what_is_not_asked_for_is_not_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Overlap alone needs neither a server nor a model, and says nothing of them."""
         monkeypatch.setattr(grammar, "checker", lambda: pytest.fail("asked for a server"))
-        monkeypatch.setattr(semantic, "scorer", lambda: pytest.fail("asked for a model"))
+        monkeypatch.setattr(semantic, "bert_scorer", lambda: pytest.fail("asked for a model"))
         assert score(PARAPHRASING, "A bone.", SOURCE, "inv_bleu") == Scored({"inv_bleu": 1.0})
 
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
-from pbcore.models.adapter import CONFIG, WEIGHTS, merge, read_adapter
+from pbcore.models.adapter import CONFIG, WEIGHTS, merge_adapter, read_adapter
 from pbcore.models.architecture import architecture
 from pbcore.models.base import Query
 from pbcore.models.checkpoints import random_weights
@@ -135,7 +135,7 @@ class TestMerged:
         arch = architecture(read_config(checkpoint(tmp_path / "model", "llada")), "model")
         module = random_weights(arch, torch.device("cpu"), torch.float32, None).to("meta")
         with pytest.raises(ModelError, match=r"offloaded.*merge_and_unload"):
-            merge(read_adapter(write(tmp_path / "adapter")), module, arch)
+            merge_adapter(read_adapter(write(tmp_path / "adapter")), module, arch)
 
 
 class TestInfo:

@@ -131,7 +131,7 @@ class TestCheck:
             asked.update(options, name=name)
             return [ComparedPrompt(5, 0.25, 5), ComparedPrompt(5, 1.24e-6, same)]
 
-        monkeypatch.setattr("pbcore.models.remote_check.compare", compare)
+        monkeypatch.setattr("pbcore.models.remote_check.compare_with_remote", compare)
         parser = argparse.ArgumentParser()
         cli.add_parser(parser.add_subparsers())
         words = [

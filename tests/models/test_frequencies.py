@@ -9,21 +9,28 @@ import torch
 
 from pbcore.models import load_model
 from pbcore.models.errors import ModelError
-from pbcore.models.frequencies import FILE, VARIABLE, count, load_frequencies, save, tokenizer_of
+from pbcore.models.frequencies import (
+    FILE,
+    VARIABLE,
+    count_tokens,
+    load_frequencies,
+    save_table,
+    tokenizer_of,
+)
 from tests.models.checkpoints import llama_checkpoint
 
 
 class TestTable:
     def test_counted_tokens_have_their_share(self, tmp_path: Path) -> None:
         """Shares of the total; a token that never came counts as once."""
-        save(tmp_path / FILE, {3: 6, 1: 2}, 5)
+        save_table(tmp_path / FILE, {3: 6, 1: 2}, 5)
         assert torch.allclose(
             load_frequencies(tmp_path / FILE, 5), torch.tensor([1 / 8, 2 / 8, 1 / 8, 6 / 8, 1 / 8])
         )
 
     def test_another_vocabulary(self, tmp_path: Path) -> None:
         """A table of another tokenizer is refused."""
-        save(tmp_path / FILE, {3: 6}, 5)
+        save_table(tmp_path / FILE, {3: 6}, 5)
         with pytest.raises(ModelError, match="vocabulary of 5, but this model's has 6"):
             load_frequencies(tmp_path / FILE, 6)
 
@@ -41,7 +48,7 @@ class TestTable:
     def test_nothing_to_count(self, tmp_path: Path) -> None:
         """An empty corpus makes no table."""
         with pytest.raises(ModelError, match="no tokens to count"):
-            save(tmp_path / FILE, {}, 5)
+            save_table(tmp_path / FILE, {}, 5)
 
 
 class TestUnreadable:
@@ -66,7 +73,7 @@ class TestUnreadable:
         """
         folder = llama_checkpoint(tmp_path / "model")
         tokenizer, size = tokenizer_of(str(folder))
-        save(folder / FILE, count(tokenizer, ["abcd"]), size)
+        save_table(folder / FILE, count_tokens(tokenizer, ["abcd"]), size)
         named = tmp_path / "mine.json"
         if content is not None:
             named.write_text(content)
@@ -93,9 +100,9 @@ class TestModel:
         monkeypatch.delenv(VARIABLE, raising=False)
         bare = load_model(str(folder))
         tokenizer, size = tokenizer_of(str(folder))
-        save(folder / FILE, count(tokenizer, ["abcd abcd ABCD", "abcd"]), size)
+        save_table(folder / FILE, count_tokens(tokenizer, ["abcd abcd ABCD", "abcd"]), size)
         beside = load_model(str(folder))
-        save(tmp_path / "mine.json", {7: 1, 8: 1}, size)
+        save_table(tmp_path / "mine.json", {7: 1, 8: 1}, size)
         monkeypatch.setenv(VARIABLE, str(tmp_path / "mine.json"))
         named = load_model(str(folder))
         assert bare.frequencies is None

@@ -11,7 +11,7 @@ import torch
 
 from pbcore.models import load_model
 from pbcore.models.architecture import Architecture
-from pbcore.models.checkpoints import quantization, refuse, shards
+from pbcore.models.checkpoints import quantization, refuse_kinds, shards
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -214,9 +214,11 @@ class TestShards:
 class TestRefusal:
     def test_each_kind_is_counted_and_named(self) -> None:
         """What is right has no part; long lists are cut at eight."""
-        refuse("x")
+        refuse_kinds("x")
         with pytest.raises(ModelError) as raised:
-            refuse("x", missing=["a"], unexpected=[], shapes=["c is 1", "d is 2"], options=["o"])
+            refuse_kinds(
+                "x", missing=["a"], unexpected=[], shapes=["c is 1", "d is 2"], options=["o"]
+            )
         assert (
             "x doesn't match its config.json. unknown options in config.json (1): o; missing keys"
             " (1): a; " in str(raised.value)
@@ -227,7 +229,7 @@ class TestRefusal:
             ("abcdefghi", "a, b, c, d, e, f, g, h and 1 more."),
         ):
             with pytest.raises(ModelError, match=rf"missing keys \({len(keys)}\): {said}"):
-                refuse("x", missing=keys)
+                refuse_kinds("x", missing=keys)
 
 
 class TestQuantization:

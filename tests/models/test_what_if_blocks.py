@@ -15,7 +15,7 @@ from torch import Tensor
 from pbcore.decoding.sharing import of_rows
 from pbcore.models.base import Query, Request
 from pbcore.models.blocks import WhatIfContext
-from pbcore.models.transfer import keep
+from pbcore.models.transfer import narrow_context
 from tests.models.block_models import EOS, MASK, block_model
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12, 13], [5, 6, 7, 8, 9, 10, 14, 15, 16], [7, 8, 9, 10]]
@@ -70,7 +70,7 @@ def runs(model: Any) -> Iterator[list[tuple[int, ...]]]:
 def copied(context: Any, query: Query) -> Tensor:
     """Logits of the canvases with a copy of the cache each."""
     part = prepared(context.model)
-    keep(part, torch.tensor(ROWS), ROWS)
+    narrow_context(part, torch.tensor(ROWS), ROWS)
     logits: Tensor = part.logits(query)
     return logits
 

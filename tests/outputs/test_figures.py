@@ -17,7 +17,7 @@ from pbcore.figures.lists import panel, threshold_panel
 from pbcore.figures.measured import MeasuredAccuracy
 from pbcore.models import load_model
 from pbcore.report.plots import write_plots
-from pbcore.report.under_load import bends, levels, under_load_figure
+from pbcore.report.under_load import bends, load_levels, under_load_figure
 from pbcore.results import frame
 from tests.outputs.entries import SERVED, Check, Entry, changed, stored, under, varied
 from tests.report.test_under_load import model_cells
@@ -75,7 +75,7 @@ class TestFigures:
     def test_under_load(self, same: Check) -> None:
         """Two models at several numbers at a time, of which one has told an answer's seconds."""
         far = [replace(one, model="far", served=SERVED) for one in model_cells(0.2, 0.05)]
-        table = levels(frame([*model_cells(0.5, 0.01), *far]))
+        table = load_levels(frame([*model_cells(0.5, 0.01), *far]))
         same(
             "\n".join(
                 [table.round(6).to_csv(index=False), *bends(table), told(under_load_figure(table))]

@@ -73,7 +73,7 @@ def test_figures(check: Any, tmp_path: Path) -> None:
             "a run too many": ("figures", "2a", str(dummy)),
             "blocks": ("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
             "n of the frontier": ("theory", "--frontier", "--n", "13"),
-            "random weights alone": lambda: runs.read([dummy]),
+            "random weights alone": lambda: runs.read_curves([dummy]),
             "3": lambda: runs.figure3(stored([factory.cell(task="waiting_line/sort")])),
             "4": lambda: sweeps.figure4(copies("random-k2", length="5")),
             "4, other questions": lambda: sweeps.by_length(copies("random-k2", length="5,10")[0]),
@@ -83,9 +83,9 @@ def test_figures(check: Any, tmp_path: Path) -> None:
             "length": lambda: sweeps.over_length(copies("random-k2")),
             "length twice": lambda: sweeps.over_length(stored(short)),
             "questions": lambda: runs.over_questions(copies("random-k2")),
-            "one question": lambda: measured.questions("insert_random", 4, 2, different=True),
-            "no infilling": lambda: measured.questions("sort", 4, 2),
-            "squares": lambda: measured.questions("latin_square", 4, 2),
+            "one question": lambda: measured.question_set("insert_random", 4, 2, different=True),
+            "no infilling": lambda: measured.question_set("sort", 4, 2),
+            "squares": lambda: measured.question_set("latin_square", 4, 2),
         }
     )
 

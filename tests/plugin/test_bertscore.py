@@ -56,7 +56,7 @@ def test_a_folder_of_ones_own_measures(
     measured = [sample.scores["bertscore"] for sample in samples]
     asked = pbcore.load_task("text_writing/paraphrasing", limit=2).samples
     texts = [asked[sample.index].label["text"] for sample in samples]
-    scorer = semantic.BertScore(semantic.find(str(folder), "2"), "cpu")
+    scorer = semantic.BertScore(semantic.find_model(str(folder), "2"), "cpu")
     assert measured == pytest.approx(scorer.f1(["The dog runs."] * 2, texts), abs=1e-6)
     assert len(set(measured)) == 2
 

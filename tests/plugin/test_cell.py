@@ -62,9 +62,9 @@ class TestShared:
         assert Answering(item, Settings(), A, model)._store() is None
         model.deterministic = False
         assert Answering(item, Settings(share_forwards=True), A, model)._store() is None
-        answering.release(config)
+        answering.release_shared(config)
         config.stash[answering._HELD] = "held"
-        answering.release(config)
+        answering.release_shared(config)
         assert answering._HELD not in config.stash
 
 

@@ -105,7 +105,7 @@ class TestEnd:
         shown.
         """
         ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
-        monkeypatch.setattr("pbcore.gates.run_verdict.rule", lambda *parts: ruling)
+        monkeypatch.setattr("pbcore.gates.run_verdict.judge_run", lambda *parts: ruling)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
         outcome = begun(config)
@@ -125,7 +125,7 @@ class TestEnd:
         """And a passed ruling leaves the exit status alone."""
         complete: list[bool] = []
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.rule",
+            "pbcore.gates.run_verdict.judge_run",
             lambda plan, run, whole, *rest: complete.append(whole) or Ruling(),
         )
         ended = session()
@@ -142,7 +142,7 @@ class TestEnd:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neither with cells nor without."""
-        monkeypatch.setattr("pbcore.gates.run_verdict.rule", None)
+        monkeypatch.setattr("pbcore.gates.run_verdict.judge_run", None)
         monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", None)
         begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
         RunOutcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.models import load_model
-from pbcore.plugin.recording import bits_lost, ceiling_of
+from pbcore.plugin.recording import ceiling_of, recorded_bits_lost
 from pbcore.tasks import load_task
 
 
@@ -25,4 +25,4 @@ def test_answers_with_steps_have_neither_ceiling_nor_bits(cot: bool) -> None:
     ]
     model = load_model("tiny")
     assert (ceiling_of(config, model, task, "left_to_right-k8") is None) == cot
-    assert (bits_lost(model, task, "left_to_right-k8", answers) is None) == cot
+    assert (recorded_bits_lost(model, task, "left_to_right-k8", answers) is None) == cot

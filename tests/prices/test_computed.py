@@ -12,7 +12,7 @@ from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
 from pbcore.prices import price_list
 from pbcore.prices.devices import backends, devices, kernels
-from pbcore.prices.own_work import counted, own_work
+from pbcore.prices.own_work import counted_work, own_work
 from pbcore.prices.shape import ModelShape, shape_of
 
 LLADA = "llada-8b"
@@ -149,7 +149,7 @@ class TestOwnWork:
         """As many of each as were counted."""
         prices = price_list("h100", LLADA)
         eager = backends()["eager"]
-        work = counted()["confidence-k2"]
+        work = counted_work()["confidence-k2"]
         seconds = 3 * (work.kernels + work.waits) * eager.kernel
         assert prices.own_seconds("confidence-k2", 3) == pytest.approx(seconds)
 
@@ -157,7 +157,7 @@ class TestOwnWork:
         """`threshold-0.7+ahead8`: that of `threshold`, and what `+ahead8` adds to the base; a width
         that wasn't counted has the nearest one's.
         """
-        table = counted()
+        table = counted_work()
         added = table["confidence-k2+ahead8"].kernels - table["confidence-k2"].kernels
         expected = table["threshold-0.9"].kernels + added
         assert own_work("threshold-0.7+ahead8").kernels == pytest.approx(expected)

@@ -15,7 +15,7 @@ from pbcore.models.registry import load_model
 from pbcore.prices import price_list
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, of_measurement
-from pbcore.prices.measure import measure, runnable
+from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
 from pbcore.prices.shape import shape_of
@@ -170,9 +170,9 @@ class TestMeasure:
 
         options: Any = {"samplers": ["confidence-k4"], "rounds": 2, "clock": lambda: next(ticks)}
         with pytest.raises(KeyboardInterrupt):
-            measure(model, state, keep, **options)
+            measure_prices(model, state, keep, **options)
         again = Measurement.of(kept[-1])
-        measure(model, again, lambda now: None, **options)
+        measure_prices(model, again, lambda now: None, **options)
         assert {len(one.all_seconds) for one in again.timings} == {2}
         assert {len(one.all_seconds) for one in again.own_timings["confidence-k4"]} == {2}
         assert again.fit is not None
@@ -183,7 +183,7 @@ class TestMeasure:
         model: Any = load_model("tests/reference/sdar-tiny", mask_id=510, eos_id=509)
         state = Measurement("sdar-tiny", "float32", None, {})
         ticks = count()
-        measure(
+        measure_prices(
             model,
             state,
             lambda now: None,
@@ -198,11 +198,11 @@ class TestMeasure:
     def test_only_samplers_that_the_model_runs_are_timed(self) -> None:
         """Those of block models are left out; naming one is refused."""
         model: Any = load_model("tiny")
-        names = runnable(model, None)
+        names = timed_samplers(model, None)
         assert "confidence-k2" in names
         assert not any(name.startswith("s2d2") for name in names)
         with pytest.raises(InputError, match="s2d2"):
-            runnable(model, ["s2d2-0.85"])
+            timed_samplers(model, ["s2d2-0.85"])
 
 
 class TestCommand:

@@ -10,7 +10,7 @@ from pbcore.cli import main
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results import RunDir, create
-from pbcore.results.questions import keep
+from pbcore.results.questions import write_questions
 from pbcore.tasks import load_task
 from tests.report.page.test_write import Reader
 from tests.results import factory
@@ -25,7 +25,7 @@ def run(
     made = create(root, name)
     loaded = load_task(task, n=[4], limit=4)
     if questions:
-        keep(made, loaded)
+        write_questions(made, loaded)
     entries = []
     for sampler in SAMPLERS:
         digest = loaded.data_hash if questions else "d1"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.answers import answers_alone, read
-from pbcore.report.headline import headline_text, headlines, times
+from pbcore.report.answers import answers_alone, read_report_cells
+from pbcore.report.headline import headline_text, headlines, ratio_text
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.summary import answer
@@ -145,7 +145,7 @@ class TestSentences:
     )
     def test_times(self, ratio: float, text: str) -> None:
         """Ratios below 1 are turned around."""
-        assert times(ratio, "rows") == f"{text} rows"
+        assert ratio_text(ratio, "rows") == f"{text} rows"
 
 
 class TestSameEverywhere:
@@ -156,7 +156,7 @@ class TestSameEverywhere:
 
     def test_all_four(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """Terminal, report.md, page and `pbcore report` say the same."""
-        ((_, sentence),) = headlines(*read(run.path), run.read_run())
+        ((_, sentence),) = headlines(*read_report_cells(run.path), run.read_run())
         stored = run.read_cells()
         ended = answer([one.cell for one in stored], map(answers_alone, stored), 4000)
         assert ended.splitlines()[-1] == sentence
@@ -190,6 +190,6 @@ class TestSameEverywhere:
 
     def test_width(self, run: RunDir) -> None:
         """Lines of a terminal fit."""
-        lines = headline_text(headlines(*read(run.path), {}), 60)
+        lines = headline_text(headlines(*read_report_cells(run.path), {}), 60)
         assert max(map(len, lines)) <= 60
         assert len(lines) > 2

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from pbcore.decoding.policies.registry import policies
-from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, place
+from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, policy_number
 from pbcore.report.plots import _rows, figure, file_part, mean_figure, write_plots
 from pbcore.report.style import label
 from pbcore.results import CellRecord, frame
@@ -149,11 +149,13 @@ class TestLayout:
         from run to run.
         """
         places = [
-            place(name) for name, cls in policies().items() if cls.__module__.startswith("pbcore.")
+            policy_number(name)
+            for name, cls in policies().items()
+            if cls.__module__.startswith("pbcore.")
         ]
         assert len(set(places)) == len(places)
         assert max(places) < len(POLICIES)
-        assert len(POLICIES) <= place("mine") == place("mine") < 64
+        assert len(POLICIES) <= policy_number("mine") == policy_number("mine") < 64
         assert len(
             {(look.colour, look.marker) for look in looks(("m", one) for one in POLICIES).values()}
         ) == len(POLICIES)

@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.report.markdown import report_text
 from pbcore.report.plots import write_plots
-from pbcore.report.under_load import bends, levels, roof, under_load_figure
+from pbcore.report.under_load import bends, load_levels, roof, under_load_figure
 from pbcore.results import CellRecord, frame
 from tests.results import factory
 
@@ -59,7 +59,7 @@ class TestLevels:
         """Answers over seconds, not a mean of rates; cells that don't say how many at a time are in
         no row.
         """
-        table = levels(
+        table = load_levels(
             frame(
                 [
                     cell(1, 2.0),
@@ -77,12 +77,12 @@ class TestLevels:
 
     def test_only_tasks_that_have_every_level(self) -> None:
         """A task with few samples lacks the high ones, and would change what is compared."""
-        table = levels(frame([cell(1, 2.0), cell(4, 4.0), cell(1, 50.0, SORT)]))
+        table = load_levels(frame([cell(1, 2.0), cell(4, 4.0), cell(1, 50.0, SORT)]))
         assert table["answers/s"].tolist() == pytest.approx([2.0, 4.0])
 
     def test_nothing_without_levels(self, tmp_path: Path) -> None:
         cells = frame([cell(None, 2.0)])
-        assert levels(cells).empty
+        assert load_levels(cells).empty
         assert [path.name for path in write_plots(cells, tmp_path)] == ["curves.png"]
 
 
@@ -90,7 +90,7 @@ class TestReport:
     def test_section(self) -> None:
         """The bend of A = 0.5 s and C = 0.05 s is at 10."""
         cells = frame(model_cells(0.5, 0.05))
-        (line,) = bends(levels(cells))
+        (line,) = bends(load_levels(cells))
         assert line.endswith("the roofline bends at about 10.0")
         text = report_text(cells, "run", {}, [])
         assert "## Speed under load" in text
@@ -98,7 +98,7 @@ class TestReport:
 
     def test_figure(self) -> None:
         """A line and a dotted roofline for each model; the roofline has its bend at 10."""
-        table = levels(
+        table = load_levels(
             frame([*model_cells(0.5, 0.05), *(cell(b, 3.0, model="far") for b in (1, 4))])
         )
         first, second = under_load_figure(table).axes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.answers import read
+from pbcore.report.answers import read_report_cells
 from pbcore.report.markdown import write_report
 from pbcore.report.page import rebuild
 from pbcore.results import create, load
@@ -43,7 +43,7 @@ def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None
     assert row.count("66.7 [") == 2
     assert "66.7 → 66.7" in row
     assert "0.250 (0.125)" in text
-    cells, answers = read(path)
+    cells, answers = read_report_cells(path)
     page = rebuild(cells, [path], tmp_path, answers).read_text(encoding="utf-8")
     assert "What changes with each factor" in page
     assert "0.250 (0.125)" in page

@@ -21,7 +21,7 @@ from pbcore.report.summary import summary
 from pbcore.results import CellRecord, SampleRecord, build_cell, frame
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import row
+from pbcore.results.table_row import cell_row
 from pbcore.tasks.scoring import Scored
 from tests.results import factory
 
@@ -46,7 +46,7 @@ class TestRecord:
     def test_a_model_that_counts_no_forwards(self) -> None:
         """All numbers that count forwards are None, with one reason; times stay."""
         cell = api().cell
-        flat = row(cell)
+        flat = cell_row(cell)
         assert [flat[name] for name in COUNTS] == [None] * len(COUNTS)
         assert "does not report" in cell.absent["nfe"]
         assert [flat[name] for name in TIMES] == [2.0, 1.5, 27.0]
@@ -54,7 +54,7 @@ class TestRecord:
     def test_a_cell_without_a_time_of_its_own(self) -> None:
         """Without a round all times are None; the caller says why, or it is an error."""
         cell = api(seconds=False).cell
-        assert [row(cell)[name] for name in TIMES] == [None] * len(TIMES)
+        assert [cell_row(cell)[name] for name in TIMES] == [None] * len(TIMES)
         assert cell.rounds == []
         with pytest.raises(ValueError, match="no round was timed"):
             build_cell(cell, [factory.answer()], [Scored({"accuracy": 1.0})], rounds=[])

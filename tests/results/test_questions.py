@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pbcore.results import create
 from pbcore.results.merge import merge
-from pbcore.results.questions import StoredQuestion, gather, keep, kept
+from pbcore.results.questions import StoredQuestion, gather, read_questions, write_questions
 from pbcore.tasks import load_task
 from tests.results import factory
 
@@ -17,8 +17,8 @@ class TestQuestions:
         run = create(tmp_path, "a")
         copy, shuffle = (load_task(f"waiting_line/{name}", limit=3) for name in ("copy", "shuffle"))
         for task in (copy, shuffle):
-            keep(run, task)
-        found = kept(run)
+            write_questions(run, task)
+        found = read_questions(run)
         sample = copy.samples[1]
         assert found[copy.name, copy.data_hash][1] == StoredQuestion(
             1, sample.prompt, sample.answer, True, sample.length, shots=1
@@ -31,29 +31,29 @@ class TestQuestions:
         """
         run = create(tmp_path, "a")
         task = load_task("puzzle/sudoku", limit=2)
-        file = keep(run, task)
+        file = write_questions(run, task)
         file.write_text("untouched")
-        assert keep(run, task) == file
+        assert write_questions(run, task) == file
         assert file.read_text() == "untouched"
-        assert keep(run, load_task("puzzle/sudoku", limit=3)) != file
+        assert write_questions(run, load_task("puzzle/sudoku", limit=3)) != file
 
     def test_damage_is_absence(self, tmp_path: Path) -> None:
         """A file that can't be read takes nothing else with it."""
         run = create(tmp_path, "a")
-        keep(run, load_task("waiting_line/copy", limit=1)).write_text("{")
+        write_questions(run, load_task("waiting_line/copy", limit=1)).write_text("{")
         task = load_task("puzzle/sudoku", limit=2)
-        keep(run, task)
-        assert list(kept(run)) == [(task.name, task.data_hash)]
+        write_questions(run, task)
+        assert list(read_questions(run)) == [(task.name, task.data_hash)]
 
     def test_merged_runs_keep_theirs(self, tmp_path: Path) -> None:
         """`merge` takes the questions along; a run without any is no error."""
         runs = [create(tmp_path, name) for name in "ab"]
         for run, name in zip(runs, ("copy", "shuffle"), strict=True):
             factory.write(run, [factory.cell(task=f"waiting_line/{name}")])
-            keep(run, load_task(f"waiting_line/{name}", limit=1))
+            write_questions(run, load_task(f"waiting_line/{name}", limit=1))
         gather([create(tmp_path, "c")], runs[0])
         assert sorted(
-            task for task, _ in kept(merge([run.path for run in runs], tmp_path / "all"))
+            task for task, _ in read_questions(merge([run.path for run in runs], tmp_path / "all"))
         ) == [
             "waiting_line/copy",
             "waiting_line/shuffle",

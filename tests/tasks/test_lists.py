@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.tasks import load_task
-from pbcore.tasks.lists import OPERATIONS, by_last_name, formatted, operate, people, room, symbols
+from pbcore.tasks.lists import (
+    OPERATIONS,
+    by_last_name,
+    canvas_room,
+    formatted,
+    operate,
+    people,
+    symbols,
+)
 
 INDEXED = ("insert_index", "remove_index", "replace_index")
 RANDOM = ("insert_random", "remove_random", "replace_random")
@@ -89,7 +97,7 @@ class TestRoom:
     )
     def test_new_tokens(self, n: int, tokens: int) -> None:
         """max(32, next power of two ≥ 5n + 2): 32 up to 6, 64 at 10, 128 at 15 and 20."""
-        assert room(n) == tokens
+        assert canvas_room(n) == tokens
 
 
 class TestWaitingLine:
@@ -163,7 +171,7 @@ class TestWaitingLine:
         """Any lengths from 2 to 60 take turns, and the canvas grows with each."""
         samples = load_task("waiting_line/replace_random", n=n, seed=seed, limit=2 * len(n)).samples
         assert [sample.length for sample in samples] == 2 * sorted(n)
-        assert all(sample.max_new_tokens == room(sample.length or 0) for sample in samples)
+        assert all(sample.max_new_tokens == canvas_room(sample.length or 0) for sample in samples)
 
 
 class TestListOps:

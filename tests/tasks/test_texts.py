@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from pbcore.tasks import generate, load_task
-from pbcore.tasks.scenes import listed
+from pbcore.tasks.scenes import word_list
 
 
 class TestListed:
@@ -22,7 +22,7 @@ class TestListed:
     )
     def test_form(self, words: list[str], text: str) -> None:
         """Words are named as the official prompts name them."""
-        assert listed(words) == text
+        assert word_list(words) == text
 
 
 class TestWordsToSentence:
@@ -34,7 +34,7 @@ class TestWordsToSentence:
         for sample in task.samples:
             assert len(sample.messages) == 1
             assert sample.length == len(set(sample.label["words"])) == 4
-            assert sample.input["words"] == listed(sample.label["words"])
+            assert sample.input["words"] == word_list(sample.label["words"])
             assert all(word in sample.label["example"] for word in sample.label["words"])
             assert sample.max_new_tokens == 64
 

@@ -19,15 +19,15 @@ from pbcore.train import card, loop
 from pbcore.train.blocks import BlockLoss, attention_mask, block_numbers, noised_copy
 from pbcore.train.noise import Batch, Words, block_batch
 from pbcore.train.recipe import BLOCK, Phase, Recipe
-from pbcore.train.rows import encoded
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.rows import encode_rows
+from pbcore.train.vocabulary import build_tokenizer, vocabulary
 
 TASKS = ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build(vocabulary(20, names=TASKS))
+    return build_tokenizer(vocabulary(20, names=TASKS))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def some_batch(
 ) -> Batch:
     """Noised rows of three tasks, of ragged lengths."""
     samples = [sample for name in TASKS for sample in islice(generate(name, "train", seed=seed), 3)]
-    rows = encoded(samples, tokenizer, Random(seed), 0.5, BLOCK)
+    rows = encode_rows(samples, tokenizer, Random(seed), 0.5, BLOCK)
     rng = torch.Generator().manual_seed(seed)
     return block_batch(rows, Words.of(tokenizer), rng, BLOCK, masked_shots, pairs)
 
@@ -212,7 +212,7 @@ class TestBlockBatch:
     def test_a_shortened_canvas_ends_with_a_block(self, tokenizer: PreTrainedTokenizerFast) -> None:
         """As in decoding, where a block is never cut short by the end of the answer."""
         samples = list(islice(generate("waiting_line/copy", "train", seed=5), 20))
-        for row in encoded(samples, tokenizer, Random(1), 0.0, BLOCK):
+        for row in encode_rows(samples, tokenizer, Random(1), 0.0, BLOCK):
             assert len(row) % BLOCK == 0 or len(row.canvas) == samples[0].max_new_tokens
             assert len(row.canvas) > row.answer
 

@@ -13,14 +13,14 @@ from transformers import PreTrainedTokenizerFast
 from pbcore.tasks.registry import task_names
 from pbcore.train import loop
 from pbcore.train.recipe import Objective, Phase, Recipe
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.vocabulary import build_tokenizer, vocabulary
 
 ONLY_SUDOKU = {name: 0.0 for name in task_names() if name != "puzzle/sudoku"}
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build(vocabulary(1, names=["puzzle/sudoku"]))
+    return build_tokenizer(vocabulary(1, names=["puzzle/sudoku"]))
 
 
 def toy(steps: int = 2, objective: Objective = "diffusion") -> Recipe:
@@ -91,7 +91,9 @@ class TestTrain:
     ) -> None:
         run = loop.start(toy(), tokenizer)
         loop.save(run, tmp_path)
-        other = loop.start(toy(), build([*vocabulary(1, names=["puzzle/sudoku"]), "more"]))
+        other = loop.start(
+            toy(), build_tokenizer([*vocabulary(1, names=["puzzle/sudoku"]), "more"])
+        )
         with pytest.raises(ValueError, match="start again in another folder"):
             loop.resume(other, tmp_path)
 
@@ -99,6 +101,6 @@ class TestTrain:
 class TestRate:
     def test_warms_up_then_follows_half_a_cosine(self) -> None:
         phase = Phase(100, 0.01, 0.0)
-        assert loop.rate(phase, 0, 0.25) == pytest.approx(0.0025)
-        assert loop.rate(phase, 50, 1.0) == pytest.approx(0.005)
-        assert loop.rate(phase, 100, 1.0) == pytest.approx(0.0)
+        assert loop.rate_at(phase, 0, 0.25) == pytest.approx(0.0025)
+        assert loop.rate_at(phase, 50, 1.0) == pytest.approx(0.005)
+        assert loop.rate_at(phase, 100, 1.0) == pytest.approx(0.0)

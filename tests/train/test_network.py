@@ -9,13 +9,15 @@ from torch.nn.functional import cross_entropy
 from pbcore.models.network import NativeNetwork
 from pbcore.train.network import AnswerLoss, new_network
 from pbcore.train.recipe import Objective, Recipe
-from pbcore.train.vocabulary import SPECIAL, build
+from pbcore.train.vocabulary import SPECIAL, build_tokenizer
 
 WORDS = [*SPECIAL, *"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs"]
 
 
 def loss_of(objective: Objective) -> AnswerLoss:
-    model = new_network(Recipe(32, 3, 4, 48, 3, 1, 0, (), objective=objective), build(WORDS))
+    model = new_network(
+        Recipe(32, 3, 4, 48, 3, 1, 0, (), objective=objective), build_tokenizer(WORDS)
+    )
     return AnswerLoss(NativeNetwork(model), model, causal=objective == "causal")
 
 

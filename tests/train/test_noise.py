@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from pbcore.train.noise import PADDING_WEIGHT, TrainingRow, Words, causal_batch, masked_batch
-from pbcore.train.vocabulary import build
+from pbcore.train.vocabulary import build_tokenizer
 
 # Ids 0 mask, 1 EOS; for the tests of single tokens no id is punctuation or goes on from another.
 WORDS = Words(0, 1, torch.zeros(300, dtype=torch.bool), torch.zeros(300, dtype=torch.bool))
@@ -87,7 +87,7 @@ class TestPairs:
         """With every row masked by pairs, a first name is a mask exactly when its last name is; in
         most rows all punctuation stays.
         """
-        tokenizer = build(
+        tokenizer = build_tokenizer(
             [
                 "<|mask|>",
                 "<|eos|>",
@@ -122,7 +122,7 @@ class TestPairs:
 
     def test_the_words_of_a_sentence_go_two_by_two(self) -> None:
         """A chain of words splits into pairs from its start."""
-        tokenizer = build(
+        tokenizer = build_tokenizer(
             ["<|mask|>", "<|eos|>", "<|unknown|>", "The", " dog", " ran", " home", "."]
         )
         ids = tokenizer("The dog ran home.", add_special_tokens=False)["input_ids"]

@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from pbcore.train.network import new_network
 from pbcore.train.optimizers import Muon, optimizers, orthogonalised
 from pbcore.train.recipe import Recipe
-from pbcore.train.vocabulary import SPECIAL, build
+from pbcore.train.vocabulary import SPECIAL, build_tokenizer
 
 
 class TestOrthogonalised:
@@ -51,7 +51,7 @@ class TestMuon:
 class TestOptimizers:
     def test_every_parameter_has_one_optimizer(self) -> None:
         """Muon has the layers' matrices, AdamW the tied embeddings and the norms."""
-        model = new_network(Recipe(16, 2, 2, 24, 0, 1, 0, ()), build(SPECIAL))
+        model = new_network(Recipe(16, 2, 2, 24, 0, 1, 0, ()), build_tokenizer(SPECIAL))
         muon, adam = (
             [param for group in one.param_groups for param in group["params"]]
             for one in optimizers(model, 0.1)

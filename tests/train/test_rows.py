@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerFast
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.train.recipe import Phase, Recipe
-from pbcore.train.rows import SLACK, Batches, encoded
-from pbcore.train.vocabulary import answers, build, vocabulary
+from pbcore.train.rows import SLACK, Batches, encode_rows
+from pbcore.train.vocabulary import answers, build_tokenizer, vocabulary
 
 TASKS = ("waiting_line/copy", "puzzle/sudoku")
 
@@ -28,7 +28,7 @@ def batches(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build(vocabulary(40))
+    return build_tokenizer(vocabulary(40))
 
 
 class TestEncoded:
@@ -36,7 +36,7 @@ class TestEncoded:
         self, tokenizer: PreTrainedTokenizerFast
     ) -> None:
         sample = load_task("waiting_line/copy", limit=1).samples[0]
-        (row,) = encoded([sample], tokenizer, Random(0), full_canvas=1.0)
+        (row,) = encode_rows([sample], tokenizer, Random(0), full_canvas=1.0)
         assert tokenizer.decode(row.canvas[: row.answer]) == sample.answer
         assert set(row.canvas[row.answer :]) == {tokenizer.eos_token_id}
         assert len(row.canvas) == 32
@@ -44,7 +44,7 @@ class TestEncoded:
         assert tokenizer.decode(row.prompt[slice(*row.shot)]) == sample.messages[1]["content"]
 
     def test_a_shortened_canvas_keeps_an_eos(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        for row in encoded(
+        for row in encode_rows(
             load_task("puzzle/sudoku", limit=8).samples, tokenizer, Random(0), full_canvas=0.0
         ):
             assert 1 <= len(row.canvas) - row.answer <= SLACK
@@ -54,7 +54,7 @@ class TestEncoded:
     ) -> None:
         sample = Sample("x/y", 0, ({"role": "user", "content": "A"},), {}, "A B C D", 3)
         with pytest.raises(ValueError, match="does not fit the canvas of 3"):
-            encoded([sample], tokenizer, Random(0), 1.0)
+            encode_rows([sample], tokenizer, Random(0), 1.0)
 
 
 class TestAnswers:

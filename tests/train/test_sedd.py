@@ -13,8 +13,8 @@ from pbcore.models import load_model
 from pbcore.tasks.registry import generate, load_task
 from pbcore.train.__main__ import HERE, main
 from pbcore.train.recipe import Recipe, read_recipe
-from pbcore.train.rows import encoded
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.rows import encode_rows
+from pbcore.train.vocabulary import build_tokenizer, vocabulary
 
 TASK = "list_ops/shuffle"
 SMALL = """
@@ -36,9 +36,9 @@ phases:
 
 def test_rows_of_infilling_hold_the_answer_and_its_holes() -> None:
     """The canvas is the answer itself; only the symbols are to be decoded."""
-    tokenizer = build(vocabulary(20, names=[TASK]))
+    tokenizer = build_tokenizer(vocabulary(20, names=[TASK]))
     sample = next(iter(generate(TASK, "train", seed=0)))
-    [row] = encoded([sample], tokenizer, Random(0), 0.5)
+    [row] = encode_rows([sample], tokenizer, Random(0), 0.5)
     assert row.holes is not None
     assert tokenizer.decode(row.canvas) == sample.answer
     symbols = [

@@ -11,12 +11,12 @@ from transformers import PreTrainedTokenizerFast
 from pbcore.tasks.registry import generate, load_task, task_names
 from pbcore.tasks.words import tokens
 from pbcore.train.rows import answers
-from pbcore.train.vocabulary import ASSISTANT, SPECIAL, UNKNOWN, USER, build, vocabulary
+from pbcore.train.vocabulary import ASSISTANT, SPECIAL, UNKNOWN, USER, build_tokenizer, vocabulary
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build(vocabulary(40))
+    return build_tokenizer(vocabulary(40))
 
 
 class TestBuild:

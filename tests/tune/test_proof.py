@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.tune.answers import BesideReference, CellAnswers, Round, paired
+from pbcore.tune.answers import BesideReference, CellAnswers, Round, beside_reference
 from pbcore.tune.proof import recommended, trials
 
 
@@ -29,7 +29,7 @@ class TestPaired:
             Round({"base": {"t": answers([0] * 6, 30, 2)}, "a": {"t": answers([1] * 6, 6, 2)}}, {}),
             Round({"base": {"t": answers([1], 99, 8)}}, {}),
         ]
-        one = paired("a", "base", rounds)
+        one = beside_reference("a", "base", rounds)
         assert one is not None
         assert one.differences == {"t": (0.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)}
         assert one.cost == pytest.approx((2 * 2 + 6 * 6) / (2 * 10 + 6 * 30))
@@ -43,7 +43,7 @@ class TestPaired:
         assert one.lower < one.change
 
     def test_without_common_questions(self) -> None:
-        assert paired("a", "base", [Round({"base": {"t": answers([1], 1)}}, {})]) is None
+        assert beside_reference("a", "base", [Round({"base": {"t": answers([1], 1)}}, {})]) is None
 
     def test_standing_tells_both_sides(self) -> None:
         """Few flips show that it is good, many that it is bad; neither shows both."""

@@ -16,12 +16,12 @@ from pbcore.decoding.protocol import Course
 from pbcore.decoding.step import Step, share
 from pbcore.lazy_torch import Tensor, torch
 
-NEEDS = frozenset({"mask"})  # of policies that use `chosen`
+NEEDS = frozenset({"mask"})  # of policies that use `choose_slots`
 SDAR = Course(cut=False, store="all")
 STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 
 
-def chosen(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
+def choose_slots(step: Step, choose: Callable[[Tensor], Tensor]) -> Tensor:
     """The candidates (R, C) to reveal where the mask token is a prediction like any other. `choose`
     takes confidences (R, C) and marks slots. A chosen slot whose likeliest token is the mask stays
     masked. In a row where all chosen ones are so, the authors' code would repeat the step for ever
@@ -68,7 +68,7 @@ class SdarStatic(Ranged):
 
     def select(self, step: Step) -> Tensor:
         count = spread(step, self.steps)  # (R,)
-        return chosen(step, lambda confidence: step.first(confidence, count))
+        return choose_slots(step, lambda confidence: step.first(confidence, count))
 
 
 @register_policy("sdar_dynamic")
@@ -87,7 +87,9 @@ class SdarDynamic(Ranged):
 
     def select(self, step: Step) -> Tensor:
         count = spread(step, self.steps)  # (R,)
-        return chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, count))
+        return choose_slots(
+            step, lambda confidence: surer_or_first(step, confidence, self.gamma, count)
+        )
 
 
 @register_policy("sdar_sequential")
@@ -98,7 +100,7 @@ class SdarSequential(SdarStatic):
 
     def select(self, step: Step) -> Tensor:
         leftmost = step.first(-step.position.double(), spread(step, self.steps))
-        return chosen(step, lambda _: leftmost)
+        return choose_slots(step, lambda _: leftmost)
 
 
 @register_policy("llada2")
@@ -124,7 +126,9 @@ class Llada2(Ranged):
 
     def select(self, step: Step) -> Tensor:
         count = spread(step, step.requested.clamp(max=self.steps))  # (R,)
-        return chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, count))
+        return choose_slots(
+            step, lambda confidence: surer_or_first(step, confidence, self.gamma, count)
+        )
 
 
 @register_policy("fast_dllm_v2")
@@ -145,7 +149,7 @@ class FastDllmV2(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        return chosen(
+        return choose_slots(
             step, lambda confidence: step.at_least_best(confidence > self.gamma, confidence)
         )
 
@@ -169,7 +173,7 @@ class StableDiffcoder:
         blocks = (step.requested // step.size.clamp(min=1)).clamp(min=1)  # (R,)
         steps = torch.full_like(blocks, self.steps) if self.steps else step.requested
         count = share(step.slots, (steps // blocks).clamp(min=1), step.index)  # (R,)
-        return chosen(step, lambda confidence: step.first(confidence, count))
+        return choose_slots(step, lambda confidence: step.first(confidence, count))
 
 
 @register_policy("stable_diffcoder_threshold")
@@ -188,6 +192,6 @@ class StableDiffcoderThreshold(Ranged):
     chooses = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        return chosen(
+        return choose_slots(
             step, lambda confidence: step.at_least_best(confidence >= self.gamma, confidence)
         )

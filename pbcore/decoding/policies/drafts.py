@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from pbcore.decoding.policies.block_models import spread, surer_or_first
-from pbcore.decoding.policies.places import joined
+from pbcore.decoding.policies.places import after_mask
 from pbcore.decoding.policies.registry import (
     Count,
     NotNegative,
@@ -13,7 +13,7 @@ from pbcore.decoding.policies.registry import (
     Whole,
     register_policy,
 )
-from pbcore.decoding.prediction import distribution, numbered, pieces_of, scattered
+from pbcore.decoding.prediction import distribution, pieces_of, running_numbers, scattered
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
@@ -53,7 +53,7 @@ class Lopa(Ranged):
         tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & (
             rest.sum(-1, keepdim=True) > 1
         )  # (R, B)
-        row, branch = marks(step, tried)  # (W,) each
+        row, branch = marked_places(step, tried)  # (W,) each
         write = base[row] | (rest[row] & (rank[row] == extra[branch][:, None]))  # (W, C)
         if step.answers is None:
             return Probe(row, write, step.token[row])
@@ -61,7 +61,7 @@ class Lopa(Ranged):
         _, confidence = step.answers.predict(masked)  # (W, C)
         mean = (confidence * masked).sum(-1) / masked.sum(-1).clamp(min=1)  # (W,)
         best = scattered(tried, mean, -1.0).argmax(-1, keepdim=True)  # the first of equals
-        take = numbered(tried).gather(1, best).squeeze(1)  # (R,)
+        take = running_numbers(tried).gather(1, best).squeeze(1)  # (R,)
         return Move(write[take], take=take)
 
 
@@ -88,7 +88,7 @@ class FreeDave(Ranged):
         rank = step.rank(step.confidence)
         counts = 1 + torch.arange(self.drafts, device=rank.device)  # (K,) tokens of each draft
         asked = counts <= step.masked.sum(-1, keepdim=True)  # (R, K)
-        row, draft = marks(step, asked)  # (W,) each
+        row, draft = marked_places(step, asked)  # (W,) each
         if step.answers is None:
             return Probe(
                 row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row]
@@ -103,7 +103,7 @@ class FreeDave(Ranged):
         hit = (follows & (token == step.token[row])).gather(1, surest).squeeze(1)  # (W,)
         goes_on = torch.zeros_like(asked).masked_scatter(asked, hit)
         streak = goes_on.long().cumprod(-1).sum(-1).clamp(max=self.drafts - 1)  # (R,)
-        take = numbered(asked).gather(1, streak[:, None]).squeeze(1)
+        take = running_numbers(asked).gather(1, streak[:, None]).squeeze(1)
         return Move(step.masked & (rank <= streak[:, None]), take=take)
 
 
@@ -148,7 +148,7 @@ class Punt(Ranged):
         return left
 
 
-def marks(step: Step, asked: Tensor) -> tuple[Tensor, Tensor]:
+def marked_places(step: Step, asked: Tensor) -> tuple[Tensor, Tensor]:
     """Row and column (W,) of each marked entry (R, B), which a policy asks about in every call of a
     step; the host waits for them once.
     """
@@ -165,7 +165,7 @@ def _moved(step: Step, answers: Answers, slots: Tensor, count: int, bound: float
     asked = torch.zeros_like(slots)
     asked[answers.row] = slots[answers.row]
     at = places(asked, count)  # (N,)
-    before = step.logits[numbered(step.masked).flatten()[at]]  # (N, V)
+    before = step.logits[running_numbers(step.masked).flatten()[at]]  # (N, V)
     now = answers.logits(slots[answers.row], count)  # (N, V)
     parts = []
     for old, new in zip(pieces_of(before), pieces_of(now), strict=True):
@@ -219,7 +219,7 @@ class Spec(Ranged):
             self.rows, device=free.device
         )  # (R, B) tokens in each what-if row
         asked = counts <= step.masked.sum(-1, keepdim=True)
-        row, place = marks(step, asked)  # (W,) each
+        row, place = marked_places(step, asked)  # (W,) each
         count = counts[row, place]  # (W,)
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < count[:, None]), step.token[row])
@@ -231,7 +231,7 @@ class Spec(Ranged):
             asked, self._passes(step, step.answers, checks)
         )
         streak = passed.long().cumprod(-1).sum(-1)  # (R,)
-        take = numbered(asked).gather(1, streak.clamp(max=self.rows - 1)[:, None]).squeeze(1)
+        take = running_numbers(asked).gather(1, streak.clamp(max=self.rows - 1)[:, None]).squeeze(1)
         reveal = step.masked & (rank < (free + streak)[:, None])
         if not self.lossless:
             return Move(reveal, take=take)
@@ -327,7 +327,7 @@ class S2d2(Ranged):
     what_if_rows = 1
 
     def select(self, step: Step) -> Move | Probe:
-        starts = step.masked & ~joined(step)  # (R, C): a run begins
+        starts = step.masked & ~after_mask(step)  # (R, C): a run begins
         run = step.masked & (starts.long().cumsum(-1) == 1)  # the first
         checked = run.sum(-1) >= self.span  # (R,)
         if step.answers is None and bool(checked.any()):

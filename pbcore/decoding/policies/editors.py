@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pbcore.decoding.policies.block_models import NEEDS, chosen, surer_or_first
+from pbcore.decoding.policies.block_models import NEEDS, choose_slots, surer_or_first
 from pbcore.decoding.policies.registry import (
     Chance,
     Count,
@@ -202,7 +202,9 @@ class JointThreshold(Ranged):
         revealed = step.visible
         full = ~step.masked.any(-1)
         least = torch.full_like(step.index, self.least)  # (R,)
-        fill = chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, least))
+        fill = choose_slots(
+            step, lambda confidence: surer_or_first(step, confidence, self.gamma, least)
+        )
         assert step.review.mask is not None
         own = step.review.confidence * (1 - step.review.mask)  # (R, C)
         blank = revealed & (step.review.mask > own)

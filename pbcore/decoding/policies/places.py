@@ -13,7 +13,7 @@ from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 
 
-def joined(step: Step) -> Tensor:
+def after_mask(step: Step) -> Tensor:
     """The masks (R, C) right after a mask in the canvas."""
     follows = step.masked[:, 1:] & step.masked[:, :-1] & (step.column.diff(dim=-1) == 1)
     return torch.nn.functional.pad(follows, (1, 0))
@@ -52,7 +52,7 @@ class Bisection:
     chooses = "positions"
 
     def select(self, step: Step) -> Tensor:
-        masked, slots, inner = step.masked, step.masked.shape[-1], joined(step)  # (R, C)
+        masked, slots, inner = step.masked, step.masked.shape[-1], after_mask(step)  # (R, C)
         ends = masked & ~inner.roll(-1, -1)
         place = torch.arange(slots, device=masked.device)
         first = torch.where(masked & ~inner, place, 0).cummax(-1).values
@@ -103,7 +103,7 @@ class Hierarchy:
 
     def select(self, step: Step) -> Tensor:
         confidence = step.confidence
-        run = (~joined(step)).cumsum(-1) - 1  # (R, C): number of the slot's run
+        run = (~after_mask(step)).cumsum(-1) - 1  # (R, C): number of the slot's run
         same = (run[:, :, None] == run[:, None, :]) & step.masked[:, None, :]  # (R, C, C)
         rank = step.rank(confidence)
         best = rank == torch.where(same, rank[:, None, :], rank.shape[-1]).amin(-1)

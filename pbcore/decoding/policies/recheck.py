@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from pbcore.decoding.joint_draws import spaced, together
-from pbcore.decoding.policies.drafts import marks
+from pbcore.decoding.policies.drafts import marked_places
 from pbcore.decoding.policies.registry import (
     Count,
     NotNegative,
@@ -44,7 +44,7 @@ class Recheck(Ranged):
             step.notes["recheck"] = self.drafted(step)
         reveal, open_, token, confidence = step.notes["recheck"]  # (R, C) each
         checked = open_ & (open_.sum(-1, keepdim=True) > 1)
-        owner, slot = marks(step, checked)  # (K,) each
+        owner, slot = marked_places(step, checked)  # (K,) each
         rows = torch.arange(len(reveal), device=reveal.device)
         if step.answers is None:
             without = torch.nn.functional.one_hot(slot, reveal.shape[1]).bool()

@@ -22,7 +22,7 @@ from pbcore.decoding.batch_size import UNKNOWN, fixed_batch
 from pbcore.decoding.run import batch_of
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.likelihood import bounds
-from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut
+from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut_at_stop
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
@@ -185,7 +185,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                     batch_size=rows,
                 )
             for i, answer in zip(places, answers, strict=True):
-                texts[i] = cut(answer.text, wanted[i].until)
+                texts[i] = cut_at_stop(answer.text, wanted[i].until)
                 record = sample_record(0, answer, Scored({}))
                 told.add(requests[i], turn, **{name: getattr(record, name) for name in COUNTS})
         return texts

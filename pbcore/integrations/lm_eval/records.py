@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, metric_name, scored
+from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, harness_scored, metric_name
 from pbcore.models.base import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell
 from pbcore.results.check import LoadError, plain, read_json
 from pbcore.results.environment import versions
-from pbcore.results.questions import keep as keep_questions
+from pbcore.results.questions import write_questions as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample, Task
@@ -180,7 +180,7 @@ def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[st
     for name in ("log_likelihood", "standard_error"):
         if requests and all(name in one for one in requests):
             details[name] = [one[name] for one in requests]
-    return scored(values, details)
+    return harness_scored(values, details)
 
 
 def _conditions(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.names import SamplerName
 from pbcore.printable import first_line, shown
 from pbcore.tasks.base import Message, Sample, Task
@@ -25,7 +25,7 @@ from pbcore.tasks.spec import TaskSpec
 
 KIND = "lm_eval"
 PREFIX = f"{KIND}/"
-MISSING = f"lm-evaluation-harness is not installed: {install('lm-eval')}"
+MISSING = f"lm-evaluation-harness is not installed: {install_command('lm-eval')}"
 MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
 NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
@@ -101,7 +101,7 @@ def asked(
     return GenerationRequest(chosen, tuple(until))
 
 
-def cut(text: str, until: Sequence[str]) -> str:
+def cut_at_stop(text: str, until: Sequence[str]) -> str:
     """The text before the first stop string."""
     ends = [place for stop in until if stop and (place := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text
@@ -153,7 +153,7 @@ class HarnessScorer:
         documents = self.task.eval_docs
         instances = []
         for prediction, sample in zip(predictions, samples, strict=True):
-            answer = cut(
+            answer = cut_at_stop(
                 prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until
             )
             place = (sample.task, sample.index, 1)
@@ -169,7 +169,7 @@ class HarnessScorer:
                 for kind, filtered in instance.filtered_resps.items()
                 for metric, value in self.task.process_results(instance.doc, [filtered]).items()
             }
-            found = scored(
+            found = harness_scored(
                 values,
                 {"filtered": {kind: str(read) for kind, read in instance.filtered_resps.items()}},
             )
@@ -190,7 +190,7 @@ def metric_name(metric: str, kind: str) -> str:
     return metric if kind == "none" else f"{metric},{kind}"
 
 
-def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
+def harness_scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
     """A document's scores: those of the harness's values that are numbers from 0 to 1; others are
     absent.
     """

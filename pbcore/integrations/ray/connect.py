@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.links import install
+from pbcore.links import install_command
 
 PATIENCE = 5.0  # seconds until an address counts as unreachable
 PROBE = 120.0  # seconds for the nodes to say what they have installed
@@ -34,7 +34,7 @@ def the_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise pytest.UsageError(f"--ray needs Ray ({error}): {install('ray')}") from error
+        raise pytest.UsageError(f"--ray needs Ray ({error}): {install_command('ray')}") from error
 
 
 def connect(address: str, root: Path) -> None:
@@ -83,7 +83,7 @@ def facts() -> dict[str, str]:
     return {name: known.get(name, "not installed").partition("+")[0] for name in COMPARED}
 
 
-def place() -> str:
+def this_node() -> str:
     """The name of the node that this process runs on, as `node_name` gives it."""
     context = the_ray().get_runtime_context()
     address = import_module("ray.util").get_node_ip_address()
@@ -153,12 +153,12 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
         raise pytest.UsageError(
             f"--ray: a node did not say what it has installed: {error}"
         ) from error
-    different = differences(facts(), answers)
+    different = node_differences(facts(), answers)
     if different:
         raise pytest.UsageError(f"--ray: {different}")
 
 
-def differences(here: Mapping[str, str], there: Mapping[str, Mapping[str, str]]) -> str:
+def node_differences(here: Mapping[str, str], there: Mapping[str, Mapping[str, str]]) -> str:
     """Which nodes differ from here in what, naming both; empty if none does."""
     lines = [
         f"{name} is {facts.get(name, 'unknown')} on {node} and {here[name]} on the controller"

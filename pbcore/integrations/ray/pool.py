@@ -95,7 +95,7 @@ class Pool(ModelScheduling):
         self.mark_test_complete(worker, self.ids.index(node_id))
 
 
-def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
+def cells_by_gpus(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
     """GPUs of a worker → the cells that need as many, the biggest workers first. Cells that can
     take longest come first, since the run ends with its last cell; where cells share forwards they
     keep their order, in which neighbours share most.

@@ -14,7 +14,7 @@ from warnings import WarningMessage
 import pytest
 from xdist.workermanage import unserialize_warning_message
 
-from pbcore.grid.capabilities import served
+from pbcore.grid.capabilities import is_served
 from pbcore.integrations.ray.connect import (
     alive,
     cause_of,
@@ -25,7 +25,7 @@ from pbcore.integrations.ray.connect import (
     the_ray,
 )
 from pbcore.integrations.ray.options import RayOptions
-from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
+from pbcore.integrations.ray.pool import Pool, Remote, cells_by_gpus, crowded
 from pbcore.integrations.ray.worker import Begun, Done, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.nodes import cell_of
@@ -76,7 +76,7 @@ class Cluster:
             for item in session.items
             if (name := cell_of(self._config, item.nodeid)) is not None
         ]
-        others = sorted({name.model for name in names if served(name.model)})
+        others = sorted({name.model for name in names if is_served(name.model)})
         if others:
             raise pytest.UsageError(
                 f"--ray: {', '.join(others)} answers behind a server; run it without --ray"
@@ -154,7 +154,7 @@ class Cluster:
         """Asks Ray for the workers; it places them as there is room."""
         requested = self._options
         nodes = alive()
-        for gpus, ids in split(self._config, list(self._open)).items():
+        for gpus, ids in cells_by_gpus(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
                 has = "; ".join(

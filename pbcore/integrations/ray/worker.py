@@ -90,12 +90,12 @@ class Worker:
             Refused: for other versions than the controller's, a failed collection, and a missing
                 GPU.
         """
-        from pbcore.integrations.ray.connect import differences, facts, place
+        from pbcore.integrations.ray.connect import facts, node_differences, this_node
         from pbcore.results.environment import machine
 
-        where = place()
+        where = this_node()
         copy = os.getcwd()
-        different = differences(here, {where: facts()})
+        different = node_differences(here, {where: facts()})
         if different:
             raise Refused(different)
         os.chdir(os.path.join(copy, folder))

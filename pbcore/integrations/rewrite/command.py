@@ -27,7 +27,7 @@ from pbcore.results.check import LoadError, dump_json
 from pbcore.results.environment import versions
 from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA
-from pbcore.results.questions import keep as keep_questions
+from pbcore.results.questions import write_questions as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tabular import Table, Value, terminal

@@ -18,7 +18,7 @@ from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong
 from pbcore.tasks.lists import formatted
 from pbcore.tasks.naming import REWRITE
-from pbcore.tasks.official import RowError, check_label, field_of, row_length
+from pbcore.tasks.official import RowError, check_label, row_field, row_length
 from pbcore.tasks.spec import TaskSpec
 
 _PREFIX = "samples_parallelbench_"
@@ -94,21 +94,21 @@ FOLDERS = RewriteFolders()
 def _sample(spec: TaskSpec, row: Any) -> Sample:
     if not isinstance(row, dict):
         raise wrong("the row", row, "an object with doc and doc_id")
-    doc = field_of(row, "doc", dict, "an object with messages and label")
+    doc = row_field(row, "doc", dict, "an object with messages and label")
     if doc.get("output_prefix") is not None:
         raise InputError("output_prefix: questions with a pre-filled answer are not supported")
     messages = tuple(
-        _message(message) for message in field_of(doc, "messages", list, "a list of messages")
+        _message(message) for message in row_field(doc, "messages", list, "a list of messages")
     )
     if not messages or messages[-1]["role"] != "user":
         raise InputError("messages must end with a user turn")
-    if type(field_of(row, "doc_id", int, "an integer")) is bool:
+    if type(row_field(row, "doc_id", int, "an integer")) is bool:
         raise wrong("doc_id", row["doc_id"], "an integer")
     label = _label(
-        field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object")
+        row_field(doc, "label", (str, list, dict), "a text, a list of texts, or an object")
     )
     check_label(label, spec)
-    metadata = field_of(
+    metadata = row_field(
         {"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it"
     )
     length = row_length(label, metadata or {}, spec)

@@ -12,9 +12,9 @@ from pbcore.integrations.servers.keys import failure, imported, key_of, mask_log
 from pbcore.integrations.servers.reply import (
     Ask,
     Reply,
-    count,
-    field_of,
-    outcomes,
+    body_field,
+    reply_outcomes,
+    reported_count,
     steps_of,
     text_of,
     tokens_of,
@@ -154,7 +154,9 @@ class Client(ABC):
             raise ModelError(
                 f"{where}: the answer broke off{answer.done}, without a {self.end} reason"
             )
-        found = outcomes(text, self.ends.get(finish, finish), "refusal" if answer.refusal else None)
+        found = reply_outcomes(
+            text, self.ends.get(finish, finish), "refusal" if answer.refusal else None
+        )
         return Reply(text, seconds, answer.asked, outcomes=found, **answer.known)
 
     def check(self) -> None:
@@ -194,32 +196,32 @@ class OpenAIClient(Client):
     end = "finish"
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        choices = field_of(piece, "choices")
+        choices = body_field(piece, "choices")
         spec = self.spec
         if not isinstance(choices, list):
             raise ValueError("an answer without choices")
         answer.begun = True
         for choice in choices[:1]:
-            part = field_of(choice, "delta") or field_of(choice, "message")
+            part = body_field(choice, "delta") or body_field(choice, "message")
             ends = isinstance(choice, dict) and part is None and spec.stream
             if not isinstance(part, dict) and not ends:
                 raise ValueError("a choice without a message")
-            text = text_of(field_of(part, "content"))
-            refusal = text_of(field_of(part, "refusal"))
+            text = text_of(body_field(part, "content"))
+            refusal = text_of(body_field(part, "refusal"))
             if spec.stream and (text or refusal):
                 answer.known.setdefault("first_token", answer.seconds)
             if text and spec.diffusing and not spec.nfe_field:
                 answer.note(nfe=answer.known.get("nfe", 0) + 1)
             answer.text = (text or answer.text) if spec.diffusing else answer.text + text
             answer.refusal += refusal
-            answer.note(finish=word(field_of(choice, "finish_reason")))
+            answer.note(finish=word(body_field(choice, "finish_reason")))
         answer.note(
-            model=word(field_of(piece, "model")),
-            tokens_in=count(field_of(piece, "usage.prompt_tokens")),
-            tokens_out=count(field_of(piece, "usage.completion_tokens")),
-            nfe=count(field_of(piece, spec.nfe_field)),
-            step_map=answer.read(steps_of, field_of(piece, spec.step_map_field)),
-            tokens=answer.read(tokens_of, field_of(piece, spec.tokens_field)),
+            model=word(body_field(piece, "model")),
+            tokens_in=reported_count(body_field(piece, "usage.prompt_tokens")),
+            tokens_out=reported_count(body_field(piece, "usage.completion_tokens")),
+            nfe=reported_count(body_field(piece, spec.nfe_field)),
+            step_map=answer.read(steps_of, body_field(piece, spec.step_map_field)),
+            tokens=answer.read(tokens_of, body_field(piece, spec.tokens_field)),
         )
 
     def _find_model(self, listed: list[str]) -> None:
@@ -228,19 +230,19 @@ class OpenAIClient(Client):
         if KINDS[spec.kind].loads:  # has it load the model, as `transformers serve` does on request
             address = f"{spec.base_url.removesuffix('/v1')}/load_model"
             for event in self._post(address, {"model": spec.model}, stream=True):
-                if field_of(event, "status") == "error":
-                    said = masked(str(field_of(event, "message")), spec)
+                if body_field(event, "status") == "error":
+                    said = masked(str(body_field(event, "message")), spec)
                     raise ModelError(
                         f"{where.removesuffix('/v1')} can't load {spec.model!r}: {said}"
                     )
             return
         try:
-            data = field_of(self.client.get("/models", cast_to=object), "data")
+            data = body_field(self.client.get("/models", cast_to=object), "data")
         except self.sdk.NotFoundError:
             return
         if not isinstance(data, list):
             raise ModelError(f"{where}/models is no list of models; check base_url")
-        listed += [name for entry in data if isinstance(name := field_of(entry, "id"), str)]
+        listed += [name for entry in data if isinstance(name := body_field(entry, "id"), str)]
         if spec.model not in listed:
             self.client.get(f"/models/{spec.model}", cast_to=object)
 
@@ -259,35 +261,35 @@ class AnthropicClient(Client):
     _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        kind = field_of(piece, "type")
+        kind = body_field(piece, "type")
         message = piece
         usage = answer.usage
         if not self.spec.stream:
-            content = field_of(piece, "content")
+            content = body_field(piece, "content")
             if not isinstance(content, list):
                 raise ValueError("a message without content")
             answer.text = text_of(content)
         elif kind == "message_start":
-            message = field_of(piece, "message")
+            message = body_field(piece, "message")
         elif kind == "message_delta":
             message = {
-                "stop_reason": field_of(piece, "delta.stop_reason"),
-                "usage": field_of(piece, "usage"),
+                "stop_reason": body_field(piece, "delta.stop_reason"),
+                "usage": body_field(piece, "usage"),
             }
         elif kind is None:
             raise ValueError("an event without a type")
         else:
             place = {"content_block_start": "content_block", "content_block_delta": "delta"}
             if kind in place:
-                self._add(answer, field_of(piece, place[kind]))
+                self._add(answer, body_field(piece, place[kind]))
             return
         answer.begun = True
         for name in (*self._INPUT, "output_tokens"):
-            if (tokens := count(field_of(message, f"usage.{name}"))) is not None:
+            if (tokens := reported_count(body_field(message, f"usage.{name}"))) is not None:
                 usage[name] = tokens
         answer.note(
-            model=word(field_of(message, "model")),
-            finish=word(field_of(message, "stop_reason")),
+            model=word(body_field(message, "model")),
+            finish=word(body_field(message, "stop_reason")),
             tokens_in=(
                 sum(usage.get(name, 0) for name in self._INPUT) if "input_tokens" in usage else None
             ),
@@ -296,10 +298,10 @@ class AnthropicClient(Client):
 
     def _add(self, answer: Answer, part: Any) -> None:
         """Adds a part of a streamed answer, if it is text and no thinking, say."""
-        kind = field_of(part, "type")
+        kind = body_field(part, "type")
         if not isinstance(kind, str):
             raise ValueError("a part of an answer of no type")
-        text = text_of(field_of(part, "text")) if kind in ("text", "text_delta") else ""
+        text = text_of(body_field(part, "text")) if kind in ("text", "text_delta") else ""
         if text:
             answer.known.setdefault("first_token", answer.seconds)
             answer.text += text

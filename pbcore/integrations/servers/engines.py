@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pbcore.integrations.servers.keys import ReplyError, key_of, told
-from pbcore.integrations.servers.reply import LeftOutWarning, field_of, word
+from pbcore.integrations.servers.reply import LeftOutWarning, body_field, word
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
@@ -35,10 +35,10 @@ _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
 def version(spec: ServerSpec) -> str | None:
     """The server's version, where its kind tells one."""
     kind = KINDS[spec.kind]
-    return told(word(field_of(_body(spec, kind.version_paths), kind.version_field)), spec)
+    return told(word(body_field(_body(spec, kind.version_paths), kind.version_field)), spec)
 
 
-def settings(spec: ServerSpec) -> dict[str, Any]:
+def server_settings(spec: ServerSpec) -> dict[str, Any]:
     """How the server says that it decodes: the last name of a place → its value; empty where it
     doesn't tell. Numbers that no record can hold are left out with a warning.
     """
@@ -47,7 +47,7 @@ def settings(spec: ServerSpec) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for place in kind.settings:
         parent, _, name = place.rpartition(".")
-        holder = field_of(page, parent) if parent else page
+        holder = body_field(page, parent) if parent else page
         if not isinstance(holder, dict) or name not in holder:
             continue
         value = holder[name]
@@ -131,7 +131,7 @@ def check_sampler(spec: ServerSpec) -> None:
     """
     if spec.sampler_fields:
         return
-    said = settings(spec)
+    said = server_settings(spec)
     name = parse(spec.sampler)
     wrong = (
         _sglang(name, said)

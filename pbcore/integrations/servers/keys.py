@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable
 
@@ -173,7 +173,7 @@ def imported(package: str, spec: ServerSpec) -> ModuleType:
     except ImportError as error:
         raise ModelError(
             f"model {spec.name} is asked through the package {package}, which is not installed: "
-            f"{install(package)}"
+            f"{install_command(package)}"
         ) from error
 
 

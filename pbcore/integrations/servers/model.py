@@ -16,20 +16,25 @@ from pbcore.errors import InputError
 from pbcore.integrations.servers.clients import Client, body_of, client_of
 from pbcore.integrations.servers.crew import Crew
 from pbcore.integrations.servers.declared import MODELS
-from pbcore.integrations.servers.engines import counters, settings, version
+from pbcore.integrations.servers.engines import counters, server_settings, version
 from pbcore.integrations.servers.keys import check_answer, told
 from pbcore.integrations.servers.money import Budget, most
-from pbcore.integrations.servers.record import REPORTED, Served, served
+from pbcore.integrations.servers.record import REPORTED, Served, served_part
 from pbcore.integrations.servers.reply import (
     AnswerStore,
     Ask,
     LeftOutWarning,
     Reply,
     ask_of,
-    field_of,
+    body_field,
 )
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.integrations.servers.steps import contradiction, decoding_order, most_forwards, room
+from pbcore.integrations.servers.steps import (
+    contradiction,
+    decoding_order,
+    most_forwards,
+    most_tokens,
+)
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -111,7 +116,7 @@ class Session:
     def part(self, samples: Sequence[SampleRecord]) -> Served:
         """What the server reported."""
         names = ("concurrency", "asked", "kept", "version", "settings", "sent")
-        return served(
+        return served_part(
             samples,
             provider=self.spec.provider,
             kind=self.spec.kind,
@@ -226,8 +231,8 @@ class ServerModel:
             body = body_of(self.spec, ask)
             for place in ask.fields:
                 values = session.sent.setdefault(place, [])
-                if field_of(body, place) not in values:
-                    values.append(field_of(body, place))
+                if body_field(body, place) not in values:
+                    values.append(body_field(body, place))
         answers = []
         for ask, digest, prompt in zip(asks, digests, prompts, strict=True):
             kept = digest in before
@@ -266,7 +271,7 @@ class ServerModel:
             ModelError: for a new reply's step map that can't be read.
         """
         faults = []
-        tokens = room(ask.max_tokens, sampler.block)
+        tokens = most_tokens(ask.max_tokens, sampler.block)
         most = most_forwards(tokens)
         if reply.nfe is not None and reply.nfe > most:
             faults.append(
@@ -326,7 +331,7 @@ class ServerModel:
         if reply.step_map is None:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
-        tokens = room(ask.max_tokens, sampler.block)
+        tokens = most_tokens(ask.max_tokens, sampler.block)
         steps, forwards = decoding_order(reply.step_map, sampler.block, tokens)
         left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
         ids = map(self._number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
@@ -337,7 +342,7 @@ class ServerModel:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The declared one; None without. Raises ModelError for a folder that has none."""
-        return tokenizer_of(self.spec)
+        return declared_tokenizer(self.spec)
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of tokens by their numbers."""
@@ -379,7 +384,7 @@ class ServerModel:
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         client = self._client = self._client or client_of(self.spec)
         session.version = session.version or version(self.spec)
-        session.settings = session.settings or settings(self.spec)
+        session.settings = session.settings or server_settings(self.spec)
         earlier = counters(self.spec)
         start = time.perf_counter()
         stop = threading.Event()
@@ -469,7 +474,7 @@ def load_server(
     return ServerModel(MODELS.specs()[entry.name])
 
 
-def tokenizer_of(spec: ServerSpec) -> Tokenizer | None:
+def declared_tokenizer(spec: ServerSpec) -> Tokenizer | None:
     """The tokenizer that a model declares; None without. Raises ModelError for a folder that has
     none.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.errors import PbcoreError
-from pbcore.grid.capabilities import served
+from pbcore.grid.capabilities import is_served
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
 from pbcore.names import parse
@@ -59,9 +59,9 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     try:
         for spec in specs:
             if spec.tokenizer is not None:
-                from pbcore.integrations.servers.model import tokenizer_of
+                from pbcore.integrations.servers.model import declared_tokenizer
 
-                tokenizer_of(spec)
+                declared_tokenizer(spec)
         lines = estimate_lines(
             plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known
         )
@@ -79,7 +79,7 @@ def _check_at_once(config: pytest.Config, cells: Iterable[CellName]) -> None:
     chosen = settings(config).part(ServerOptions).concurrency
     for cell in cells if chosen else ():
         at_once = parse(cell.sampler).at_once
-        if at_once and at_once not in chosen and served(cell.model):
+        if at_once and at_once not in chosen and is_served(cell.model):
             text = ",".join(map(str, chosen))
             raise pytest.UsageError(
                 f"--concurrency {text}: {cell.cell_id} has {at_once} at a time (+x{at_once});"

@@ -81,7 +81,7 @@ class Served:
         return self.first_token, self.tokens_in, self.tokens_out, self.cost
 
 
-def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
+def served_part(samples: Sequence[SampleRecord], **session: Any) -> Served:
     """The record's part for these samples, whose `served` says what was reported of each; `session`
     are the fields that are of all requests together.
     """

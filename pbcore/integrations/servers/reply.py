@@ -225,7 +225,7 @@ def _keep(row: Any, kept: Kept) -> list[str]:
 OUTCOMES = ("empty", "length", "refusal", "content_filter")
 
 
-def outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
+def reply_outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
     """The kinds of OUTCOMES that apply to an answer: `empty` from its text, others as the server
     says.
     """
@@ -240,7 +240,7 @@ MOST_STEP = 10**15  # that can be read; an answer has far fewer (`steps.most_for
 MOST_AMOUNT = 1e9  # USD of one answer, its seconds
 
 
-def count(value: Any) -> int | None:
+def reported_count(value: Any) -> int | None:
     """A count that a server reports, None for anything else."""
     return value if type(value) is int and 0 <= value < MOST_COUNT else None
 
@@ -266,8 +266,8 @@ def tokens_of(value: Any) -> tuple[str | int, ...] | None:
         return None
     if not isinstance(value, list):
         raise ValueError("its tokens are no list")
-    tokens = [field_of(one, "token") if isinstance(one, dict) else one for one in value]
-    if not all(isinstance(one, str) or count(one) is not None for one in tokens):
+    tokens = [body_field(one, "token") if isinstance(one, dict) else one for one in value]
+    if not all(isinstance(one, str) or reported_count(one) is not None for one in tokens):
         raise ValueError("its tokens are neither texts nor ids")
     return tuple(tokens)
 
@@ -317,7 +317,7 @@ def word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def field_of(body: Any, path: str | None) -> Any:
+def body_field(body: Any, path: str | None) -> Any:
     """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is
     none.
     """
@@ -344,11 +344,11 @@ def text_of(content: Any) -> str:
         )
     texts = []
     for part in content:
-        kind = field_of(part, "type")
+        kind = body_field(part, "type")
         if not isinstance(part, str) and not isinstance(kind, str):
             raise ValueError("its content is a list with parts of no type")
         if isinstance(part, str) or kind in ("text", "output_text"):
-            texts.append(part if isinstance(part, str) else text_of(field_of(part, "text")))
+            texts.append(part if isinstance(part, str) else text_of(body_field(part, "text")))
     return "".join(texts)
 
 
@@ -362,9 +362,9 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "model": _or_none(word),
     "finish": _or_none(word),
     "outcomes": _outcomes,
-    "tokens_in": _or_none(count),
-    "tokens_out": _or_none(count),
-    "nfe": _or_none(count),
+    "tokens_in": _or_none(reported_count),
+    "tokens_out": _or_none(reported_count),
+    "nfe": _or_none(reported_count),
     "step_map": steps_of,
     "tokens": tokens_of,
     "unread": _or_none(word),

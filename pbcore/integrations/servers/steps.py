@@ -15,7 +15,7 @@ _SPECIAL = re.compile(r"<[^<>]{1,40}>")  # <|endoftext|>, <eos>
 _RAW = "\ufffd\u0120\u010a\u2581"  # part of a character; Ġ, Ċ, ▁: pieces as vocabularies have them
 
 
-def room(max_tokens: int, block: int | None) -> int:
+def most_tokens(max_tokens: int, block: int | None) -> int:
     """The most tokens of an answer to a request for `max_tokens`: whole blocks of them."""
     size = block or 1
     return max(LEAST_ROOM, -(-max_tokens // size) * size)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.exchange.export import TableColumns, tables
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
@@ -84,7 +84,7 @@ def _package(name: str, title: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise InputError(f"{title} is not installed: {install(name)}") from None
+        raise InputError(f"{title} is not installed: {install_command(name)}") from None
 
 
 def _attachments(run: RunDir) -> list[Path]:

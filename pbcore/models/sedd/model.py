@@ -30,12 +30,12 @@ from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
-from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.models.tokenizer import (
     HashTokenizer,
     NoTokenizer,
     Tokenizer,
-    encoded,
+    encode_request,
     end_of,
     past_eos,
     read_tokenizer,
@@ -99,7 +99,7 @@ class Sedd:
             "tokens": self.network.config.tokens,
             "limit": self.network.config.length,
         }
-        return encoded(
+        return encode_request(
             self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes
         )
 
@@ -169,7 +169,7 @@ class Sedd:
         )  # (R, T) the last step that changed a token
         confidences = torch.zeros(canvas.shape, device=self.device)
         predicted = []  # of each forward, how many positions (R,) of each row
-        for step, t in enumerate(times(steps)):
+        for step, t in enumerate(forward_times(steps)):
             where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
             sigma = torch.full(
                 (len(canvas),), noise.total(t), dtype=torch.float32, device=self.device
@@ -229,7 +229,7 @@ class Sedd:
         )
 
 
-def times(steps: int) -> list[float]:
+def forward_times(steps: int) -> list[float]:
     """The times of the forwards: `steps` from 1 down, evenly spaced, then the denoiser's, close to
     0.
     """
@@ -308,7 +308,7 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
     return network
 
 
-def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
+def save_sedd(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Writes weights and config.json in the authors' layout.
 
     Args:
@@ -318,7 +318,7 @@ def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(
-        json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8"
+        json.dumps(config_json(network.config), indent=2) + "\n", encoding="utf-8"
     )
     weights = {
         key: value.detach().to("cpu", dtype).contiguous()

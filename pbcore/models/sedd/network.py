@@ -82,7 +82,7 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
     return SeddConfig(**values)
 
 
-def to_json(config: SeddConfig) -> dict[str, Any]:
+def config_json(config: SeddConfig) -> dict[str, Any]:
     """The config as its authors' layout has it; `read_sedd` is the inverse."""
     result: dict[str, Any] = {
         "tokens": config.tokens,

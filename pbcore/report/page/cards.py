@@ -11,7 +11,15 @@ import pandas as pd
 from pbcore.analysis.headline import Against, Headline, TaskScores
 from pbcore.printable import fixed
 from pbcore.report.answers import ReportCell
-from pbcore.report.headline import basis, points, quality, questions, sentence, speed, verdicts
+from pbcore.report.headline import (
+    basis,
+    model_verdicts,
+    points_text,
+    quality,
+    questions_text,
+    sentence,
+    speed,
+)
 from pbcore.tasks.naming import short
 from pbcore.text import name
 
@@ -42,8 +50,8 @@ class Card:
 def cards_of(
     cells: pd.DataFrame, answers: Sequence[ReportCell], run: Mapping[str, Any]
 ) -> list[Card]:
-    """A card per model with scores. Parameters as of `report.headline.verdicts`."""
-    return [_card(verdict) for verdict in verdicts(cells, answers, run)]
+    """A card per model with scores. Parameters as of `report.headline.model_verdicts`."""
+    return [_card(verdict) for verdict in model_verdicts(cells, answers, run)]
 
 
 def cards_by_task(
@@ -66,7 +74,7 @@ def _card(verdict: Headline) -> Card:
     best = verdict.chosen or verdict.settled or verdict.fastest or verdict.slower
     if best is None:
         return Card(model, title="no faster sampler", sentence=sentence(verdict))
-    allowed = points(verdict.max_loss)
+    allowed = points_text(verdict.max_loss)
     if verdict.chosen is not None:
         title = f"the fastest that is shown to lose at most {allowed} to {verdict.reference}"
     elif verdict.fastest is None:
@@ -74,7 +82,7 @@ def _card(verdict: Headline) -> Card:
     else:
         title = f"not shown to lose at most {allowed} to {verdict.reference}, and no other one is"
         if verdict.settled is not None:
-            title += f"; {questions(verdict.settled_by)}"
+            title += f"; {questions_text(verdict.settled_by)}"
     several = len(best.by_task) > 1
     return Card(
         model=model,
@@ -94,7 +102,7 @@ def _weak(best: Against, max_loss: float) -> str:
     """The tasks on which a sampler loses more than is allowed, the worst first."""
     lost = [task for task in _worst_first(best) if 100 * task.change < -max_loss]
     if not lost:
-        return f"on no task more than {points(max_loss)} lower"
+        return f"on no task more than {points_text(max_loss)} lower"
     named = ", ".join(map(_scores, lost[:WORST]))
     more = f" and {len(lost) - WORST} more" if len(lost) > WORST else ""
     return f"weak on {named}{more}"

@@ -36,7 +36,7 @@ def _number(tokens: Tokens, text: str) -> int:
     return tokens.setdefault(text[:PIECE], len(tokens))
 
 
-def verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:
+def answer_verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:
     """All verdicts of a cell: for each seed [seed, indices in order (0 for 0, 1, 2 …), a sign per
     answer], `1` for wrong, `0` for right, `-` for not scored.
     """
@@ -129,7 +129,7 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
         numbers = [_number(tokens, piece) for piece in sample.tokens]
         answer["tokens"] = "".join(map(token_digits, numbers))
     if sample.steps:
-        answer["steps"] = digits(sample.steps)
+        answer["steps"] = step_digits(sample.steps)
     if sample.confidences:
         answer["confidences"] = "".join(map(confidence_digits, sample.confidences))
     if sample.former:
@@ -167,7 +167,7 @@ def _answer(sample: SampleRecord) -> str | None:
     return "".join(sample.tokens[:end])
 
 
-def digits(steps: Sequence[int]) -> str | list[int]:
+def step_digits(steps: Sequence[int]) -> str | list[int]:
     """A digit for each step, `-` for tokens that were not decoded; the list itself where steps are
     too many.
     """
@@ -212,7 +212,9 @@ def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[Packed
     ]
 
 
-def chosen(cells: Sequence[ReportCell], room: int) -> tuple[list[list[PackedAnswer]], list[str]]:
+def choose_answers(
+    cells: Sequence[ReportCell], room: int
+) -> tuple[list[list[PackedAnswer]], list[str]]:
     """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of
     their tokens: flips, then wrong ones, then the others, in turn from all cells and by index, so
     that cells of one task have the same samples.
@@ -256,7 +258,7 @@ def page_data(
     if remote:
         return data, [[] for _ in cells]
     room -= len(as_json(data).encode()) + AROUND * len(cells)
-    answers, tokens = chosen(cells, max(room, LEAST))
+    answers, tokens = choose_answers(cells, max(room, LEAST))
     for number, pool in enumerate(pools):
         wanted = {
             answer["index"]
@@ -272,7 +274,7 @@ def page_data(
 
 def cell_data(one: ReportCell) -> str:
     """All answers of one cell as JSON, for a page that asks for them."""
-    answers, tokens = chosen([one], 1 << 62)
+    answers, tokens = choose_answers([one], 1 << 62)
     return as_json(
         {
             "answers": by_key(answers[0]),
@@ -303,7 +305,7 @@ def _cell(one: ReportCell, questions: int) -> dict[str, Any]:
             for name, score in cell.scores.items()
         },
         "n": len(one.samples),
-        "verdicts": verdicts(cell, one.samples),
+        "verdicts": answer_verdicts(cell, one.samples),
         "kinds": [printable(kind, NAME) for kind in cell.failures],
         "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
         "questions": questions,

@@ -98,7 +98,7 @@ _TEMPLATES = Environment(
 )
 
 
-def embedded(name: str, data: Any) -> str:
+def data_element(name: str, data: Any) -> str:
     """Data within the page. No text in it can end its element."""
     return f'<script type="application/json" id="{name}">{as_json(data)}</script>\n'
 

@@ -12,10 +12,10 @@ from markupsafe import Markup
 from pbcore.analysis.order import family
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import interval, rows_differ, silent
+from pbcore.report.cells import interval_text, rows_differ, silent
 from pbcore.report.looks import FULL, Look
 from pbcore.report.page.html import attribute, text
-from pbcore.report.scopes import Scope, lines, number
+from pbcore.report.scopes import Scope, curve_lines, number
 
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT = 340
@@ -84,13 +84,13 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
         if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
     }
     columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
-    for model, kind, group in lines(table):
+    for model, kind, group in curve_lines(table):
         if (model, kind) not in leaders:
             continue
         dots = []
         for sampler, rate, score, low, high, ceiling in group[columns].itertuples(index=False):
             told = (
-                f"{model} {sampler}: {fixed(score)} %{interval(low, high)} at {fixed(rate, 2)}"
+                f"{model} {sampler}: {fixed(score)} %{interval_text(low, high)} at {fixed(rate, 2)}"
                 " tokens per step"
             )
             told += per_row.get((model, sampler), "")
@@ -107,7 +107,7 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     return found
 
 
-def figure(
+def figure_element(
     tasks: Iterable[int], title: str, series: Sequence[Series] = (), chosen: bool = False
 ) -> Markup:
     """A figure that the page's script draws: of the tasks with these numbers in the page's data.
@@ -206,7 +206,7 @@ class _Axis:
         known = [value for dot in dots for value in (dot.y, dot.low, dot.high, dot.ceiling)]
         known += [value for level in levels for value in level]
         scores = [value for value in known if value is not None]
-        step = step_of(min(scores), max(scores))
+        step = tick_step(min(scores), max(scores))
         low = max(0.0, math.floor(min(scores) / step + 1e-9) * step)
         high = min(100.0, math.ceil(max(scores) / step - 1e-9) * step)
         if high <= low:
@@ -223,7 +223,7 @@ class _Axis:
         return round(TOP + inner * (self.high - score) / (self.high - self.low), 1)
 
 
-def step_of(low: float, high: float) -> float:
+def tick_step(low: float, high: float) -> float:
     """A round step of which at most six lie between two scores."""
     span = max(high - low, 1e-9)
     power = 10.0 ** math.floor(math.log10(span / 6))

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from pbcore.printable import printable
 from pbcore.report.cells import ROWS_NOTE
-from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, scored
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, score_column
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
 from pbcore.report.tables import mark, with_interval
@@ -77,7 +77,7 @@ MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, opti
 OVERVIEW = (
     MODEL,
     SAMPLER,
-    scored("mean score %", "plain mean over the model's tasks [95 % interval]", _UNSCORED),
+    score_column("mean score %", "plain mean over the model's tasks [95 % interval]", _UNSCORED),
     *THEORY,
     *RATES,
     Column("tasks scored", itemgetter("tasks"), key="tasks"),
@@ -201,7 +201,7 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
     columns = [MODEL, SAMPLER, mean, rate]
-    heads = [("", 1), ("", len(columns) - 1)]  # the models', which a phone hides, and the others'
+    heads = [("", len(columns))]
     for kind in dict.fromkeys(map(category, tasks)):
         own = [task for task in tasks if category(task) == kind]
         columns += [_at_a_glance(task) for task in own]
@@ -252,7 +252,7 @@ def matrix(scope: Scope) -> Markup:
     tasks = scope.tasks
     groups = [by_task(group, tasks) for _, _, group in by_sampler(scope.records)]
     rows = [row | {"cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
-    mean = scored("mean", "plain mean over the tasks", _UNSCORED)
+    mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, tasks)]
     about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
     links = {task: _task_link(task) for task in tasks}
@@ -298,7 +298,7 @@ def of_task(scope: Scope, task: str) -> Markup:
     columns = [
         MODEL,
         SAMPLER,
-        scored("score %", none=_UNSCORED),
+        score_column("score %", none=_UNSCORED),
         *THEORY,
         decimals("n", "samples", 0),
         *RATES,

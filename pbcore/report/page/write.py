@@ -13,18 +13,18 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.links import docs
 from pbcore.printable import counted
-from pbcore.report.answers import ReportCell, name_and_facts, read
-from pbcore.report.cells import ROWS_NOTE, gaps, measured, rows_differ, run_facts
+from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
+from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, measured, rows_differ
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
 from pbcore.report.page.cards import cards_by_task, cards_of
 from pbcore.report.page.data import by_key, page_data
-from pbcore.report.page.html import as_json, attribute, document, embedded, rendered, text
+from pbcore.report.page.html import as_json, attribute, data_element, document, rendered, text
 from pbcore.report.page.points import PointData, point_data
-from pbcore.report.page.svg import SHAPES, figure, series
+from pbcore.report.page.svg import SHAPES, figure_element, series
 from pbcore.report.page.tables import OVERVIEW, POLICIES, heat_map, html_table, matrix, of_task
 from pbcore.report.prices import price_section, with_prices
-from pbcore.report.scopes import Scope, overview, policies, scopes
+from pbcore.report.scopes import Scope, overview, policy_rows, scopes
 from pbcore.report.sections import (
     Section,
     exploration_section,
@@ -69,11 +69,11 @@ class PageData(TypedDict):
 def write_page(
     run_dir: str | Path, found: tuple[pd.DataFrame, list[ReportCell]] | None = None
 ) -> Path:
-    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of
-    it before. Raises the errors of `results.load`.
+    """Writes report.html into a run directory and returns its path; `found` is what
+    `read_report_cells` gave of it before. Raises the errors of `results.load`.
     """
     path = Path(run_dir)
-    cells, answers = found or read(path)
+    cells, answers = found or read_report_cells(path)
     return rebuild(cells, [path], path, answers)
 
 
@@ -129,7 +129,7 @@ def page(
     names = glossary(cells)
     heads = cards_of(cells, answers, run)
     by_task = cards_by_task(whole.cells, answers, run)
-    facts = run_facts(cells, run)
+    facts = facts_text(cells, run)
     missing = gaps(cells)
     content = rendered(
         "content.html",
@@ -177,7 +177,7 @@ def _curves(whole: Scope, known: Mapping[tuple[str, str], Look]) -> Markup:
         return Markup()
     tasks = whole.tasks
     title = short(tasks[0]) if len(tasks) == 1 else f"mean over {len(tasks)} tasks"
-    return figure(range(len(tasks)), title, series(whole, known, SHOWN), True)
+    return figure_element(range(len(tasks)), title, series(whole, known, SHOWN), True)
 
 
 def _overview(whole: Scope) -> Markup:
@@ -194,7 +194,7 @@ def _further(
 ) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
-    rows = policies(whole)
+    rows = policy_rows(whole)
     if rows:
         table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
         parts.append(("Speed at a quality", PBX_TOLD, table))
@@ -260,8 +260,8 @@ def assembled(
             f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
             f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
         )
-    parts = embedded("page", data) + "".join(
-        embedded(f"s{number}", by_key(one)) for number, one in enumerate(packed) if one
+    parts = data_element("page", data) + "".join(
+        data_element(f"s{number}", by_key(one)) for number, one in enumerate(packed) if one
     )
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
 
@@ -275,7 +275,7 @@ def _category(scope: Scope, whole: Scope, alone: bool) -> dict[str, Any]:
         "alone": alone,
         "count": counted(len(tasks), "task"),
         "drawn": (
-            figure([numbers[task] for task in tasks], f"{scope.title}, mean of its tasks")
+            figure_element([numbers[task] for task in tasks], f"{scope.title}, mean of its tasks")
             if len(tasks) > 1 and not alone
             else ""
         ),
@@ -284,7 +284,7 @@ def _category(scope: Scope, whole: Scope, alone: bool) -> dict[str, Any]:
             {
                 "name": task,
                 "short": short(task),
-                "drawn": figure([numbers[task]], short(task)),
+                "drawn": figure_element([numbers[task]], short(task)),
                 "table": of_task(scope, task),
             }
             for task in tasks

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from pbcore.errors import InputError, PbcoreError
 from pbcore.links import docs
 from pbcore.models import resolve_model
-from pbcore.models.adapter import digest
+from pbcore.models.adapter import adapter_digest
 from pbcore.models.sedd import model as sedd
 from pbcore.tabular import Table, markdown
 from pbcore.tasks.naming import short
@@ -170,7 +170,7 @@ def _write(run: LoraRun, best: dict[str, Any], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     put(run, best["weights"])
     if isinstance(run.plain, ScoreLoss):
-        sedd.save(run.plain.network, folder)
+        sedd.save_sedd(run.plain.network, folder)
         run.model.tokenizer.save(folder)
     else:
         adapter: Any = run.plain.adapted
@@ -221,7 +221,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         settings=settings,
         best=best,
         page=docs("fine-tune.md"),
-        digest=digest(folder) if adapter else "",
+        digest=adapter_digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
         table=_scores(run),

@@ -14,7 +14,7 @@ from pbcore.tasks.registry import data_hash, load_task, task_spec
 from pbcore.train.lora.settings import LoraSettings
 from pbcore.train.network import process
 from pbcore.train.noise import Batch, TrainingRow, Words, masked_batch, noisy_batch
-from pbcore.train.rows import row
+from pbcore.train.rows import training_row
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Examples:
         if index not in self._rows:
             prompt = self.model.encode(sample, None, 0).prompt_ids
             rng = Random(f"{self.settings.seed}/{index}")
-            self._rows[index] = row(
+            self._rows[index] = training_row(
                 sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng
             )
         return self._rows[index]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
-from pbcore.links import install
+from pbcore.links import install_command
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork
@@ -61,7 +61,7 @@ def start(settings: LoraSettings) -> LoraRun:
         from accelerate import Accelerator
     except ImportError as error:
         raise InputError(
-            f"adapters are trained with accelerate and peft: {install('lora')}"
+            f"adapters are trained with accelerate and peft: {install_command('lora')}"
         ) from error
     accelerator = Accelerator(cpu=settings.device == "cpu")
     parts = settings.accumulate * accelerator.num_processes
@@ -89,7 +89,7 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
-        raise InputError(f"adapters are trained with peft: {install('lora')}") from error
+        raise InputError(f"adapters are trained with peft: {install_command('lora')}") from error
     kept = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # PyTorch's own linear layers, which peft wraps
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.tasks import GenerationRequest, asked, cut, scored
+from pbcore.integrations.lm_eval.tasks import GenerationRequest, asked, cut_at_stop, harness_scored
 from pbcore.names import parse
 
 GREEDY = parse("confidence-k2")
@@ -41,12 +41,12 @@ def test_greedy_requests(arguments: dict[str, Any], expected: GenerationRequest)
 
 def test_what_is_a_score() -> None:
     """Numbers from 0 to 1; what else a metric gives is absent, with the reason."""
-    right = scored({"acc": True, "part": 0.25, "none": 0}, {"filtered": "x"})
+    right = harness_scored({"acc": True, "part": 0.25, "none": 0}, {"filtered": "x"})
     assert (right.scores, right.details) == (
         {"acc": 1.0, "part": 0.25, "none": 0.0},
         {"filtered": "x"},
     )
-    odd = scored(
+    odd = harness_scored(
         {"acc": 1, "bleu": (1, 2), "perplexity": 1.5, "loss": -0.5, "nothing": float("nan")}, {}
     )
     assert odd.scores == {"acc": 1.0}
@@ -106,5 +106,5 @@ def test_contradictions_are_errors(arguments: dict[str, Any], sampler: Any, mess
 
 
 def test_cut_ends_at_the_earliest_stop_string() -> None:
-    assert cut("one two three", ["three", "two", "", "four"]) == "one "
-    assert cut("one two", ["three"]) == "one two"
+    assert cut_at_stop("one two three", ["three", "two", "", "four"]) == "one "
+    assert cut_at_stop("one two", ["three"]) == "one two"

@@ -12,7 +12,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.results import CellRecord, RunDir, SampleRecord
 from pbcore.results.load import LoadError, load_stored
-from pbcore.results.questions import kept
+from pbcore.results.questions import read_questions
 from tests.integrations.lm_eval.harness import needs_harness
 
 needs_harness()
@@ -173,7 +173,7 @@ def test_what_is_printed(
         "2.00",
     ]
     assert last == "run: run"
-    [known] = kept(RunDir(tmp_path / "run")).values()
+    [known] = read_questions(RunDir(tmp_path / "run")).values()
     assert [(one.index, one.prompt) for one in known.values()] == [
         (10, "question 0"),
         (11, "question 1"),

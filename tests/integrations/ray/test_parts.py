@@ -128,8 +128,8 @@ class TestNodes:
     def test_differences_name_both(self) -> None:
         """Every difference, with its node; none is the empty text."""
         here = dict.fromkeys(connect.COMPARED, "1")
-        assert connect.differences(here, {"a": here, "b": here}) == ""
-        found = connect.differences(
+        assert connect.node_differences(here, {"a": here, "b": here}) == ""
+        found = connect.node_differences(
             here, {"a": here, "b": {**here, "torch": "2"}, "c": {"pbcore": "gone"}}
         )
         assert "torch is 2 on b and 1 on the controller" in found
@@ -161,11 +161,11 @@ class TestSplit:
         """Unless cells share forwards, where neighbours share most; other tests come last."""
         ids = [node_id(name) for name in (A, B, C)]
         config = self.config(monkeypatch, tmp_path, ray="auto")
-        assert pool.split(config, ["tests/test_x.py::test_y", *ids]) == {
+        assert pool.cells_by_gpus(config, ["tests/test_x.py::test_y", *ids]) == {
             0.0: [ids[1], ids[2], ids[0], "tests/test_x.py::test_y"]
         }
         config = self.config(monkeypatch, tmp_path, ray="auto", share_forwards=True)
-        assert pool.split(config, ids) == {0.0: ids}
+        assert pool.cells_by_gpus(config, ids) == {0.0: ids}
 
     def test_big_models_have_workers_of_their_own(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any

@@ -166,7 +166,7 @@ class TestImport:
         kept = run.path / "data" / digest[:12]
         assert load_task(COPY, data_dir=kept).data_hash == digest
         assert "nothing" not in next(kept.iterdir()).read_text()
-        assert set(questions.kept(run)[COPY, digest]) == {0, 1}
+        assert set(questions.read_questions(run)[COPY, digest]) == {0, 1}
 
     def test_a_count_that_is_a_batch_mean_is_none(self, tmp_path: Path) -> None:
         """NFE of a batch that is no whole number is not a sample's, so the cell has none, and says

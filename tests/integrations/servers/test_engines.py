@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.engines import check_sampler, settings, version
+from pbcore.integrations.servers.engines import check_sampler, server_settings, version
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.reply import ask_of
 from pbcore.integrations.servers.spec import ServerSpec
@@ -170,7 +170,7 @@ class TestSaid:
         server.pages[path] = engines.sglang_info("LowConfidence")
         spec = sglang(server, "threshold-0.95+b4")
         assert version(spec) == "0.5.23"
-        assert settings(spec) == {
+        assert server_settings(spec) == {
             "dllm_algorithm": "LowConfidence", "dllm_algorithm_config": None, "max_running_requests": None
         }  # fmt: skip
         assert ("/get_server_info" in server.other) == (path == "/get_server_info")

@@ -14,7 +14,7 @@ import pytest
 
 import pbcore
 from pbcore.cli import main
-from pbcore.integrations.servers.record import served as part_of
+from pbcore.integrations.servers.record import served_part as part_of
 from pbcore.report import markdown
 from pbcore.report.plots import write_plots
 from pbcore.results import SampleRecord

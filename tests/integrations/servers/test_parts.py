@@ -15,9 +15,9 @@ from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, 
 from pbcore.integrations.servers.reply import (
     Ask,
     LeftOutWarning,
-    count,
-    field_of,
-    outcomes,
+    body_field,
+    reply_outcomes,
+    reported_count,
     text_of,
     word,
 )
@@ -220,12 +220,12 @@ class TestFailures:
 class TestReplies:
     def test_outcomes_in_one_order(self) -> None:
         """Words of the server's that mean nothing here are left out."""
-        assert outcomes(" \n", "content_filter", "stop", "length", None) == (
+        assert reply_outcomes(" \n", "content_filter", "stop", "length", None) == (
             "empty",
             "length",
             "content_filter",
         )
-        assert outcomes("x", "stop") == ()
+        assert reply_outcomes("x", "stop") == ()
 
     @pytest.mark.parametrize(
         ("value", "number"),
@@ -242,13 +242,13 @@ class TestReplies:
     )
     def test_counts(self, value: Any, number: int | None) -> None:
         """Whole numbers alone."""
-        assert count(value) == number
+        assert reported_count(value) == number
 
     def test_words_and_fields(self) -> None:
         """Short texts, and what stands under a path."""
         assert (word("x" * 201), word(""), word(5)) == ("x" * 201, None, None)
         body = {"usage": {"forwards": 3}, "n": 1}
-        assert [field_of(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [
+        assert [body_field(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [
             3,
             1,
             None,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.engines import counters, settings, version
+from pbcore.integrations.servers.engines import counters, server_settings, version
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models import load_model, resolve_model
 from pbcore.tasks import load_task
@@ -284,7 +284,7 @@ class TestPages:
         for path in ("/version", "/metrics", "/server_info?config_format=json"):
             server.raw[path] = kind, data
         spec = ServerSpec("mine", "the-model", f"{server.url}/v1", kind="vllm")
-        assert (version(spec), settings(spec), counters(spec)) == (None, {}, {})
+        assert (version(spec), server_settings(spec), counters(spec)) == (None, {}, {})
 
     @pytest.mark.parametrize("path", ["/metrics", "/server_info?config_format=json", "/v1/models"])
     def test_a_run(self, project: pytest.Pytester, run: Run, server: FakeServer, path: str) -> None:

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.integrations.servers.steps import contradiction, decoding_order, most_forwards, room
+from pbcore.integrations.servers.steps import (
+    contradiction,
+    decoding_order,
+    most_forwards,
+    most_tokens,
+)
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
 
@@ -49,7 +54,7 @@ class TestOrder:
         names.
         """
         with pytest.raises(ValueError, match="an answer of 256 tokens takes at most 4,096"):
-            decoding_order(reported, None, room(32, None))
+            decoding_order(reported, None, most_tokens(32, None))
         assert decoding_order([1, 2, 4096], None, 256)[1] == 4096
 
     def test_more_forwards_in_all_blocks_together(self) -> None:
@@ -60,8 +65,8 @@ class TestOrder:
     def test_longer_than_the_request(self) -> None:
         """A map of more tokens than its whole blocks."""
         with pytest.raises(ValueError, match="has 257 tokens, and the request takes at most 256"):
-            decoding_order([1] * 257, 4, room(30, 4))
-        assert room(1000, 32) == 1024
+            decoding_order([1] * 257, 4, most_tokens(30, 4))
+        assert most_tokens(1000, 32) == 1024
         assert [most_forwards(tokens) for tokens in (256, 10_000, 1_000_000)] == [
             4096,
             100_000,

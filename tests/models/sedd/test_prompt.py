@@ -11,13 +11,13 @@ import pytest
 from pbcore.models import load_model
 from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.vocabulary import build_tokenizer, vocabulary
 from tests.models.sedd.test_sedd import checkpoint
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Sedd:
-    tokenizer = build(vocabulary(8, names=("puzzle/sudoku",)))
+    tokenizer = build_tokenizer(vocabulary(8, names=("puzzle/sudoku",)))
     folder = checkpoint(tmp_path, tokens=len(tokenizer), length=2048)
     tokenizer.chat_template = None
     tokenizer.save_pretrained(folder)

@@ -20,8 +20,8 @@ from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
-from pbcore.models.sedd.model import OPEN, Sedd, save, times
-from pbcore.models.sedd.network import SeddConfig, SeddNetwork, read_sedd, to_json
+from pbcore.models.sedd.model import OPEN, Sedd, forward_times, save_sedd
+from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.names import SamplerNameError, parse
 from pbcore.train.network import ratios, score_entropy
 from pbcore.train.noise import TrainingRow, noisy_batch
@@ -52,7 +52,7 @@ def checkpoint(folder: Path, graph: str = "absorb", **changes: Any) -> Path:
     network = SeddNetwork(config(graph, **changes))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    save(network, folder)
+    save_sedd(network, folder)
     return folder
 
 
@@ -85,7 +85,7 @@ class TestSampler:
         assert all(0 < share <= 1 for share in answer.confidences)
 
     def test_times(self) -> None:
-        assert list(times(2)) == pytest.approx([1, 0.500005, 1e-5])
+        assert list(forward_times(2)) == pytest.approx([1, 0.500005, 1e-5])
 
 
 class TestRows:
@@ -147,10 +147,10 @@ class TestRows:
 class TestCheckpoint:
     def test_round_trip(self) -> None:
         for graph in KINDS:
-            assert read_sedd(to_json(config(graph)), "x") == config(graph)
+            assert read_sedd(config_json(config(graph)), "x") == config(graph)
 
     def test_all_problems_of_a_config_at_once(self) -> None:
-        raw = to_json(config())
+        raw = config_json(config())
         raw["tokens"], raw["graph"], raw["model"]["n_heads"] = "many", {"type": "masked"}, 0
         with pytest.raises(ModelError) as error:
             read_sedd(raw, "here")
@@ -164,7 +164,7 @@ class TestCheckpoint:
 
     def test_bounds_of_geometric_noise(self) -> None:
         """As they were given."""
-        raw = to_json(config()) | {"noise": {"type": "geometric", "sigma_max": "x"}}
+        raw = config_json(config()) | {"noise": {"type": "geometric", "sigma_max": "x"}}
         with pytest.raises(
             ModelError, match="sigma_min and sigma_max are None and 'x', not 0 < min < max"
         ):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.results import CellRecord, RunDir, SampleRecord, create
-from pbcore.results.questions import keep
+from pbcore.results.questions import write_questions
 from pbcore.results.record import FormerToken
 from pbcore.tasks import load_task
 from tests.results import factory
@@ -43,7 +43,7 @@ def run(root: Path, name: str = "a", n: int = 6, **cell: Any) -> RunDir:
     digests = {}
     for task in ("waiting_line/copy", "waiting_line/shuffle"):
         loaded = load_task(task, limit=n)
-        keep(made, loaded)
+        write_questions(made, loaded)
         digests[task] = loaded.data_hash
     entries = [
         filmed(

@@ -159,24 +159,6 @@ class TestLooks:
         page = opened(tab, address + where)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
-    @pytest.mark.parametrize(
-        "tab",
-        [{"viewport": {"width": width, "height": 800}} for width in (390, 1280)],
-        indirect=True,
-    )
-    def test_heads_of_categories(self, tab: Tab, two_categories: str) -> None:
-        """Each stands over its first task, also where a phone hides the models' column."""
-        page = opened(tab, two_categories)
-
-        def left(selector: str, text: str) -> float:
-            cell = page.locator(f"table.heat thead {selector}", has_text=text)
-            return float(cell.evaluate("cell => cell.getBoundingClientRect().left"))
-
-        for category, task in (("waiting line", "copy"), ("puzzle", "sudoku")):
-            assert left(".groups th", category) == pytest.approx(
-                left("tr:last-child th", task), abs=1
-            )
-
     def test_print(self, tab: Tab, address: str) -> None:
         """On paper there are no controls, and nothing is dark or folded."""
         page = opened(tab, address)

@@ -15,13 +15,13 @@ from pbcore.report.page.data import (
     DIGITS,
     LONGEST,
     PackedAnswer,
+    answer_verdicts,
     by_key,
-    chosen,
+    choose_answers,
     confidence_digits,
-    digits,
     packed,
+    step_digits,
     token_digits,
-    verdicts,
 )
 from pbcore.report.page.html import as_json
 from pbcore.results import CellRecord, SampleRecord
@@ -62,8 +62,8 @@ class TestPacked:
 
     def test_steps(self) -> None:
         """A digit for each step; `-` where nothing was decoded; plain numbers past 61."""
-        assert digits([0, 9, 10, 61, -1]) == "09Az-"
-        assert digits([0, 62]) == [0, 62]
+        assert step_digits([0, 9, 10, 61, -1]) == "09Az-"
+        assert step_digits([0, 62]) == [0, 62]
 
     def test_an_answer(self) -> None:
         """Tokens are numbers of one table, and the text that they make is not repeated."""
@@ -158,7 +158,7 @@ class TestVerdicts:
         ]
         signs = {
             (index if indices == 0 else indices[index], seed): sign
-            for seed, indices, told in verdicts(cell, samples)
+            for seed, indices, told in answer_verdicts(cell, samples)
             for index, sign in enumerate(told)
         }
         assert signs == {
@@ -169,14 +169,14 @@ class TestVerdicts:
     def test_whole_cells_are_short(self) -> None:
         """Samples 0 to n − 1 need no indices."""
         answers = lot(4, 1.0)
-        assert verdicts(answers.cell, answers.samples) == [[0, 0, "0000"]]
-        assert verdicts(answers.cell, answers.samples[1:]) == [[0, [1, 2, 3], "000"]]
+        assert answer_verdicts(answers.cell, answers.samples) == [[0, 0, "0000"]]
+        assert answer_verdicts(answers.cell, answers.samples[1:]) == [[0, [1, 2, 3], "000"]]
 
 
 class TestChosen:
     def test_everything_fits(self) -> None:
         """With room for all, all are there in the order of the samples."""
-        answers, _ = chosen([lot(8, 0.5)], 10**6)
+        answers, _ = choose_answers([lot(8, 0.5)], 10**6)
         assert shown(answers[0]) == list(range(8))
 
     def test_wrong_ones_come_first(self) -> None:
@@ -184,7 +184,7 @@ class TestChosen:
         out.
         """
         lots = [lot(40, 1.0), lot(40, 0.9, "random-k2")]
-        answers, _ = chosen(lots, 1500)
+        answers, _ = choose_answers(lots, 1500)
         wrong = [sample.index for sample in lots[1].samples if not sample.scores["accuracy"]]
         assert len(wrong) == 4
         assert set(wrong) <= set(shown(answers[1]))
@@ -192,18 +192,18 @@ class TestChosen:
 
     def test_cells_have_the_same_samples(self) -> None:
         """Right answers are taken in turn, so that two samplers can be shown on the same sample."""
-        answers, _ = chosen([lot(40, 1.0), lot(40, 1.0, "random-k2")], 3000)
+        answers, _ = choose_answers([lot(40, 1.0), lot(40, 1.0, "random-k2")], 3000)
         assert shown(answers[0])[:5] == shown(answers[1])[:5] == [0, 1, 2, 3, 4]
 
     def test_flips_before_all(self) -> None:
         """The samples that a comparison is about come before wrong ones."""
-        answers, _ = chosen([lot(40, 0.5, first=frozenset({38, 39}))], 400)
+        answers, _ = choose_answers([lot(40, 0.5, first=frozenset({38, 39}))], 400)
         assert {38, 39} <= set(shown(answers[0]))
 
     def test_room_is_kept(self) -> None:
         """Answers and tokens together stay within the room."""
         room = 2500
-        answers, tokens = chosen([lot(60, 0.5), lot(60, 0.7, "random-k2")], room)
+        answers, tokens = choose_answers([lot(60, 0.5), lot(60, 0.7, "random-k2")], room)
         size = len(as_json([list(by_key(cell).values()) for cell in answers]))
         size += len(as_json(tokens))
         assert room * 0.8 < size <= room * 1.01
@@ -212,7 +212,7 @@ class TestChosen:
         """Answers without a headline score count as none that are right."""
         cell, samples = factory.cell(n=2)
         unscored = [replace(sample, scores={}) for sample in samples]
-        answers, _ = chosen(
+        answers, _ = choose_answers(
             [ReportCell(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6
         )
         assert [answer["scores"] for answer in answers[0]] == [[], []]

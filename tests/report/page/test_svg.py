@@ -16,9 +16,9 @@ from pbcore.report.page.svg import (
     Dot,
     Series,
     drawing,
-    figure,
+    figure_element,
     marker,
-    step_of,
+    tick_step,
 )
 from tests.results.damage import ODD_TEXTS
 
@@ -40,7 +40,7 @@ def parsed(html: str) -> ElementTree.Element:
 
 def plot(series: list[Series], title: str) -> str:
     """The first figure of a page, of these curves."""
-    return figure([0], title, series, True)
+    return figure_element([0], title, series, True)
 
 
 class TestPlot:
@@ -77,7 +77,7 @@ class TestPlot:
     )
     def test_steps(self, low: float, high: float, step: float) -> None:
         """At most six round ones."""
-        assert step_of(low, high) == pytest.approx(step)
+        assert tick_step(low, high) == pytest.approx(step)
 
     def test_shapes_differ(self) -> None:
         """No two of eight looks share a shape; dashes and hollow markers tell further ones

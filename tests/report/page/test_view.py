@@ -19,7 +19,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.page import data, write, write_page
-from pbcore.report.view import complete, latest, serve
+from pbcore.report.view import holds_all_answers, latest, serve
 from pbcore.results import create
 from pbcore.results.rundir import CorruptCellWarning
 from tests.report.page.films import run
@@ -72,8 +72,8 @@ class TestServer:
         made = run(tmp_path, n=40)
         monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
-        assert not complete(write_page(made.path))
-        monkeypatch.setattr("pbcore.report.answers.answers_of", None)
+        assert not holds_all_answers(write_page(made.path))
+        monkeypatch.setattr("pbcore.report.answers.report_cells", None)
         with served(made.path) as address:
             page = get(f"{address}/")[1]
             told = json.loads(get(f"{address}/samples/2.json")[1])
@@ -213,7 +213,7 @@ class TestCommand:
         made = run(tmp_path)
         assert main(["view", str(made.path)]) == 0
         file = made.path / "report.html"
-        assert complete(file)
+        assert holds_all_answers(file)
         assert opened == [file.resolve().as_uri()]
         assert main(["view", str(made.path), "--no-open"]) == 0
         assert len(opened) == 1
@@ -225,7 +225,7 @@ class TestCommand:
         """Its run is served."""
         monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
-        assert not complete(write_page(run(tmp_path, n=100).path))
+        assert not holds_all_answers(write_page(run(tmp_path, n=100).path))
 
     def test_several_runs_are_served_until_ctrl_c(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -257,7 +257,7 @@ class TestCommand:
         monkeypatch.setattr(
             "pbcore.report.page.write_page", lambda path: write_page(run(tmp_path / "b").path)
         )
-        monkeypatch.setattr("pbcore.report.view.complete", lambda file: True)
+        monkeypatch.setattr("pbcore.report.view.holds_all_answers", lambda file: True)
         assert main(["view", str(made.path), "--no-open"]) == 0
         assert capsys.readouterr().err == "reading 101 cells …\n"
 

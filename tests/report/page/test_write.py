@@ -18,7 +18,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.links import docs
-from pbcore.report.answers import answers_of
+from pbcore.report.answers import report_cells
 from pbcore.report.page import write_page
 from pbcore.report.page.write import page
 from pbcore.results import create, error_cell, load
@@ -220,7 +220,7 @@ class TestSelfContained:
         """
         made = run(tmp_path, n=100)
         cells = load(made.path)
-        answers = answers_of(cells, [made.path])
+        answers = report_cells(cells, [made.path])
         sizes = {}
         for size in (350_000, 10**7):
             html = page(cells, answers, "a", {}, size=size)

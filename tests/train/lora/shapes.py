@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from pbcore.models.architecture import architecture
 from pbcore.models.checkpoints import random_weights
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.vocabulary import build_tokenizer, vocabulary
 
 SHAPES = ("llada", "dream")
 TASKS = ("puzzle/sudoku", "list_ops/shuffle")
@@ -38,7 +38,7 @@ LLADA = {
 
 @cache
 def words() -> PreTrainedTokenizerFast:
-    return build(vocabulary(8, names=TASKS))
+    return build_tokenizer(vocabulary(8, names=TASKS))
 
 
 def llada_name(name: str) -> str:
