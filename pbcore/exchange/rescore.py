@@ -28,7 +28,7 @@ from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import write_questions as keep_questions
 from pbcore.results.record import CellRecord, absent_reasons
-from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell, create, new_name, open_run
 from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
@@ -147,7 +147,7 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
     return replace(entry, cell=cell), replace(task, cot_answer=cot_answer)
 
 
-def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
+def _parent(parent: RunDir, facts: RunFacts, results: Sequence[Rescored]) -> dict[str, Any]:
     scored = [one.after.cell for one in results if not one.kept]
     tools = {}
     used = {name for cell in scored for name in cell.scores}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
     from pbcore.results.lock import RunLock
     from pbcore.results.record import CellRecord
-    from pbcore.results.rundir import RunDir, StoredCell
+    from pbcore.results.rundir import RunDir, RunFacts, StoredCell
     from pbcore.tasks.base import Task
 
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
@@ -129,7 +129,7 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
         )
 
 
-def _command_of(facts: dict[str, Any]) -> str:
+def _command_of(facts: RunFacts) -> str:
     """A run's command as run.json has it, in brackets; nothing if it isn't known."""
     command = facts.get("command")
     return (

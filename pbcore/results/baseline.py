@@ -17,7 +17,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import fmean
@@ -27,16 +26,23 @@ from annotated_types import Len
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, dump_json, read_json, refuse, shape, validated
+from pbcore.results.check import (
+    LoadError,
+    Packed,
+    checked,
+    dump_json,
+    read_json,
+    refuse,
+    validated,
+)
 from pbcore.results.load import load_stored
 from pbcore.results.record import Amount, RecordedCount, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
 from pbcore.theory.ceiling import Share
 
 SCHEMA = 1  # of baseline files; records have their own
-MOST = (
-    1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
-)
+# Values per cell: more than any run has, so a damaged count never fills the memory.
+MOST = 1_000_000
 _COUNTS = ("nfe", "rows", "tokens_forwarded")  # columns of whole numbers
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
@@ -67,13 +73,11 @@ class BaselineCell:
     tokens_per_step: float | None
     official_text: bool = False
     whole_cot: bool = False
-    rows: tuple[
-        int, ...
-    ] = ()  # empty where all are the forwards, and in files from before rows were counted
+    # empty where all are the forwards, and in files from before rows were counted
+    rows: tuple[int, ...] = ()
     tokens_forwarded: tuple[int, ...] = ()  # empty where not counted
-    stored: StoredCell | None = field(
-        default=None, compare=False, repr=False
-    )  # the cell, if it comes from a run
+    # the cell, if it comes from a run
+    stored: StoredCell | None = field(default=None, compare=False, repr=False)
 
     @property
     def forwarded(self) -> tuple[int, ...]:
@@ -103,20 +107,21 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         for name in sorted(cell.scores)
         if all(name in sample.scores for sample in stored.samples)
     ]
-    counted = [[one for one in same if one.nfe is not None] for same in answers.values()]
-    told = (
-        counted if all(counted) else []
-    )  # a sample without a count: the model doesn't report its forwards
-    nfe = tuple(sum(one.nfe or 0 for one in same) for same in told)
-    rows = tuple(sum(one.rows or one.nfe or 0 for one in same) for same in told)
+    counted = [[answer for answer in same if answer.nfe is not None] for same in answers.values()]
+    if not all(counted):  # of a model that doesn't report its forwards
+        counted = []
+    nfe = tuple(sum(answer.nfe or 0 for answer in same) for same in counted)
+    rows = tuple(sum(answer.rows or answer.nfe or 0 for answer in same) for same in counted)
     tokens: tuple[int, ...] = ()
-    if all(one.tokens_forwarded is not None for one in stored.samples):
-        tokens = tuple(sum(one.tokens_forwarded or 0 for one in same) for same in told)
+    if all(answer.tokens_forwarded is not None for answer in stored.samples):
+        tokens = tuple(sum(answer.tokens_forwarded or 0 for answer in same) for same in counted)
     return BaselineCell(
-        **{
-            name: getattr(cell, name)
-            for name in ("id", "model", "task", "sampler", "length", "headline")
-        },
+        id=cell.id,
+        model=cell.model,
+        task=cell.task,
+        sampler=cell.sampler,
+        length=cell.length,
+        headline=cell.headline,
         seeds=tuple(conditions.seeds),
         dtype=conditions.dtype or "",
         data_hash=conditions.data_hash or "",
@@ -124,7 +129,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         indices=tuple(answers),
         scores={
             name: tuple(
-                round(fmean(one.scores[name] for one in same), 4) for same in answers.values()
+                round(fmean(answer.scores[name] for answer in same), 4) for same in answers.values()
             )
             for name in names
         },
@@ -160,10 +165,10 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
             "no baseline written:"
             f" {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
         )
-    lines = [
-        f"{json.dumps(e.cell.id)}: {dump_json(dict(sorted(_packed(baseline_cell(e)).items())))}"
-        for e in entries
-    ]
+    lines = []
+    for entry in entries:
+        row = _packed(baseline_cell(entry))
+        lines.append(f"{json.dumps(entry.cell.id)}: {dump_json(dict(sorted(row.items())))}")
     return write_atomic(
         Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n"
     )
@@ -186,11 +191,11 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     except LoadError as error:
         raise LoadError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
-        told = "is not a baseline file (it has no fields schema and cells)"
+        wrong = "is not a baseline file (it has no fields schema and cells)"
     elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
-        told = f"has schema {shown(data['schema'])}, this version reads {SCHEMA}"
+        wrong = f"has schema {shown(data['schema'])}, this version reads {SCHEMA}"
     elif not isinstance(data["cells"], dict) or not data["cells"]:
-        told = (
+        wrong = (
             f"has {shown(data['cells'])} as cells, which should be a mapping from ids to rows, at"
             " least one"
         )
@@ -199,17 +204,36 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         return {
             name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows
         }
-    raise LoadError(f"{source} {told}; give one written by --update-baseline")
+    raise LoadError(f"{source} {wrong}; give one written by --update-baseline")
 
 
-def _read_row(where: str, name: str, row: Any) -> BaselineCell:
-    cell = BaselineCell(id=name, **_row(row, where))
-    columns = {
-        **cell.scores,
-        **{name: getattr(cell, name) for name in _COUNTS if getattr(cell, name)},
-    }
+def _read_row(where: str, cell_id: str, packed: Any) -> BaselineCell:
+    row = validated(_Row, packed, where)
+    cell = BaselineCell(
+        id=cell_id,
+        model=row.model,
+        task=row.task,
+        sampler=row.sampler,
+        seeds=row.seeds,
+        dtype=row.dtype,
+        data_hash=row.data_hash,
+        length=row.length,
+        headline=row.headline,
+        model_identity=row.model_identity,
+        indices=row.indices,
+        scores=row.scores,
+        nfe=row.nfe,
+        tokens_per_step=row.tokens_per_step,
+        official_text=row.official_text,
+        whole_cot=row.whole_cot,
+        rows=row.rows,
+        tokens_forwarded=row.tokens_forwarded,
+    )
+    lengths = {name: len(values) for name, values in cell.scores.items()}
+    counts = {"nfe": cell.nfe, "rows": cell.rows, "tokens_forwarded": cell.tokens_forwarded}
+    lengths |= {name: len(values) for name, values in counts.items() if values}
     differing = [
-        printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)
+        printable(name, 40) for name, length in lengths.items() if length != len(cell.indices)
     ]
     if differing:
         raise LoadError(
@@ -276,29 +300,6 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
     }
 
 
-def _row_type() -> Any:
-    """A row as `_packed` writes it, whose columns are unpacked when they are read."""
-    from pydantic import AfterValidator
-
-    runs = Annotated[str, AfterValidator(unpack_runs)]
-    return shape(
-        BaselineCell,
-        built=False,
-        id=None,  # it is the row's key
-        stored=None,
-        seeds=Annotated[list[int], Len(1), AfterValidator(tuple)],
-        indices=Annotated[str | list[RecordedCount], AfterValidator(_unpack_indices)],
-        scores=dict[str, Annotated[str | list[Share], AfterValidator(_unpack_scores)]],
-        nfe=runs,
-        rows=runs,
-        tokens_forwarded=runs,
-        tokens_per_step=Amount | None,
-    )
-
-
-_row = partial(validated, _row_type)
-
-
 def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:
     if isinstance(packed, str):
         match = _RANGE.fullmatch(packed)
@@ -318,3 +319,32 @@ def _unpack_scores(packed: str | list[float]) -> tuple[float, ...]:
     if isinstance(packed, str) and packed.strip("01"):
         raise ValueError("it should be zeros and ones, or numbers from 0 to 1")
     return tuple(map(float, packed))
+
+
+_Runs = Annotated[tuple[int, ...], Packed(str, unpack_runs)]
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row as `_packed` writes it, without the cell's id, which is its key; its columns are
+    unpacked as they are read.
+    """
+
+    model: str
+    task: str
+    sampler: str
+    seeds: Annotated[tuple[int, ...], Packed(Annotated[list[int], Len(1)], tuple)]
+    dtype: str
+    data_hash: str
+    length: str
+    headline: str
+    model_identity: dict[str, str]
+    indices: Annotated[tuple[int, ...], Packed(str | list[RecordedCount], _unpack_indices)]
+    scores: dict[str, Annotated[tuple[float, ...], Packed(str | list[Share], _unpack_scores)]]
+    nfe: _Runs
+    tokens_per_step: Amount | None
+    official_text: bool = False
+    whole_cot: bool = False
+    rows: _Runs = ()
+    tokens_forwarded: _Runs = ()

@@ -2,22 +2,30 @@
 may be edited, cut or damaged, whose one-line errors name the place and what is allowed.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import dataclass
 from enum import Enum
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from pathlib import Path, PurePath
-from types import GenericAlias, UnionType
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, GetCoreSchemaHandler, TypeAdapter
+    from pydantic_core import CoreSchema, ErrorDetails
+
+Read = TypeVar("Read")
+STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
+# pydantic's names of the error, in a dataclass and in a TypedDict
+_UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -55,17 +63,11 @@ def parse_json(text: str, where: str) -> Any:
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            twice.append(
-                (
-                    found,
-                    next(
-                        key for key, count in Counter(key for key, _ in pairs).items() if count > 1
-                    ),
-                )
-            )
-        return found
+        mapping = dict(pairs)
+        if len(mapping) != len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice.append((mapping, next(key for key, count in counts.items() if count > 1)))
+        return mapping
 
     try:
         value = json.loads(
@@ -98,17 +100,16 @@ def _place(value: Any, wanted: dict[str, Any], key: str) -> str:
                 return f"cell {printable(key)}"
             field = f"field {printable('.'.join((*path, key)), 120)}"
             return f"cell {printable(cell)}: {field}" if cell else field
-        items = (
-            part.items()
-            if isinstance(part, dict)
-            else enumerate(part)
-            if isinstance(part, list)
-            else ()
-        )
-        todo += [
-            (one, name, ()) if _is_cell(name := str(at)) else (one, cell, (*path, name))
-            for at, one in items
-        ]
+        if isinstance(part, dict):
+            items = list(part.items())
+        else:
+            items = list(enumerate(part)) if isinstance(part, list) else []
+        for at, item in items:
+            name = str(at)
+            if _is_cell(name):
+                todo.append((item, name, ()))
+            else:
+                todo.append((item, cell, (*path, name)))
     raise AssertionError("the mapping is not in the value")
 
 
@@ -125,7 +126,7 @@ def json_lines(path: Path) -> list[tuple[str, Any]]:
     return [(place, parse_json(line, place)) for place, line in places]
 
 
-def _field(problem: Any) -> str:
+def _field(problem: ErrorDetails) -> str:
     return printable(".".join(map(str, problem["loc"])), 120)
 
 
@@ -144,78 +145,108 @@ def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
     return data
 
 
-def shape(
-    cls: type[Any],
-    *,
-    extra: Literal["forbid", "allow"] = "forbid",
-    built: bool = True,
-    **types: Any,
-) -> Any:
-    """A strict type of the fields of a dataclass, as JSON has them: no conversions, no NaN, no
-    unknown fields (unless `extra`). What it validates becomes the dataclass, and so do dataclasses
-    in its fields; not `built`, it stays a mapping. `types` gives other types for fields; None
-    leaves one out.
+class FromMapping:
+    """Annotates a dataclass in the fields of a `checked` one: it is built from a mapping, too."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(source)
+        # Of a strict dataclass pydantic takes instances only; its fields stay strict.
+        built: Any = handler.resolve_ref_schema(schema)
+        built["strict"] = False
+        return schema
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Annotates a field that a file holds in another form: `kind` is its type there, which `unpack`
+    turns into the field's; its ValueErrors say what is allowed.
     """
-    import typing_extensions
-    from pydantic import AfterValidator, ConfigDict
 
-    hints = get_type_hints(cls, include_extras=True)
-    hints = {name: types[name] if name in types else _shaped(hint) for name, hint in hints.items()}
-    optional = {
-        f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING
-    }
-    typed_dict: Any = typing_extensions.TypedDict
-    known = [(f.name, hints[f.name]) for f in fields(cls) if hints[f.name] is not None]
-    typed = typed_dict(
-        cls.__name__,
-        {name: NotRequired[hint] if name in optional else hint for name, hint in known},
-    )
-    typed.__pydantic_config__ = ConfigDict(strict=True, extra=extra, allow_inf_nan=False)
-    return Annotated[typed, AfterValidator(lambda values: cls(**values))] if built else typed
+    kind: Any
+    unpack: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self.unpack, handler.generate_schema(self.kind))
 
 
-def _shaped(hint: Any) -> Any:
-    if isinstance(hint, type) and is_dataclass(hint):
-        return shape(hint)
-    origin = get_origin(hint)
-    if origin not in (list, dict, Union, UnionType):
-        return hint
-    parts = tuple(map(_shaped, get_args(hint)))
-    return GenericAlias(origin, parts) if origin in (list, dict) else reduce(or_, parts)
+def checked(cls: type[Read]) -> type[Read]:
+    """A dataclass that `validated` builds from JSON: its fields have the types that it declares,
+    without conversions, NaN or unknown fields. Dataclasses in its fields are `checked`, too, or
+    annotated with FromMapping.
+    """
+
+    def schema(
+        own: type[Read],
+        source: Any,
+        handler: GetCoreSchemaHandler,
+    ) -> CoreSchema:
+        return FromMapping().__get_pydantic_core_schema__(source, handler)
+
+    pydantic: Any = cls
+    pydantic.__pydantic_config__ = STRICT
+    pydantic.__get_pydantic_core_schema__ = classmethod(schema)
+    return cls
 
 
-def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
-    """`data` as the type that `make` gives, which is built at its first use: writing records needs
-    no validation. Raises LoadError, which begins with `where`, with the field, what was there and
-    what is allowed; NewerSchemaError for an unknown field.
+def validated(kind: type[Read], data: Any, where: str) -> Read:
+    """JSON as a type that pydantic reads. Its schema is built at the first use: writing records
+    needs no validation.
+
+    Args:
+        kind: a `checked` dataclass or a TypedDict.
+        data: the JSON value.
+        where: the file, and the place in it, with which an error begins.
+
+    Returns:
+        An instance of `kind`.
+
+    Raises:
+        NewerSchemaError: for an unknown field.
+        LoadError: for a field that is missing or not as it should be: what is there, what is
+            allowed, and how many more such fields there are.
     """
     from pydantic import ValidationError
 
+    key: Any = kind
+    adapter: TypeAdapter[Read] = _adapter(key)
     try:
-        return _adapter(make).validate_python(data)
+        return adapter.validate_python(data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    unknown = [_field(one) for one in problems if one["type"] == "extra_forbidden"]
+    unknown = [_field(problem) for problem in problems if problem["type"] in _UNKNOWN_FIELD]
     if unknown:
         names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
         raise NewerSchemaError(
             f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged"
         )
     first = problems[0]
-    field = _field(problems[0])
+    field = _field(first)
     more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
     if first["type"] == "missing":
         raise LoadError(f"{where}: field {field} is missing{more}")
-    allowed = first["msg"].replace("Input should be", "it should be").removeprefix("Value error, ")
     place = f"field {field} is" if field else "it is"
-    raise LoadError(f"{where}: {place} {shown(first['input'])}; {allowed}{more}")
+    raise LoadError(f"{where}: {place} {shown(first['input'])}; {_allowed(first)}{more}")
+
+
+def _allowed(problem: ErrorDetails) -> str:
+    """What pydantic allows in a place, in words."""
+    if problem["type"] == "dataclass_type":
+        return "it should be a valid dictionary"
+    message = problem["msg"].replace("Input should be", "it should be")
+    return message.removeprefix("Value error, ")
 
 
 @cache
-def _adapter(make: Callable[[], Any]) -> Any:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(make())
+    return TypeAdapter(kind)
 
 
 def refuse(message: str) -> None:

@@ -1,7 +1,7 @@
 """Merges run directories (e.g. of shards or machines) into one."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,19 @@ from pbcore.printable import counted, printable, shown, some
 from pbcore.results import questions
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
-from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run, run_facts
+from pbcore.results.rundir import (
+    RunDir,
+    RunDirError,
+    RunFacts,
+    StoredCell,
+    create,
+    open_run,
+    run_facts,
+)
 
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
-SETTINGS = (
-    "profile",
-    "data_seed",
-    "seeds",
-    "limit",
-    "data_dir",
-)  # of run.json: equal for all parts of one run
-
+# Of run.json: equal for all parts of one run.
+SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")
 ADVICE = "merge parts of one run; to see runs side by side: pbcore report A B"
 
 
@@ -55,9 +57,8 @@ def merge(
         _check_shards(parts)
     chosen: dict[str, StoredCell] = {}
     conflicts: list[str] = []
-    data: dict[
-        tuple[str, int | str], tuple[str, str]
-    ] = {}  # whose samples → their digest, the run that has it first
+    # whose samples → their digest, the run that has it first
+    data: dict[tuple[str, int | str], tuple[str, str]] = {}
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
@@ -80,9 +81,7 @@ def merge(
         )
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]
-    settings = {
-        name: part[name] for part in facts for name in SETTINGS if name in part
-    }  # the same in all
+    settings = _shared_settings(facts)
     losses = {part.get("max_loss") for part in facts}
     if len(losses) == 1 and losses != {None}:
         settings["max_loss"] = losses.pop()
@@ -94,19 +93,25 @@ def merge(
     return run
 
 
-def _parts(path: str, facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _shared_settings(facts: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """The settings that all runs have in common, as `_check_settings` has seen."""
+    return {name: part[name] for part in facts for name in SETTINGS if name in part}
+
+
+def _parts(path: str, facts: RunFacts) -> list[tuple[str, RunFacts]]:
     """(where, facts) of the runs that a run consists of: its own, or those of the runs that were
     merged into it.
     """
     if not facts.get("merged_from"):
         return [(path, {"path": Path(path).name, **facts})]
-    inner = [
-        (f"{path} (merged from {shown(one.get('path'))})", one) for one in facts["merged_from"]
-    ]
-    return [part for where, one in inner for part in _parts(where, run_facts(one, where))]
+    parts: list[tuple[str, RunFacts]] = []
+    for merged in facts["merged_from"]:
+        where = f"{path} (merged from {shown(merged.get('path'))})"
+        parts += _parts(where, run_facts(merged, where))
+    return parts
 
 
-def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def _check_settings(parts: Sequence[tuple[str, Mapping[str, object]]]) -> None:
     """Raises MergeConflict for the first setting that differs. A run that was killed before
     run.json was written has none. Folders with the data may have other paths on other machines;
     `_check_data` compares what is in them.
@@ -130,9 +135,10 @@ def _check_data(
     with those of its model.
     """
     cell = entry.cell
-    digest = entry.cell.conditions.data_hash
-    own = cell.task, cell.n_samples or cell.model
-    known, first = data.setdefault(own, (digest, path)) if digest else (digest, path)
+    digest = cell.conditions.data_hash
+    if not digest:
+        return
+    known, first = data.setdefault((cell.task, cell.n_samples or cell.model), (digest, path))
     if known != digest:
         raise MergeConflict(
             f"{printable(cell.task)} has other samples in {path} than in {first} (digests"
@@ -140,11 +146,12 @@ def _check_data(
         )
 
 
-def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def _check_shards(parts: Sequence[tuple[str, RunFacts]]) -> None:
     there: dict[int, set[int]] = {}
-    for where, shard in [
-        (where, facts["shard"]) for where, facts in parts if facts.get("shard") is not None
-    ]:
+    for where, facts in parts:
+        shard = facts.get("shard")
+        if shard is None:
+            continue
         match = _SHARD.fullmatch(shard)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise LoadError(

@@ -9,7 +9,6 @@ and data, written once by whichever process comes first:
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.check import LoadError, check_schema, plain, read_json, shape, validated
+from pbcore.results.check import LoadError, check_schema, checked, plain, read_json, validated
 from pbcore.results.record import SCHEMA, CellRecord, RecordedCount
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
@@ -28,6 +27,7 @@ from pbcore.tasks.spec import asked_by
 FOLDER = "questions"
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
     """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the
@@ -42,6 +42,7 @@ class StoredQuestion:
     shots: RecordedCount = 0
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class _File:
     schema: int
@@ -51,7 +52,6 @@ class _File:
 
 
 Key = tuple[str, str]  # task, digest of its samples
-_file = partial(validated, lambda: shape(_File))
 
 
 def write_questions(run: RunDir, task: Task) -> Path:
@@ -83,14 +83,15 @@ def read_questions(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:
     """The questions of a run by task and digest, then by index. Files that can't be read count as
     absent.
     """
-    found: dict[Key, dict[int, StoredQuestion]] = {}
+    questions: dict[Key, dict[int, StoredQuestion]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
-            file = _file(check_schema(read_json(path), SCHEMA, str(path)), str(path))
+            file = validated(_File, check_schema(read_json(path), SCHEMA, str(path)), str(path))
         except LoadError:
             continue
-        found[file.task, file.data_hash] = {one.index: one for one in file.questions}
-    return found
+        by_index = {question.index: question for question in file.questions}
+        questions[file.task, file.data_hash] = by_index
+    return questions
 
 
 def key(cell: CellRecord) -> Key:

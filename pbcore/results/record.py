@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, shape, validated
+from pbcore.results.check import FromMapping, LoadError, checked, validated
 from pbcore.theory.ceiling import Ceiling, Share
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 SCHEMA = 2
 
@@ -25,6 +28,7 @@ Amount = Annotated[float, Interval(ge=0, le=1e15)]
 RecordedStep = Annotated[int, Interval(ge=-1, le=10**15)]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Score:
     """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval`
@@ -38,6 +42,7 @@ class Score:
     kind: Literal["binary", "graded"]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class FormerToken:
     """A token that stood at position `at` of the canvas from `step` on, until step `until` masked
@@ -51,6 +56,7 @@ class FormerToken:
     confidence: float
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class CallCount:
     """How often all answers of a cell together called the network with one size: a
@@ -65,6 +71,7 @@ class CallCount:
     times: RecordedCount
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the
@@ -106,7 +113,7 @@ class SampleRecord:
         """Its fields by name, with the record's own lists and mappings: `asdict` without copies of
         every token's step and confidence.
         """
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
         if self.former is not None:
             values["former"] = [asdict(token) for token in self.former]
         return values
@@ -116,7 +123,7 @@ class SampleRecord:
         """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated`
         does.
         """
-        return _sample(data, where)
+        return validated(cls, data, where)
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -125,6 +132,7 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
     return {index: list(same) for index, same in groupby(ordered, key=lambda sample: sample.index)}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that
@@ -181,6 +189,18 @@ def part_class() -> type[Any] | None:
     return next(iter(provided("served")), None)
 
 
+class _PartOfIntegration:
+    """Annotates `served`, whose class is an integration's; without one it is read as it is."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        part: Any = part_class()
+        kind = dict[str, Any] if part is None else Annotated[part, FromMapping()]
+        return handler.generate_schema(kind | None)
+
+
+@checked
 @dataclass(frozen=True, slots=True)
 class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone.
@@ -227,9 +247,8 @@ class CellRecord:
     calls: list[CallCount] | None = None
     answers_per_call: Amount | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
-    store_mean: Amount | None = (
-        None  # of a block model: forwards that stored finished blocks, part of NFE
-    )
+    # of a block model: forwards that stored finished blocks, part of NFE
+    store_mean: Amount | None = None
     tokens_per_step: Amount | None = None
     tokens_per_row: Amount | None = None
     tokens_per_forward: Amount | None = None
@@ -241,15 +260,13 @@ class CellRecord:
     seconds_estimated: Amount | None = None
     forwards_shared: RecordedCount | None = None
     forwards_computed: RecordedCount | None = None
-    decoding: dict[str, Any] = field(
-        default_factory=dict
-    )  # order statistics: AR-ness, tokens per step …
+    # order statistics: AR-ness, tokens per step …
+    decoding: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, RecordedCount] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: RecordedCount | None = None
-    served: RecordPart | dict[str, Any] | None = (
-        None  # of a model that answers elsewhere, behind a server
-    )
-    ceiling: Ceiling | None = None
+    # of a model that answers elsewhere, behind a server
+    served: Annotated[RecordPart | dict[str, Any] | None, _PartOfIntegration()] = None
+    ceiling: Annotated[Ceiling, FromMapping()] | None = None
     bits_lost: Amount | None = None
 
     @property
@@ -270,7 +287,7 @@ class CellRecord:
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        cell: CellRecord = _cell(data, where)
+        cell = validated(cls, data, where)
         for name, score in cell.scores.items():
             if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
                 raise LoadError(
@@ -293,14 +310,6 @@ class CellRecord:
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
-_sample: Callable[[Any, str], SampleRecord] = partial(validated, lambda: shape(SampleRecord))
-_cell = partial(
-    validated,
-    lambda: shape(
-        CellRecord,
-        served=(dict[str, Any] if (part := part_class()) is None else shape(part)) | None,
-    ),
-)
 
 
 def id_order(cell_id: str) -> list[str]:

@@ -10,6 +10,8 @@ its unfinished cells.
                  the end or on demand /samples.jsonl       all samples, one per line
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
@@ -17,12 +19,12 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.printable import counted, printable, shown
@@ -51,6 +53,39 @@ class StoredCell:
     samples: tuple[SampleRecord, ...]
 
 
+class RunFacts(TypedDict, total=False):
+    """The facts of run.json, all of which a run may lack that was killed early or made by another
+    tool. Those that are read again are checked; others are allowed.
+
+    `price` and `price_batch` are the price lists and the batch by which seconds are estimated,
+    `settings` the run's options by name, `machine` and `versions` what timings and results depend
+    on, `nodes` the machines of a run on a cluster, `history` the facts of the runs that this one
+    resumed, `merged_from` those of the runs that were merged into it, each with its `path`,
+    `parent` those of the run whose answers were scored again.
+    """
+
+    command: list[str] | str | None
+    started: str | None
+    profile: str | None
+    seeds: list[int] | None
+    data_seed: int | None
+    data_dir: str | None
+    limit: int | None
+    shard: str | None
+    max_loss: float | None
+    price: list[str] | None
+    price_batch: int | None
+    versions: dict[str, Any]
+    machine: dict[str, Any]
+    resumes: list[Any]
+    merged_from: list[dict[str, Any]]
+    path: Any
+    settings: Any
+    nodes: Any
+    history: Any
+    parent: Any
+
+
 @dataclass(frozen=True, slots=True)
 class RunDir:
     """A run directory. Cheap to create in any process; holds no open files."""
@@ -61,11 +96,11 @@ class RunDir:
     def cells_dir(self) -> Path:
         return self.path / "cells"
 
-    def write_run(self, facts: Mapping[str, Any]) -> Path:
+    def write_run(self, facts: Mapping[str, object]) -> Path:
         """Writes run.json: `facts` (plain values) with `schema` added. Returns its path."""
         return write_json(self.path / "run.json", {"schema": SCHEMA, **plain(facts, "run facts")})
 
-    def read_run(self) -> dict[str, Any]:
+    def read_run(self) -> RunFacts:
         """The facts of run.json; empty if the run was killed before writing them. Raises LoadError
         if it is damaged.
         """
@@ -276,38 +311,25 @@ def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) 
     return StoredCell(cell, tuple(samples))
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """The fields of run.json that are read again; others are allowed."""
+@cache
+def _facts_as_read() -> type[RunFacts]:
+    """RunFacts as pydantic reads it: typing's TypedDict only from Python 3.12 on."""
+    import typing_extensions
 
-    command: list[str] | str | None = None
-    started: str | None = None
-    profile: str | None = None
-    seeds: list[int] | None = None
-    data_seed: int | None = None
-    data_dir: str | None = None
-    limit: int | None = None
-    shard: str | None = None
-    max_loss: float | None = None
-    price: list[str] | None = None
-    price_batch: int | None = None
-    versions: dict[str, Any] = field(default_factory=dict)
-    machine: dict[str, Any] = field(default_factory=dict)
-    resumes: list[Any] = field(default_factory=list)
-    merged_from: list[dict[str, Any]] = field(default_factory=list)
+    typed_dict: Any = typing_extensions.TypedDict
+    kind: Any = typed_dict("RunFacts", get_type_hints(RunFacts), total=False)
+    kind.__pydantic_config__ = {**check.STRICT, "extra": "allow"}
+    as_read: type[RunFacts] = kind
+    return as_read
 
 
-_facts = partial(check.validated, lambda: check.shape(_Facts, extra="allow", built=False))
-
-
-def run_facts(data: Any, where: str) -> dict[str, Any]:
+def run_facts(data: Any, where: str) -> RunFacts:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a
     later schema.
     """
     if isinstance(data, dict) and "schema" in data:
         check.check_schema(data, SCHEMA, where)
-    facts: dict[str, Any] = _facts(data, where)
-    return facts
+    return check.validated(_facts_as_read(), data, where)
 
 
 def _set_aside(file: Path) -> Path:

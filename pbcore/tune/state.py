@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ FILE = "tune.json"
 SCHEMA = 1
 
 
+@check.checked
 @dataclass(frozen=True, slots=True)
 class TuningRequest:
     """What the user asked: `samplers` to choose from (empty: all), `max_loss` in points, `axis`
@@ -41,6 +41,7 @@ class TuningRequest:
         return self.max_loss / 100
 
 
+@check.checked
 @dataclass(frozen=True, slots=True)
 class TuningRun:
     """A round, or the proof: its samplers without the reference, and the seconds that it took (None
@@ -51,6 +52,7 @@ class TuningRun:
     seconds: float | None = None
 
 
+@check.checked
 @dataclass(slots=True)
 class TuningState:
     """A tuning: `tokens` are the mean masked tokens of an answer, `sizes` questions per task of
@@ -81,14 +83,11 @@ class TuningState:
         write_json(out / FILE, {"schema": SCHEMA, **asdict(self)})
 
 
-_state = partial(check.validated, lambda: check.shape(TuningState, built=True))
-
-
 def read_state(out: Path) -> TuningState:
     """The state of a tuning. Raises InputError for a folder that has none, or a damaged one."""
     file = out / FILE
     if not file.is_file():
         raise InputError(f"--resume {out}: it has no {FILE}; give the folder of a tuning")
     data: Mapping[str, Any] = check.check_schema(check.read_json(file), SCHEMA, str(file))
-    state: TuningState = _state({key: data[key] for key in data if key != "schema"}, str(file))
-    return state
+    fields = {key: data[key] for key in data if key != "schema"}
+    return check.validated(TuningState, fields, str(file))

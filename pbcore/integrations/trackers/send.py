@@ -4,6 +4,7 @@ imported at its use.
 
 import argparse
 import re
+from collections.abc import Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -62,7 +63,7 @@ def _read(path: Path) -> tuple[RunDir, dict[str, Any], dict[str, float], list[li
     """
     run = RunDir(path)
     made = tables(path)
-    facts = run.read_run()
+    facts: Mapping[str, object] = run.read_run()
     kept = (
         "started",
         "profile",
@@ -75,9 +76,9 @@ def _read(path: Path) -> tuple[RunDir, dict[str, Any], dict[str, float], list[li
         "machine",
         "parent",
     )
-    facts = {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
+    sent = {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
     rows = zip(*(made["cells"][name] for name in COLUMNS), strict=True)
-    return run, facts, metrics(made), [list(row) for row in rows]
+    return run, sent, metrics(made), [list(row) for row in rows]
 
 
 def _package(name: str, title: str) -> Any:
