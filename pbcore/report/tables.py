@@ -97,7 +97,11 @@ def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str
     shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
     out.
     """
-    heads = [*(name(narrow_name(task)) for task in table.tasks), *table.means, *table.rates.values()]
+    heads = [
+        *(name(narrow_name(task)) for task in table.tasks),
+        *table.means,
+        *table.rates.values(),
+    ]
     rows = [row for line in table.lines for row in _text_rows(line, table)]
     columns = [list(column) for column in zip(*rows, strict=True)]
     sides = "ll" + "".join("l" if " " in "".join(texts) else "r" for texts in columns[2:])
