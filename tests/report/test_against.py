@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.results import RunDir, create
+from tests.markdown_tables import unpadded
 from tests.reference import bundled
 from tests.results import factory
 from tests.results.files import run_command
@@ -38,7 +39,7 @@ class TestReport:
         told = capsys.readouterr().out
         lines = told[told.index("Beside published figures: paper, Table 5") :].splitlines()
         assert lines[1] == "llada-1.5 confidence-k2 beside LLaDA 1.5"
-        assert lines[3].split() == [
+        assert lines[4].split() == [
             "copy",
             "accuracy",
             "50.0",
@@ -50,7 +51,7 @@ class TestReport:
         ]
         assert "  data: ours own, theirs official (all rows)" in lines
         page = (tmp_path / "out" / "report.md").read_text()
-        section = page[page.index("## Beside published figures") :]
+        section = unpadded(page[page.index("## Beside published figures") :])
         assert (
             "| llada-1.5 | `confidence-k2` | copy | accuracy | 50.0 | [30–70] | 100.0\\* | -50.0 |"
             " 2.0 | – |" in section
