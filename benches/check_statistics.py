@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from tabulate import tabulate
 
+from pbcore import tabular
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
 from pbcore.analysis.paired import graded_drop, holm, permutation_p
 from pbcore.results.stats import graded_interval
@@ -283,10 +283,8 @@ def check_noninferiority(draws: int) -> None:
         size = f"{sizes[0]}" if len(sizes) == 1 else ", ".join(map(str, table.sizes))
         rows.append([table.name, len(table.sizes), size, f"{100 * passed(table, draws):.1f}"])
     print(
-        tabulate(
-            rows,
-            ["differences", "tasks", "questions a task", "passed %"],
-            disable_numparse=True,
+        tabular.terminal(
+            tabular.Table(["differences", "tasks", "questions a task", "passed %"], rows, "lrrr")
         )
     )
     print("\nFour samplers on 630 questions, margin 3 points, Holm's 5 %, in %")
@@ -301,19 +299,16 @@ def check_noninferiority(draws: int) -> None:
         for each in worse
     ]
     four.append([equal.name, f"{100 * passed_of_four(equal, draws, all_equal=True):.1f}"])
-    print(tabulate(four, ["samplers", "confirmed % (worse: one or more)"], disable_numparse=True))
+    heads = ["samplers", "confirmed % (worse: one or more)"]
+    print(tabular.terminal(tabular.Table(heads, four)))
     print("\nQuestions that settle it with 80 % by the formula, margin 3 points")
-    print(
-        tabulate(
-            [
-                settled(fell, rose, level=level, draws=draws)
-                for fell, rose in SETTLED
-                for level in (0.05, 0.0125)
-            ],
-            ["newly wrong %", "newly right %", "level", "questions", "passed %"],
-            disable_numparse=True,
-        )
-    )
+    found = [
+        settled(fell, rose, level=level, draws=draws)
+        for fell, rose in SETTLED
+        for level in (0.05, 0.0125)
+    ]
+    heads = ["newly wrong %", "newly right %", "level", "questions", "passed %"]
+    print(tabular.terminal(tabular.Table(heads, found, "rrrrr")))
 
 
 def main() -> None:
@@ -343,13 +338,8 @@ def main() -> None:
                 ]
             )
     print(f"The 95 % interval of a mean, {draws:,} draws each: how often it holds the true mean")
-    print(
-        tabulate(
-            rows,
-            ["values", "n", "covers %", "Student's t, clipped %", "width / t's"],
-            disable_numparse=True,
-        )
-    )
+    heads = ["values", "n", "covers %", "Student's t, clipped %", "width / t's"]
+    print(tabular.terminal(tabular.Table(heads, rows, "lrrrr")))
     print(
         f"\nThe one-sided test at 5 %, {draws // 10:,} draws each: how often it finds a drop, in %"
     )
@@ -362,7 +352,9 @@ def main() -> None:
         for source in (*NULLS, DROP)
         for n in SIZES_OF_TESTS
     ]
-    print(tabulate(rows, ["differences", "n", *TESTS], disable_numparse=True))
+    print(
+        tabular.terminal(tabular.Table(["differences", "n", *TESTS], rows, "lr" + "r" * len(TESTS)))
+    )
     print()
     check_noninferiority(draws // 10)
 

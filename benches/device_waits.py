@@ -36,6 +36,7 @@ from pbcore.models.base import Generation, Model, Prompt
 from pbcore.models.checkpoints import random_weights
 from pbcore.models.families import read_config
 from pbcore.models.network import NativeNetwork
+from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks import load_task
 from pbcore.tasks.base import Sample
 from tests.pseudo_gpu import Counts, PseudoGpu, pseudo_device
@@ -157,8 +158,8 @@ def of_looking_ahead(
 
 def print_looking_ahead(model: str, samplers: Sequence[str]) -> None:
     """Prints a table: the work of a call, in the mean and at most."""
-    print("| sampler | task | rows | calls | kernels a call, at most | waits a call, at most |")
-    print("|---|---|---|---|---|---|")
+    heads = ["sampler", "task", "rows", "calls", "kernels a call, at most", "waits a call, at most"]
+    lines: list[list[Value]] = []
     with pseudo_device() as gpu:
         loaded = load_model(model, device="cuda", dtype="float32")
         for sampler in samplers:
@@ -169,12 +170,11 @@ def print_looking_ahead(model: str, samplers: Sequence[str]) -> None:
                     work = of_looking_ahead(gpu, loaded, prompts, sampler)
                     kernels = [call.kernels for call in work]
                     waits = [call.waits for call in work]
-                    print(
-                        f"| `{sampler}` | {task} | {rows} | {len(work)} |"
-                        f" {fmean(kernels):.0f}, {max(kernels)} | {fmean(waits):.1f},"
-                        f" {max(waits)} |",
-                        flush=True,
-                    )
+                    line: list[Value] = [Code(sampler), task, rows, len(work)]
+                    line += [f"{fmean(kernels):.0f}, {max(kernels)}"]
+                    line += [f"{fmean(waits):.1f}, {max(waits)}"]
+                    lines.append(line)
+    print(markdown(Table(heads, lines, "llrrrr")))
 
 
 def _steps(rows: Sequence[Generation]) -> int:
@@ -285,19 +285,17 @@ def main() -> None:
             if options.network:
                 print_network(gpu, samples)
         return
-    print("| sampler | steps | waits a step | in the network | kernels beside it |")
-    print("|---|---|---|---|---|")
+    heads = ["sampler", "steps", "waits a step", "in the network", "kernels beside it"]
+    rows: list[list[Value]] = []
     with pseudo_device() as gpu:
         model = load_model(options.model, device="cuda", dtype="float32")
         for sampler in options.samplers or every_sampler():
             found = measure(gpu, model, samples, sampler)
-            print(
-                f"| `{sampler}` | {found.steps} | {found.waits:.1f} | {found.network:.1f} |"
-                f" {found.kernels:.0f} |",
-                flush=True,
-            )
+            row = [Code(sampler), found.steps, found.waits, found.network, round(found.kernels)]
+            rows.append(row)
             if options.lines:
-                print(found.counts)
+                print(sampler, found.counts, flush=True)
+    print(markdown(Table(heads, rows, forms=".1f")))
 
 
 if __name__ == "__main__":

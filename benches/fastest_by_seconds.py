@@ -16,14 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tabulate import tabulate
-
 from pbcore.decoding import decode
 from pbcore.errors import InputError
 from pbcore.models import load_model
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import PriceList, price_list
 from pbcore.results.build import answers_per_call
+from pbcore.tabular import Code, MarkdownText, Table, markdown
 from pbcore.tasks import load_task
 
 TASK = "waiting_line/shuffle"
@@ -115,7 +114,7 @@ def main() -> None:
             for batch in BATCHES:
                 rows.append(_row(kind, fit, prices, batch, options.limit))
     heads = ["forwards", "machine", "batch", "fastest", "ms", "one token at a time", "next"]
-    print(tabulate(rows, heads, tablefmt="github", disable_numparse=True))
+    print(markdown(Table(heads, rows)))
 
 
 def _row(
@@ -138,10 +137,10 @@ def _row(
         kind.title,
         machine,
         str(batch),
-        f"`{best}`",
+        Code(best),
         f"{1000 * seconds[best]:.0f}",
         f"{1000 * seconds[plain]:.0f}",
-        f"`{further}`{told}",
+        MarkdownText(f"`{further}`{told}"),
     )
 
 

@@ -22,12 +22,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tabulate import tabulate
-
 from pbcore.models.call_shape import CallShape
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
 from pbcore.prices.shape import ModelShape, shape_of
+from pbcore.tabular import Table, terminal
 
 # What the table calls a model → the model of ours with its shape, the first that fits.
 MODELS = {
@@ -294,9 +293,9 @@ def print_table(timings: Sequence[Published], chosen: Mapping[str, Backend]) -> 
             near, far = within(ratios, NEAR), within(ratios, FAR)
             counts.append((name, half, len(ratios), near, far))
     heads = ["row", "source", "model", "device", "backend", "half", "tokens + cache"]
-    print(tabulate(lines, [*heads, "ms", "computed", "ratio"], disable_numparse=True))
+    print(terminal(Table([*heads, "ms", "computed", "ratio"], lines, "lllllllrrr")))
     print()
-    print(tabulate(counts, ["backend", "half", "timings", "within 25 %", "within 50 %"]))
+    print(terminal(Table(["backend", "half", "timings", "within 25 %", "within 50 %"], counts)))
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from pbcore.prices import price_list
 from pbcore.prices.look_ahead import canvases_that_pay, seconds_of, usual_call
+from pbcore.tabular import MarkdownText, Table, Value, markdown
 
 MODELS = (("llada-8b", "whole canvases", None), ("sdar-8b", "blocks of 4", 4))
 
@@ -26,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--price", action="append", help="default: h200, a100")
     parser.add_argument("--sampler", default="eb-0.1")
     options = parser.parse_args(arguments)
-    print("| price list | model | batch | canvases that pay | seconds | four rows cost |")
-    print("|---|---|---|---|---|---|")
+    heads = ["price list", "model", "batch", "canvases that pay", "seconds", "four rows cost"]
+    rows: list[list[Value]] = []
     for device in options.price or ["h200", "a100"]:
         for model, kind, block in MODELS:
             prices = price_list(device, model)
@@ -36,11 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 number = canvases_that_pay(prices, options.sampler, call, batch)
                 seconds = seconds_of(prices, options.sampler, call, batch)
                 four = prices.call_seconds(replace(call, rows=4), batch)
-                print(
-                    f"| {prices.name} ({prices.basis}) | `{model}`, {kind} | {batch} |"
-                    f" {number or 'none'} | {seconds[number] / seconds[0]:.2f} |"
-                    f" {four / prices.call_seconds(call, batch):.1f} times one |"
-                )
+                row: list[Value] = [f"{prices.name} ({prices.basis})"]
+                row += [MarkdownText(f"`{model}`, {kind}"), batch, str(number or "none")]
+                row += [seconds[number] / seconds[0]]
+                row += [f"{four / prices.call_seconds(call, batch):.1f} times one"]
+                rows.append(row)
+    print(markdown(Table(heads, rows, "llrrrr", ".2f")))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 import pbcore
 from pbcore.models.base import Generation
+from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks.base import Sample
 
 TASKS = ("waiting_line/shuffle", "text_writing/w2s_easy", "text_writing/paraphrasing")
@@ -134,14 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samplers = [options.sampler, *(f"{options.sampler}+ahead{n}" for n in options.widths)]
     spent = in_turns(model, samples, samplers, options.rounds)
     alone = statistics.median(spent[options.sampler].seconds)
-    print("| sampler | calls | rows | ms an answer | ms a call | ratio of seconds |")
-    print("|---|---|---|---|---|---|")
+    heads = ["sampler", "calls", "rows", "ms an answer", "ms a call", "ratio of seconds"]
+    rows: list[list[Value]] = []
     for sampler, taken in spent.items():
         seconds = statistics.median(taken.seconds)
-        print(
-            f"| `{sampler}` | {taken.calls:.2f} | {taken.rows:.1f} | {1000 * seconds:.1f} |"
-            f" {1000 * seconds / taken.calls:.1f} | {seconds / alone:.2f} |"
-        )
+        row: list[Value] = [Code(sampler), taken.calls, taken.rows, 1000 * seconds]
+        rows.append([*row, 1000 * seconds / taken.calls, seconds / alone])
+    print(markdown(Table(heads, rows, forms=("", ".2f", ".1f", ".1f", ".1f", ".2f"))))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from pbcore.names import parse
 from pbcore.plugin.collection import shard_of
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load
+from pbcore.tabular import MarkdownText, Table, markdown
 
 Cost = dict[CellName, float]  # seconds
 
@@ -184,21 +185,13 @@ def main() -> None:
     longest = max(cost.values())
     hours = f"{total / 3600:.1f} hours on one worker, the longest {longest:.0f} s"
     print(f"{given or options.model}: {len(cost):,} cells, {hours}\n")
-    print(
-        "| hours until the last cell | "
-        + " | ".join(f"{workers} workers" for workers in options.workers)
-        + " |"
-    )
-    print("|---|" + "---:|" * len(options.workers))
+    heads = ["hours until the last cell", *(f"{workers} workers" for workers in options.workers)]
     bounds = {workers: bound(cost, workers, options.load) for workers in options.workers}
-    print(
-        "| bound | "
-        + " | ".join(f"{bounds[workers] / 3600:.2f}" for workers in options.workers)
-        + " |"
-    )
+    rows = [["bound", *(f"{bounds[workers] / 3600:.2f}" for workers in options.workers)]]
     for name, seconds in ways(cost, high, options.load).items():
         found = [(seconds(workers), bounds[workers]) for workers in options.workers]
-        print(f"| {name} | " + " | ".join(f"{s / 3600:.2f} ({s / b:.2f})" for s, b in found) + " |")
+        rows.append([MarkdownText(name), *(f"{s / 3600:.2f} ({s / b:.2f})" for s, b in found)])
+    print(markdown(Table(heads, rows, "l" + "r" * len(options.workers))))
     if options.plot:
         draw(cost, high, options.load, options.plot)
 

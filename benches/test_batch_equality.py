@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tabulate import tabulate
 
 from pbcore.decoding import decode
 from pbcore.models import load_model, model_names
+from pbcore.tabular import Table, terminal
 from pbcore.tasks import load_task
 
 SAMPLERS = ("confidence-k2+b8", "threshold-0.9", "confidence-k2+b8+dual")
@@ -44,12 +44,6 @@ def test_float32_batches_change_nothing(capsys: pytest.CaptureFixture[str]) -> N
         for sampler in SAMPLERS
     ]
     with capsys.disabled():
-        print(
-            "\n"
-            + tabulate(
-                rows,
-                headers=["dtype", "sampler", "answers that differ", "tokens that differ"],
-                floatfmt=".3f",
-            )
-        )
+        heads = ["dtype", "sampler", "answers that differ", "tokens that differ"]
+        print(f"\n{terminal(Table(heads, rows, forms='.3f'))}")
     assert all(share == 0 for dtype, _, share, _ in rows if dtype == "float32")

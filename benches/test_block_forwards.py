@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from tabulate import tabulate
 
 from pbcore.decoding import decode
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -22,6 +21,7 @@ from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
+from pbcore.tabular import Table, markdown
 
 PROMPT = 62
 ANSWER = 128
@@ -94,7 +94,7 @@ def test_forwards_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         totals[kind, sampler] = sum(columns)
         assert len(columns) == run.nfe + (run.prefill or 0)
-    headers = [
+    heads = [
         "attention",
         "sampler",
         "prefill",
@@ -104,8 +104,5 @@ def test_forwards_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         "forwards",
         "columns computed",
     ]
-    print(
-        f"\nprompt {PROMPT}, answer {ANSWER}"
-        f" tokens\n{tabulate(rows, headers=headers, tablefmt='pipe')}"
-    )
+    print(f"\nprompt {PROMPT}, answer {ANSWER} tokens\n{markdown(Table(heads, rows))}")
     assert totals[RUNS[0]] < totals[RUNS[3]] < totals[RUNS[2]]

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tabulate import tabulate
 
 from pbcore.models.base import Query
 from pbcore.models.entry import LoadOptions
@@ -21,6 +20,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import peak_memory
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
+from pbcore.tabular import Table, terminal
 
 WIDTH = 256
 ROWS = 2
@@ -82,7 +82,7 @@ def test_memory_follows_the_masked_positions(
         for prompt in PROMPTS
     ]
     table = [
-        (prompt, f"{every / 2**20:.0f}", f"{some / 2**20:.0f}", f"{every / some:.1f}")
+        (prompt, round(every / 2**20), round(some / 2**20), every / some)
         for prompt, every, some in rows
     ]
     with capsys.disabled():
@@ -90,11 +90,7 @@ def test_memory_follows_the_masked_positions(
             f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size},"
             f" {model.info['dtype']}, {model.device.type}"
         )
-        print(
-            tabulate(
-                table,
-                headers=["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"],
-            )
-        )
+        heads = ["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"]
+        print(terminal(Table(heads, table, forms=".1f")))
     assert all(every > 4 * some for _, every, some in rows)
     assert rows[-1][2] < 1.5 * rows[0][2] + (16 << 20)

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from tabulate import tabulate
 
 from pbcore.decoding import decode, run
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.profiles import profiles
 from pbcore.models import load_model, model_names
 from pbcore.models.base import Generation
+from pbcore.tabular import Table, terminal
 from pbcore.tasks import Sample, load_task
 
 TASKS = ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
@@ -156,4 +156,4 @@ def test_paper_grid(capsys: pytest.CaptureFixture[str]) -> None:
             )
         )
     with capsys.disabled():
-        print(f"\n{SAMPLES} samples a task\n" + tabulate(rows, headers=HEADERS, floatfmt=".2f"))
+        print(f"\n{SAMPLES} samples a task\n" + terminal(Table(HEADERS, rows, forms=".2f")))

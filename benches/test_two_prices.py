@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tabulate import tabulate
 
 import pbcore
 from benches import gpu_prices
@@ -34,6 +33,7 @@ from pbcore.prices.measure import Bench, fit, time_round, timed_samplers
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import of_config
 from pbcore.results.build import answers_per_call
+from pbcore.tabular import Table, terminal
 
 PLAIN = "eb-0.1"
 ASKING = "spec-8"
@@ -246,9 +246,11 @@ def test_predicted_beside_measured_seconds(capsys: pytest.CaptureFixture[str]) -
     ]
     with capsys.disabled():
         print("\n")
-        print(tabulate(lines, heads, disable_numparse=True))
+        print(terminal(Table(heads, lines, "lrlrrr")))
         print()
-        print(tabulate(by_sampler, ["sampler", "decodings", "median error", "largest"]))
+        print(
+            terminal(Table(["sampler", "decodings", "median error", "largest"], by_sampler, "lrrr"))
+        )
         print(
             f"\n{len(rows)} decodings: median error {statistics.median(errors):.1%} (meant:"
             f" {MEDIAN:.0%}), nine of ten within {ninth:.1%} (meant: {NINE_OF_TEN:.0%})"

@@ -20,10 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabulate import tabulate
-
 from pbcore.errors import InputError
 from pbcore.results.rundir import RunDir
+from pbcore.tabular import Table, Value, markdown
 from pbcore.tune.answers import beside_reference, read_round
 from pbcore.tune.axis import axis_of
 from pbcore.tune.candidates import runnable
@@ -120,12 +119,12 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
 
 def table(measured: Sequence[Measured]) -> str:
     """A row for each model."""
-    rows = []
+    rows: list[list[Value]] = []
     for one in measured:
         taken, every = share_taken(one.state, one.result)
-        row = [
+        row: list[Value] = [
             one.state.request.model,
-            str(len(one.state.candidates)),
+            len(one.state.candidates),
             f"{taken:,.0f} of {every:,.0f} ({100 * taken / every:.0f} %)",
         ]
         if one.further is None:
@@ -139,7 +138,7 @@ def table(measured: Sequence[Measured]) -> str:
         *(f"fewer {measured[0].state.axis_words}", "loss", "bound"),
         "of which-sampler.md faster and as good",
     )
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
+    return markdown(Table(heads, rows, "lrrlrrrl"))
 
 
 def say(text: str) -> None:
@@ -191,7 +190,7 @@ def simulation(races: int) -> str:
         "answers, % of all",
     )
     need = proof_questions(SHARES[0], MAX_LOSS / 100)
-    text = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
+    text = markdown(Table(heads, rows, "lrrr"))
     return f"{text}\n\nThe proof has {need:,} questions, the need at 5 % discordant answers."
 
 

@@ -31,7 +31,6 @@ from statistics import fmean
 from time import perf_counter
 
 import numpy as np
-from tabulate import tabulate
 
 import pbcore
 from pbcore.analysis.noninferiority import lower_bound
@@ -47,6 +46,7 @@ from pbcore.names import parse
 from pbcore.results.check import read_json
 from pbcore.results.resume import cell_key, user_code
 from pbcore.results.rundir import write_json
+from pbcore.tabular import MarkdownText, Table, markdown
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import data_hash
@@ -376,7 +376,7 @@ def screening_table(name: str, tasks: Sequence[str], cells: Sequence[Cells]) -> 
         ]
         for sampler in sorted(every, key=order)
     ]
-    return markdown(lines, [f"{name}: sampler", *tasks, *PRICES])
+    return markdown(Table([f"{name}: sampler", *tasks, *PRICES], lines))
 
 
 def short_cell(cell: Measured | None) -> str | None:
@@ -396,7 +396,7 @@ def winners_table(verdicts: Sequence[Verdict]) -> str:
         for price, won in by_price.items():
             lines.append([verdict.model, verdict.task, price, *won_by(verdict, won)])
     heads = ("model", "task", "fewest", "winner", *PRICES, "accuracy", f"against {BASE}")
-    return markdown(lines, heads)
+    return markdown(Table(heads, lines))
 
 
 def won_by(verdict: Verdict, won: Trial | None) -> list[str | None]:
@@ -424,7 +424,7 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
             f"{trial.newly_wrong} / {trial.newly_right}",
             bound(trial.lower),
             f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
-            "confirmed" if trial.confirmed else "**not confirmed**",
+            "confirmed" if trial.confirmed else MarkdownText("**not confirmed**"),
             some(verdict.others[trial.sampler]),
         ]
         for verdict in verdicts
@@ -436,7 +436,7 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
         *("model", "task", "candidate", *PRICES, "accuracy", "newly wrong / right"),
         *(f"against {BASE}", "p (Holm)", "", "the same in the screening"),
     )
-    return markdown(lines, heads)
+    return markdown(Table(heads, lines))
 
 
 def some(names: Sequence[str]) -> str | None:
@@ -463,10 +463,6 @@ def bound(lower: float) -> str:
     if points <= 0:
         return "not lower"
     return f"at most {np.ceil(10 * points - 1e-6) / 10:.1f} lower"
-
-
-def markdown(lines: Sequence[Sequence[str | None]], heads: Sequence[str]) -> str:
-    return tabulate(lines, heads, tablefmt="pipe", disable_numparse=True, missingval="–")
 
 
 # The simulation
@@ -528,7 +524,7 @@ def simulation(tables: int, screen: int, confirm: int) -> str:
         [scenario.name, f"{100 * simulated(scenario, tables, screen, confirm):.1f}"]
         for scenario in SCENARIOS
     ]
-    return markdown(lines, [f"{tables:,} tables each", "confirmed in % of them"])
+    return markdown(Table([f"{tables:,} tables each", "confirmed in % of them"], lines))
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -233,3 +235,19 @@ class TestMarkdown:
             ["|", "k1\\\\\\|b", "|"],
         ]
         assert [row for (row,) in read(markdown(table))[1:]] == ["k1|b", "k1\\|b"]
+
+
+def test_benchmarks_write_tables_with_it() -> None:
+    """They don't call tabulate, as `lint-imports` checks for the package."""
+    files = sorted((Path(__file__).parents[1] / "benches").glob("*.py"))
+    assert len(files) > 10
+    trees = {file.name: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    imported = {
+        (name, alias)
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in (getattr(node, "module", None), *(alias.name for alias in node.names))
+    }
+    assert ("tune.py", "pbcore.tabular") in imported
+    assert [name for name, module in sorted(imported, key=str) if module == "tabulate"] == []
