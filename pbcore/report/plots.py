@@ -16,18 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pbcore.analysis.order import family, natural, sorted_tasks
-from pbcore.analysis.tradeoff import (
-    ScoreInterval,
-    beside_ceilings,
-    curves,
-    leading,
-    level_lines,
-    pareto,
-)
+from pbcore.analysis.tradeoff import curves
 from pbcore.report import style
 from pbcore.report.cells import elsewhere, real, silent
-from pbcore.report.looks import COLOURS, DASHES, FULL, looks, number_look
-from pbcore.report.scopes import curve_lines
+from pbcore.report.looks import COLOURS, DASHES, looks, number_look
+from pbcore.report.speed_quality import Curve, CurvePoint, Level, speed_quality
 from pbcore.report.under_load import load_levels, under_load_figure
 from pbcore.tasks.naming import category
 
@@ -108,42 +101,36 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     curves of all models with their intervals and ceilings, and each model's Pareto front as a broad
     band.
     """
-    table = beside_ceilings(curves(cells), cells)
+    shown = speed_quality(cells, MOST_CURVES)
     known = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
-    leaders = leading(table, MOST_CURVES)
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
-    for _, own in table.groupby("model", sort=False):
+    for model in shown.models:
         _front(
             axis,
-            own,
-            "tokens_per_step",
+            shown.front(model),
             color="#999999",
             alpha=0.35,
             linewidth=7,
             solid_capstyle="round",
         )
-    curved = curve_lines(table)
-    for model, kind, line in curved:
-        if (model, kind) in leaders:
-            name = kind if table["model"].nunique() == 1 else f"{model} · {kind}"
-            look = style.drawn_as(known[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
-            _curve(axis, line, label=style.label(name), **look)
-    for name, ends in level_lines(cells).items():
-        _level(
-            axis, ends, color="#777777", linestyle="--", label=style.label(f"{name} (any speed)")
-        )
-    tasks = "–".join(map(str, sorted(set(table["tasks"]))))
+    leaders = [curve for curve in shown.curves if curve.leads]
+    for curve in leaders:
+        model, kind = curve.model, curve.family
+        name = kind if len(shown.models) == 1 else f"{model} · {kind}"
+        look = style.drawn_as(known[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
+        _curve(axis, curve, label=style.label(name), **look)
+    for level in shown.levels:
+        label = style.label(f"{level.name} (any speed)")
+        _level(axis, level, color="#777777", linestyle="--", label=label)
+    tasks = "–".join(map(str, shown.tasks))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
-    _scales(axis, table["tokens_per_step"].max(), title)
+    _scales(axis, shown.fastest, title)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
-    notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < FULL).any() else []
-    notes += (
-        [f"{len(curved) - len(leaders)} more curves in the table"]
-        if len(curved) > len(leaders)
-        else []
-    )
+    notes += ["dotted: ceiling, the ideal model"] if shown.has_lids else []
+    more = len(shown.curves) - len(leaders)
+    notes += [f"{more} more curves in the table"] if more else []
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -160,19 +147,18 @@ def figure(
     at any speed.
     """
     flat = [one for row in grid for one in row]
-    tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
-    best = max(table["family"].nunique() for table in tables) > MOST_CURVES
-    by_family = [
-        {kind: line for _, kind, line in curve_lines(_best(table) if best else table)}
-        for table in tables
-    ]
-    levels = [level_lines(cells) for _, cells in flat]
+    panels = [speed_quality(cells) for _, cells in flat]
+    best = max(len(shown.families) for shown in panels) > MOST_CURVES
+    if best:
+        panels = [speed_quality(cells, by_policy=True) for _, cells in flat]
+    by_family = [{curve.family: curve for curve in shown.curves} for shown in panels]
     here = sorted({kind for one in by_family for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
     looked = {
         kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here
     }
-    for i, name in enumerate(dict.fromkeys(name for one in levels for name in one)):
+    names = dict.fromkeys(level.name for shown in panels for level in shown.levels)
+    for i, name in enumerate(names):
         looked[name] = {
             "color": COLOURS[-1 - i % 8],
             "linestyle": DASHES[1 + i % 3],
@@ -181,19 +167,16 @@ def figure(
     shape = [len(row) for row in grid]
     keys = max(1, -(-len(looked) // (2 * max(shape))))
     x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
-    x += (
-        " · dotted: ceiling, the ideal model"
-        if any((table["ceiling"] < FULL).any() for table in tables)
-        else ""
-    )
+    if any(shown.has_lids for shown in panels):
+        x += " · dotted: ceiling, the ideal model"
     drawn, axes = style.panels(shape, keys, x, measure, title)
-    top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
-    for axis, (name, cells), one, level in zip(axes, flat, by_family, levels, strict=True):
+    top = max(shown.fastest for shown in panels)
+    for axis, (name, cells), one, shown in zip(axes, flat, by_family, panels, strict=True):
         weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
-        for weight, (kind, line) in zip(weights, one.items(), strict=True):
+        for weight, (kind, curve) in zip(weights, one.items(), strict=True):
             _curve(
                 axis,
-                line,
+                curve,
                 alpha=0.95,
                 **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight},
             )
@@ -208,8 +191,8 @@ def figure(
                 fontsize=8,
                 color="#777",
             )
-        for key, ends in level.items():
-            _level(axis, ends, **looked[key])
+        for level in shown.levels:
+            _level(axis, level, **looked[level.name])
     style.legend(drawn, -(-len(looked) // keys), looks=looked)
     return drawn
 
@@ -231,18 +214,11 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     }
     looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):
-        table = curves(cells[cells["category"] == kind], RATE)
-        for model, own in sorted(table.groupby("model"), key=lambda group: models.index(group[0])):
-            style.draw_points(
-                axis,
-                own[RATE],
-                own["score"],
-                own["low"],
-                own["high"],
-                **looked[model],
-                linestyle="",
-            )
-            _front(axis, own, RATE, color=looked[model]["color"], linewidth=1.2)
+        shown = speed_quality(cells[cells["category"] == kind], rate=RATE)
+        for model in sorted(shown.models, key=models.index):
+            own = [point for curve in shown.of(model) for point in curve.points]
+            _points(axis, own, **looked[model], linestyle="")
+            _front(axis, shown.front(model), color=looked[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
@@ -254,25 +230,40 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     return drawn
 
 
-def _curve(axis: Axes, line: pd.DataFrame, **look: Any) -> None:
+def _curve(axis: Axes, curve: Curve, **look: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
-    rates = line["tokens_per_step"]
-    style.draw_points(axis, rates, line["score"], line["low"], line["high"], **look)
-    axis.plot(
-        rates, line["ceiling"], ":", color=look["color"], marker="_", markersize=6, linewidth=0.9
+    _points(axis, curve.points, **look)
+    rates = [point.rate for point in curve.points]
+    ceilings = [_or_nan(point.ceiling) for point in curve.points]
+    axis.plot(rates, ceilings, ":", color=look["color"], marker="_", markersize=6, linewidth=0.9)
+
+
+def _points(axis: Axes, points: Sequence[CurvePoint], **look: Any) -> None:
+    """Points with their intervals."""
+    style.draw_points(
+        axis,
+        [point.rate for point in points],
+        [point.score for point in points],
+        [_or_nan(point.low) for point in points],
+        [_or_nan(point.high) for point in points],
+        **look,
     )
 
 
-def _front(axis: Axes, table: pd.DataFrame, rate: str, **look: Any) -> None:
-    """The Pareto front of a table of `curves`."""
-    axis.plot(*zip(*pareto(zip(table[rate], table["score"], strict=True)), strict=True), **look)
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value
 
 
-def _level(axis: Axes, ends: ScoreInterval, **look: Any) -> None:
+def _front(axis: Axes, front: Sequence[tuple[float, float]], **look: Any) -> None:
+    """A Pareto front."""
+    axis.plot(*zip(*front, strict=True), **look)
+
+
+def _level(axis: Axes, level: Level, **look: Any) -> None:
     """A score at any speed, with its interval."""
-    score, *interval = ends
-    axis.axhline(score, **{"linewidth": 1.1, **look})
-    axis.axhspan(*interval, color=look["color"], alpha=0.1, linewidth=0)
+    axis.axhline(level.score, **{"linewidth": 1.1, **look})
+    if level.low is not None and level.high is not None:
+        axis.axhspan(level.low, level.high, color=look["color"], alpha=0.1, linewidth=0)
 
 
 def _scales(axis: Axes, top: float, title: str) -> None:
@@ -283,20 +274,6 @@ def _scales(axis: Axes, top: float, title: str) -> None:
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
     style.percent(axis)
     style.finish(axis, title)
-
-
-def _best(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of a grid with many families: each policy's Pareto front, under the policy's
-    name.
-    """
-    by_policy = table.assign(family=table["family"].str.split("+").str[0])
-    fastest_first = by_policy.sort_values(
-        ["tokens_per_step", "score"], ascending=False, kind="stable"
-    )
-    others = fastest_first.groupby("family")["score"].transform(
-        lambda scores: scores.cummax().shift(fill_value=-1)
-    )
-    return fastest_first[fastest_first["score"] > others][::-1].sort_values("family", kind="stable")
 
 
 def _rows(flat: list[Panel]) -> list[list[Panel]]:

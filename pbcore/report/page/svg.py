@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pbcore.analysis.order import family
-from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import interval_text, rows_differ, silent
-from pbcore.report.looks import FULL, Look
+from pbcore.report.cells import interval_text, rows_differ
+from pbcore.report.looks import Look
 from pbcore.report.page.html import attribute, text
-from pbcore.report.scopes import Scope, curve_lines, number
+from pbcore.report.scopes import Scope
+from pbcore.report.speed_quality import speed_quality
 
 ANY_SPEED = Look(6, 6, 1)
 HEIGHT = 340
@@ -48,8 +48,8 @@ Level = tuple[float, float | None, float | None]  # score, low, high
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, and
-    the ceiling in %, if that is below 100.
+    """A point: `x` tokens per step, `y` score in % with its interval_text, what its tooltip says,
+    whether it is on its model's Pareto front, and the ceiling in %, if that is below 100.
     """
 
     x: float
@@ -57,6 +57,7 @@ class Dot:
     low: float | None
     high: float | None
     text: str
+    on_front: bool = False
     ceiling: float | None = None
 
 
@@ -75,35 +76,41 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
     """The `most` leading curves of a scope's means, and the levels of models that report no tokens
     per step. `known`: the look of each model's families in all plots of a run.
     """
-    table = beside_ceilings(curves(scope.cells), scope.cells)
-    leaders = leading(table, most)
     found = []
     per_row = {
         names: f", {fixed(mean, 2)} per row"
         for names, group in scope.cells.groupby(["model", "sampler"], sort=False)
         if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
     }
-    columns = ["sampler", "tokens_per_step", "score", "low", "high", "ceiling"]
-    for model, kind, group in curve_lines(table):
-        if (model, kind) not in leaders:
+    shown = speed_quality(scope.cells, most)
+    for curve in shown.curves:
+        if not curve.leads:
             continue
         dots = []
-        for sampler, rate, score, low, high, ceiling in group[columns].itertuples(index=False):
+        for point in curve.points:
             told = (
-                f"{model} {sampler}: {fixed(score)} %{interval_text(low, high)} at {fixed(rate, 2)}"
-                " tokens per step"
+                f"{curve.model} {point.sampler}: {fixed(point.score)} %"
+                f"{interval_text(point.low, point.high)} at {fixed(point.rate, 2)} tokens per step"
             )
-            told += per_row.get((model, sampler), "")
-            told += "" if math.isnan(ceiling) else f", ceiling {fixed(ceiling)} %"
-            lid = ceiling if ceiling < FULL else None
-            dots.append(Dot(rate, score, number(low), number(high), told, lid))
-        found.append(Series(f"{model} · {kind}", model, known[model, kind], tuple(dots)))
-    for name, (score, low, high) in level_lines(silent(scope.cells)).items():
-        model, _, sampler = name.rpartition(" · ")
-        look = known.get((model, family(sampler)), ANY_SPEED)
-        found.append(
-            Series(f"{name} (any speed)", model, look, level=(score, number(low), number(high)))
-        )
+            told += per_row.get((curve.model, point.sampler), "")
+            told += "" if point.ceiling is None else f", ceiling {fixed(point.ceiling)} %"
+            dots.append(
+                Dot(
+                    point.rate,
+                    point.score,
+                    point.low,
+                    point.high,
+                    told,
+                    point.on_front,
+                    point.lid,
+                )
+            )
+        look = known[curve.model, curve.family]
+        found.append(Series(f"{curve.model} · {curve.family}", curve.model, look, tuple(dots)))
+    for level in shown.levels:
+        look = known.get((level.model, family(level.sampler)), ANY_SPEED)
+        ends = level.score, level.low, level.high
+        found.append(Series(f"{level.name} (any speed)", level.model, look, level=ends))
     return found
 
 
@@ -147,7 +154,8 @@ def drawing(series: Sequence[Series], title: str) -> str:
     axis = _Axis.of(dots, [one.level for one in series if one.level])
     bands = []
     for model in dict.fromkeys(one.model for one in series):
-        front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
+        own = [one for one in series if one.model == model]
+        front = sorted({(dot.x, dot.y) for one in own for dot in one.dots if dot.on_front})
         if drawn := _path("front", front, axis):
             bands.append(f'<g data-model="{attribute(model)}">{drawn}</g>')
     groups = [_series(one, axis) for one in series]

@@ -99,7 +99,7 @@ class TestPlot:
         band.
         """
         points = tuple(
-            replace(dot, ceiling=ceiling)
+            replace(dot, on_front=True, ceiling=ceiling)
             for dot, ceiling in zip(dots((1, 90), (2, 50)), (95, 60), strict=True)
         )
         shown = parsed(plot([Series("a", "m", LOOK, points)], "t"))

@@ -1,0 +1,155 @@
+"""The speed–quality curves of some cells, as the plots and the page draw them."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.report.cells import silent
+from pbcore.report.looks import FULL
+from pbcore.report.scopes import lines, number
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A sampler's means over tasks: its rate, its score in % with its 95 % interval, whether it is
+    on its model's Pareto front, and the ceiling in %, None where it isn't known.
+    """
+
+    sampler: str
+    rate: float
+    score: float
+    low: float | None
+    high: float | None
+    on_front: bool
+    ceiling: float | None
+
+    @property
+    def lid(self) -> float | None:
+        """The ceiling, if it is below 100 %."""
+        return None if self.ceiling is None or self.ceiling >= FULL else self.ceiling
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A model's samplers of one policy family, by rising rate; `leads` if it is one of those that
+    a plot of few curves shows.
+    """
+
+    model: str
+    family: str
+    points: tuple[CurvePoint, ...]
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The score in %, with its interval, of a model that reports no rate."""
+
+    model: str
+    sampler: str
+    score: float
+    low: float | None
+    high: float | None
+
+    @property
+    def name(self) -> str:
+        """Model and sampler."""
+        return f"{self.model} · {self.sampler}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedQuality:
+    """What a plot of quality over speed shows: curves by model and policy family, levels of models
+    that report no rate, and over how many tasks the points are means, each number once.
+    """
+
+    curves: tuple[Curve, ...]
+    levels: tuple[Level, ...]
+    tasks: tuple[int, ...]
+
+    @property
+    def models(self) -> list[str]:
+        """The models of the curves."""
+        return list(dict.fromkeys(curve.model for curve in self.curves))
+
+    @property
+    def families(self) -> list[str]:
+        """The policy families of the curves."""
+        return list(dict.fromkeys(curve.family for curve in self.curves))
+
+    def of(self, model: str) -> list[Curve]:
+        """A model's curves."""
+        return [curve for curve in self.curves if curve.model == model]
+
+    def front(self, model: str) -> list[tuple[float, float]]:
+        """(rate, score) of a model's Pareto front, by rising rate."""
+        points = [point for curve in self.of(model) for point in curve.points]
+        return sorted({(point.rate, point.score) for point in points if point.on_front})
+
+    @property
+    def fastest(self) -> float:
+        """The highest rate; 1 without points."""
+        return max((point.rate for curve in self.curves for point in curve.points), default=1.0)
+
+    @property
+    def has_lids(self) -> bool:
+        """Whether a ceiling is below 100 %."""
+        return any(point.lid is not None for curve in self.curves for point in curve.points)
+
+
+def speed_quality(
+    cells: pd.DataFrame,
+    most: int | None = None,
+    rate: str = "tokens_per_step",
+    by_policy: bool = False,
+) -> SpeedQuality:
+    """The curves of a frame of `results.load`, as `analysis.tradeoff` has them, with their
+    ceilings, each model's Pareto front, and the levels of models that report no rate.
+
+    Args:
+        cells: the cells.
+        most: how many curves lead; None for all.
+        rate: the column that says how fast they are.
+        by_policy: whether each policy is one curve, its Pareto front over blocks and modifiers.
+    """
+    table = beside_ceilings(curves(cells, rate), cells)
+    fronts = {
+        str(model): set(pareto(zip(own[rate], own["score"], strict=True)))
+        for model, own in table.groupby("model", sort=False)
+    }
+    leaders = None if most is None else leading(table, most)
+    shown = _best_by_policy(table, rate) if by_policy else table
+    columns = ["sampler", rate, "score", "low", "high", "ceiling"]
+    drawn = []
+    for model, kind, own in lines(shown):
+        points = tuple(
+            CurvePoint(
+                sampler,
+                speed,
+                score,
+                number(low),
+                number(high),
+                (speed, score) in fronts[model],
+                number(ceiling),
+            )
+            for sampler, speed, score, low, high, ceiling in own[columns].itertuples(index=False)
+        )
+        drawn.append(Curve(model, kind, points, leaders is None or (model, kind) in leaders))
+    levels = []
+    for name, (score, low, high) in level_lines(silent(cells)).items():
+        model, _, sampler = name.rpartition(" · ")
+        levels.append(Level(model, sampler, score, number(low), number(high)))
+    return SpeedQuality(tuple(drawn), tuple(levels), tuple(sorted(set(table["tasks"]))))
+
+
+def _best_by_policy(table: pd.DataFrame, rate: str) -> pd.DataFrame:
+    """The table of a grid with many families: each policy's Pareto front, under the policy's
+    name.
+    """
+    by_policy = table.assign(family=table["family"].str.split("+").str[0])
+    fastest_first = by_policy.sort_values([rate, "score"], ascending=False, kind="stable")
+    others = fastest_first.groupby("family")["score"].transform(
+        lambda scores: scores.cummax().shift(fill_value=-1)
+    )
+    return fastest_first[fastest_first["score"] > others][::-1].sort_values("family", kind="stable")
