@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
-from pbcore.report.cells import silent
 from pbcore.report.looks import FULL
 from pbcore.report.scopes import lines, number
 
@@ -105,7 +104,8 @@ def speed_quality(
     by_policy: bool = False,
 ) -> SpeedQuality:
     """The curves of a frame of `results.load`, as `analysis.tradeoff` has them, with their
-    ceilings, each model's Pareto front, and the levels of models that report no rate.
+    ceilings, each model's Pareto front, and the levels of models that report no rate; only those
+    with a score for every task of the frame.
 
     Args:
         cells: the cells.
@@ -136,8 +136,9 @@ def speed_quality(
             for sampler, speed, score, low, high, ceiling in own[columns].itertuples(index=False)
         )
         drawn.append(Curve(model, kind, points, leaders is None or (model, kind) in leaders))
+    scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
     levels = []
-    for name, (score, low, high) in level_lines(silent(cells)).items():
+    for name, (score, low, high) in level_lines(scored).items():
         model, _, sampler = name.rpartition(" · ")
         levels.append(Level(model, sampler, score, number(low), number(high)))
     return SpeedQuality(tuple(drawn), tuple(levels), tuple(sorted(set(table["tasks"]))))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from pbcore.analysis.order import family
 from pbcore.printable import fixed, printable
-from pbcore.report.cells import interval_text, rows_differ
+from pbcore.report.cells import elsewhere, interval, rows_differ
 from pbcore.report.looks import Look
 from pbcore.report.page.html import attribute, text
 from pbcore.report.scopes import Scope
@@ -48,7 +48,7 @@ Level = tuple[float, float | None, float | None]  # score, low, high
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point: `x` tokens per step, `y` score in % with its interval_text, what its tooltip says,
+    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says,
     whether it is on its model's Pareto front, and the ceiling in %, if that is below 100.
     """
 
@@ -82,7 +82,8 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
         for names, group in scope.cells.groupby(["model", "sampler"], sort=False)
         if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
     }
-    shown = speed_quality(scope.cells, most)
+    with_rate = scope.cells["tokens_per_step"].notna()
+    shown = speed_quality(scope.cells[with_rate | elsewhere(scope.cells)], most)
     for curve in shown.curves:
         if not curve.leads:
             continue

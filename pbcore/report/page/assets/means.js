@@ -93,7 +93,7 @@ function curvesOf(tasks, where, x, y) {
   const leads = leading(lines, fronts.flat(), x);
   const curves = [...lines].sort(([a], [b]) => a - b).map(([number, dots]) => ({ line: number, dots: dots.sort((a, b) => a.x - b.x || b.y - a.y), leads: leads.has(number) }));
   const silent = y !== SCORE || x === SCORE ? [] : scored.filter((cell) => elsewhere[cell] && points.cells[x.key][cell] === null);
-  const every = new Set(silent.map((cell) => points.cells.task[cell])).size;
+  const every = new Set([...usable, ...silent].map((cell) => points.cells.task[cell])).size;
   const levels = bySampler(silent).filter((group) => group.length === every && (chosen === null || sampler[group[0]] === chosen))
     .map((group) => ({ line: line[group[0]], model: model[group[0]], sampler: sampler[group[0]], score: scoreOf(group) }));
   return { curves, fronts, levels };

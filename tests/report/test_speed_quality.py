@@ -1,0 +1,123 @@
+"""pbcore.report.speed_quality: the curves that plots and page draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pbcore.report.looks import looks
+from pbcore.report.page.svg import series
+from pbcore.report.plots import mean_figure
+from pbcore.report.scopes import scopes
+from pbcore.report.speed_quality import SpeedQuality, speed_quality
+from pbcore.results.record import CellRecord
+from pbcore.results.table_row import frame
+from tests.results import factory
+
+RATELESS = ("nfe_mean", "tokens_per_step", "tokens_per_row", "tokens_per_forward")
+# nfe of 32 tokens → how many of 20 answers are right
+RIGHT = {"random": {32: 20, 16: 18, 8: 4}, "confidence": {32: 20, 16: 12, 8: 10}}
+
+
+def records(model: str = "tiny", task: str = "waiting_line/copy") -> list[CellRecord]:
+    return [
+        factory.cell(model, task, f"{policy}-k{32 // nfe}", right=right / 20, nfe=nfe)[0]
+        for policy, by_nfe in RIGHT.items()
+        for nfe, right in by_nfe.items()
+    ]
+
+
+def silent(model: str, *tasks: str) -> list[CellRecord]:
+    """Cells of a server that reports no forwards."""
+    cells = [factory.cell(model, task, "served", right=0.25)[0] for task in tasks]
+    return [replace(cell, **dict.fromkeys(RATELESS)) for cell in cells]
+
+
+def prepared(*cells: CellRecord, most: int | None = None) -> SpeedQuality:
+    return speed_quality(frame(cells), most)
+
+
+class TestSpeedQuality:
+    def test_a_curve_for_each_policy(self) -> None:
+        """Points by rising rate, with the score in % and its interval."""
+        shown = prepared(*records())
+        assert [(curve.model, curve.family) for curve in shown.curves] == [
+            ("tiny", "confidence"),
+            ("tiny", "random"),
+        ]
+        points = shown.curves[1].points
+        assert [(point.rate, point.score) for point in points] == [(1, 100), (2, 90), (4, 20)]
+        low, high = points[1].low, points[1].high
+        assert low is not None
+        assert high is not None
+        assert 60 < low < 90 < high < 100
+        assert shown.fastest == 4
+
+    def test_the_front_is_of_all_curves(self) -> None:
+        """The best score at each speed of a model, whichever curve has it, and curves that don't
+        lead too.
+        """
+        for most in (None, 1):
+            shown = prepared(*records(), most=most)
+            assert shown.front("tiny") == [(1, 100), (2, 90), (4, 50)]
+            points = [point for curve in shown.curves for point in curve.points]
+            on = {point.sampler for point in points if point.on_front}
+            assert on == {"confidence-k1", "random-k1", "random-k2", "confidence-k4"}
+
+    def test_few_curves_lead(self) -> None:
+        """As many as wanted; the others are there, too."""
+        shown = prepared(*records(), *records("b"), most=3)
+        assert [curve.leads for curve in shown.curves].count(True) == 3
+        assert len(shown.curves) == 4
+
+    def test_a_policy_with_its_modifiers(self) -> None:
+        """As one curve, its best points."""
+        plain, blocks = factory.cell(right=0.5)[0], factory.cell(sampler="confidence-k2+b8")[0]
+        shown = speed_quality(frame([plain, blocks]), by_policy=True)
+        assert [(curve.family, len(curve.points)) for curve in shown.curves] == [("confidence", 1)]
+
+    def test_ceilings(self) -> None:
+        """A mean over tasks; one of 100 % is no lid."""
+        cells = frame(records()[:2])
+        (curve,) = speed_quality(cells.assign(ceiling=[1.0, 0.8])).curves
+        assert [(point.ceiling, point.lid) for point in curve.points] == [
+            (100, None),
+            (pytest.approx(80), pytest.approx(80)),
+        ]
+        assert speed_quality(cells.assign(ceiling=[1.0, 0.8])).has_lids
+        assert not speed_quality(cells.assign(ceiling=[1.0, 1.0])).has_lids
+
+    def test_nothing(self) -> None:
+        """No cells, no curves."""
+        shown = speed_quality(frame(records()).iloc[:0])
+        assert (shown.curves, shown.levels, shown.fastest) == ((), (), 1.0)
+
+
+class TestDrawers:
+    def test_both_draw_the_same(self) -> None:
+        """The PNG and the page have the same points and levels; a server that ran one of two tasks
+        has a level in neither.
+        """
+        tasks = ("waiting_line/copy", "waiting_line/sort")
+        ran = [record for task in tasks for record in records(task=task)]
+        ran += [*silent("far", *tasks), *silent("part", tasks[0])]
+        cells = frame(ran)
+        cells["served"] = [{} if model in ("far", "part") else None for model in cells["model"]]
+        whole, _ = scopes(cells)
+        known = looks([("tiny", "confidence"), ("tiny", "random")])
+        page = series(whole, known, 10)
+        (axis,) = mean_figure(cells).axes
+        drawn = {
+            name: sorted(zip(*line.get_data(), strict=True))
+            for line, name in ((bars[0], bars.get_label()) for bars in axis.containers)
+        }
+        assert drawn == {
+            one.name.removeprefix("tiny · "): sorted((dot.x, dot.y) for dot in one.dots)
+            for one in page
+            if one.level is None
+        }
+        assert len(drawn) == 2
+        assert [one.name for one in page if one.level] == ["far · served (any speed)"]
+        labels = axis.get_legend_handles_labels()[1]
+        assert [name for name in labels if "any speed" in name] == ["far · served (any speed)"]
