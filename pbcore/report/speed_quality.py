@@ -6,7 +6,7 @@ import pandas as pd
 
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
 from pbcore.report.looks import FULL
-from pbcore.report.scopes import lines, number
+from pbcore.report.scopes import curve_lines, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def speed_quality(
     shown = _best_by_policy(table, rate) if by_policy else table
     columns = ["sampler", rate, "score", "low", "high", "ceiling"]
     drawn = []
-    for model, kind, own in lines(shown):
+    for model, kind, own in curve_lines(shown):
         points = tuple(
             CurvePoint(
                 sampler,
