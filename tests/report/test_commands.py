@@ -16,6 +16,7 @@ from pbcore.cli import main
 from pbcore.report.answers import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from pbcore.results.load import load_stored
+from tests.markdown_tables import unpadded
 from tests.reference import bundled
 from tests.results import factory
 
@@ -92,7 +93,8 @@ class TestCommands:
         printed = capsys.readouterr().out.splitlines()
         files = sorted(str(path) for path in (tmp_path / "out").iterdir())
         assert sorted(line for line in printed if line in files) == files
-        assert "| command | `pytest benches` |" in (tmp_path / "out" / "report.md").read_text()
+        page = unpadded((tmp_path / "out" / "report.md").read_text())
+        assert "| command | `pytest benches` |" in page
 
     def test_the_same_cells_of_two_runs(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -137,7 +139,7 @@ class TestCommands:
         assert command("report", own, theirs, "--out", tmp_path / "both") == 0
         said = "prompts differ: GSAI-ML/LLaDA-1.5, "
         assert said in capsys.readouterr().out
-        page = (tmp_path / "both" / "report.md").read_text()
+        page = unpadded((tmp_path / "both" / "report.md").read_text())
         assert page.count(said) == 2  # the waiting line, where they stand together, and PBx
         assert "| prompts | rewrite-2026, v1 |" in page
         assert command("report", own, bundled("paper_tables.csv"), "--out", tmp_path / "paper") == 0

@@ -57,14 +57,14 @@ def test_a_narrow_terminal(
     assert main(["vary", "--of", str(levels(tmp_path))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    place = lines.index("shuffle, tiny, confidence-k2, threads, 1 → 8")
-    assert lines[place + 1].split()[:2] == ["3", "66.7"]
+    place = lines.index("shuffle, tiny, confidence-k2, threads")
+    assert lines[place + 1].split()[:5] == ["1", "→", "8", "3", "66.7"]
 
 
 def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--of` runs nothing; a run without factors is refused."""
     assert main(["vary", "--of", str(levels(tmp_path))]) == 0
-    assert "| threads |" in " ".join(capsys.readouterr().out.split())
+    assert "confidence-k2 threads 1 → 8 3" in " ".join(capsys.readouterr().out.split())
     plain = factory.write(create(tmp_path, "b"), [factory.cell()])
     assert main(["vary", "--of", str(plain.path)]) == 2
     assert main(["vary"]) == 2
