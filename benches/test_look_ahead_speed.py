@@ -21,7 +21,8 @@ from torch import Tensor
 
 from pbcore.decoding import Step, decode, resolve
 from pbcore.decoding.joint_draws import together
-from pbcore.decoding.prediction import predict
+from pbcore.decoding.predicted import Decoding, see
+from pbcore.decoding.prediction import Prediction, predict
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.what_if import Answers, Forwards
 from pbcore.models.base import Query, Request
@@ -48,7 +49,7 @@ def a_step(logits: Tensor, temperature: float) -> Step:
     whole = torch.ones(1, SLOTS, dtype=torch.bool)
     zero = torch.zeros(1, dtype=torch.long)
     full = zero + SLOTS
-    return Step(
+    step = Step(
         inside=whole,
         position=places,
         column=places,
@@ -63,12 +64,12 @@ def a_step(logits: Tensor, temperature: float) -> Step:
         left=full,
         stale=zero.bool(),
         asked=SLOTS,
-        mask_id=0,
-        temperature=temperature,
+        decoding=Decoding(mask_id=0, temperature=temperature),
         token=token[None],
         confidence=confidence[None],
-        _logits=logits,
     )
+    see(step, Prediction(token, confidence, logits))
+    return step
 
 
 def answered(step: Step, probe: Any, logits: Tensor) -> Answers:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.step import Step, quota
+from pbcore.decoding.schedule import quota
+from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Counts, ExchangeablePositions, NotExact, StepOutcome, at_random
 

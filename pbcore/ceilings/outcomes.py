@@ -22,7 +22,7 @@ from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
 from pbcore.decoding.forward import slots_of
-from pbcore.decoding.job import Job
+from pbcore.decoding.job import Job, decoding_of
 from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, initial_rows
@@ -134,7 +134,8 @@ class _Enumeration:
             model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)]
         )
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = Job(model, self._policy, declared, name, size, 0, Log(None), self._table.draw)
+        decoding = decoding_of(model, declared, name, 0, self._table.draw)
+        self._job = Job(model, self._policy, declared, name, size, decoding, Log(None))
         rows = np.array(sorted(self._table.answers))
         self._entropy: EntropyOf = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))

@@ -26,7 +26,7 @@ from pbcore.decoding.checks import (
     check_written,
 )
 from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, what_if
-from pbcore.decoding.job import Job
+from pbcore.decoding.job import Job, decoding_of
 from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, initial_rows, join
@@ -72,7 +72,7 @@ def denoise(
     rows = initial_rows(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
     size = model.block or block_length(name, model.mask_id, requests)
-    job = Job(model, policy, declared, name, size, seed, log)
+    job = Job(model, policy, declared, name, size, decoding_of(model, declared, name, seed), log)
     context: Any
     if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))

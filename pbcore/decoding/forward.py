@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from pbcore.decoding.candidates import note_counts
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import Outlook, Slots, marked, written
+from pbcore.decoding.predicted import Predicted, Review, hide, prediction_of, see
 from pbcore.decoding.prediction import pieces_of, predict, probability, running_numbers, scattered
 from pbcore.decoding.rows import Rows
+from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext, of_rows
-from pbcore.decoding.step import Review, Step, quota
+from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Query, SizedContext
@@ -97,7 +100,7 @@ def forward(
         step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
     again = None
     if isinstance(context, SharedContext):
-        step._see(context.predict(query))
+        see(step, context.predict(query))
         _count_sizes(job, context, query, rows.numbers)
     else:
         seen = _seen(job, rows, context, query, step, reused)
@@ -105,10 +108,10 @@ def forward(
         if seen.attention is not None:
             step.attention = seen.attention
         step.mask = _without_mask(job, seen.masked, step.masked)
-        step._see(step._predicted(seen.masked))
+        see(step, prediction_of(step, seen.masked))
     check_numbers(job, rows, step.confidence)
     if again is not None:
-        step.review = _review(job, step, revealed, again)
+        step.review = _review(job, step, revealed, again, sum(rows.outlook.shown))
         check_numbers(job, rows, step.review.confidence)
     rows.kept = None
     rows.count((~reused).long())
@@ -154,7 +157,7 @@ def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
     token = rows.canvas.gather(1, where)  # (R, C)
     count = _count(job, rows)
     single = not job.model.block and job.name.block is None
-    return Step(
+    step = Step(
         inside=inside,
         position=place,
         column=where,
@@ -172,24 +175,19 @@ def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
         left=rows.masks(job.model.mask_id).sum(-1),
         stale=torch.zeros_like(rows.hold),
         asked=rows.targets.shape[1],
-        seed=job.seed,
-        mask_id=job.model.mask_id,
-        temperature=job.name.temperature,
-        frequencies=job.frequencies,
-        reach=job.traits.reach,
-        reads=job.traits.reads,
+        decoding=job.decoding,
         quota=quota(job.name, count, rows.index, masked.sum(-1)),
-        _states=rows.states,
-        _draw=job.draw,
-        _wanted=tuple(outlook.masked) if outlook else None,
-        _shown=sum(outlook.shown) if outlook else None,
+        states=rows.states,
     )
+    if outlook:
+        note_counts(step, outlook.masked)
+    return step
 
 
-def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
-    """The review of the slots `revealed` (R, C) from their logits (N, V)."""
+def _review(job: Job, step: Predicted, revealed: Tensor, logits: Tensor, count: int) -> Review:
+    """The review of the slots `revealed` (R, C), `count` in all, from their logits (N, V)."""
     mask = _without_mask(job, logits, revealed)
-    at = places(revealed, step._shown)  # (N,)
+    at = places(revealed, count)  # (N,)
     token, confidence = predict(
         logits, step.temperature, step.uniform(-1).flatten()[at] if step.temperature else None
     )
@@ -212,14 +210,14 @@ def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
     return had
 
 
-def hold_back(job: Job, step: Step) -> None:
+def hold_back(job: Job, step: Predicted) -> None:
     """Takes the EOS that `+no_early_eos` and `+eos_last` hold back from the candidates."""
     masked = step.masked
     if job.name.no_early_eos:
-        step._hide((step.token == job.model.eos_id) & (masked.cumsum(-1) > 1))
+        hide(step, (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1))
     if job.name.eos_last:
         ends = masked & job.stops(step.token)
-        step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
+        hide(step, ends & (masked & ~ends).any(-1, keepdim=True))
 
 
 def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> Answers:

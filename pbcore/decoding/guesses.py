@@ -25,6 +25,7 @@ from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import hold_back, step_of
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
+from pbcore.decoding.predicted import hide, prediction_of, see, select_rows
 from pbcore.decoding.prediction import (
     NUMBERS,
     Prediction,
@@ -34,7 +35,8 @@ from pbcore.decoding.prediction import (
     running_numbers,
 )
 from pbcore.decoding.rows import Rows, fill_after_eos
-from pbcore.decoding.step import State, Step, quota
+from pbcore.decoding.schedule import quota
+from pbcore.decoding.step import State, Step
 from pbcore.lazy_torch import Tensor, torch
 
 MOVES = 6  # tried from a canvas
@@ -144,7 +146,7 @@ def guessed(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Ten
         without=[0] * len(owners),
         token=base.canvas.gather(1, base.step.column),
         hidden=torch.zeros_like(base.step.masked),
-        states=base.step._states,
+        states=base.step.states,
     )
     while due is not None:
         due = _round(job, base, due, best)
@@ -184,13 +186,13 @@ def _base(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Tenso
     index = torch.tensor(owners)
     part = host.select(index)
     step = step_of(job, part)
-    step.frequencies = job.model.frequencies
+    step.decoding = replace(job.decoding, frequencies=job.model.frequencies)
     values = others[len(numbers) :]
-    step._states = {
+    step.states = {
         name: replace(state, value=value[index])
         for (name, state), value in zip(rows.states.items(), values, strict=True)
     }
-    step._see(Prediction(token, confidence, None, dict(zip(NUMBERS, others, strict=False))))
+    see(step, Prediction(token, confidence, None, dict(zip(NUMBERS, others, strict=False))))
     return _Base(step, part.canvas, running_numbers(step.masked), tokens, chances, None)
 
 
@@ -257,7 +259,7 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
     hidden = due.hidden[hides].scatter(1, answer.least[hides], True)
     states = {
         name: replace(
-            state, value=torch.cat([step._states[name].value[number[moved]], state.value[hides]])
+            state, value=torch.cat([step.states[name].value[number[moved]], state.value[hides]])
         )
         for name, state in before.items()
     }
@@ -277,41 +279,28 @@ def _step(job: Job, base: _Base, due: _Due) -> Step:
     device = base.canvas.device
     owner = torch.tensor(due.owner, device=device)  # (Q,)
     depth = torch.tensor(due.depth, device=device)  # (Q,)
-    whole = base.step
-    open_ = (due.token == job.model.mask_id) & whole.masked[owner]  # (Q, C)
-    index = whole.index[owner] + depth
-    slots = whole.slots[owner]
+    whole = select_rows(base.step, owner)
+    open_ = (due.token == job.model.mask_id) & whole.masked  # (Q, C)
+    index = whole.index + depth
     left = open_.sum(-1)  # (Q,)
     step = replace(
         whole,
-        inside=whole.inside[owner],
-        position=whole.position[owner],
-        column=whole.column[owner],
         masked=open_,
-        visible=whole.inside[owner] & (due.token != job.model.mask_id),
-        token=torch.where(open_, whole.token[owner], due.token),
-        confidence=whole.confidence[owner].where(open_, 0.0),
-        key=whole.key[owner],
+        visible=whole.inside & (due.token != job.model.mask_id),
+        token=torch.where(open_, whole.token, due.token),
+        confidence=whole.confidence.where(open_, 0.0),
         index=index,
-        nfe=whole.nfe[owner] + depth,
-        slots=slots,
-        size=whole.size[owner],
-        requested=whole.requested[owner],
-        targets=whole.targets[owner],
-        left=whole.left[owner] - whole.masked[owner].sum(-1) + left,
-        stale=whole.stale[owner],
-        quota=quota(job.name, slots, index, left),
+        nfe=whole.nfe + depth,
+        left=whole.left - whole.masked.sum(-1) + left,
+        quota=quota(job.name, whole.slots, index, left),
+        states=due.states,
         notes={},
-        _numbers={name: values[owner] for name, values in whole._numbers.items()},
-        _states=due.states,
-        _wanted=None,
-        _at=None,
     )
     if base.logits is not None:
         entry = base.entry[owner]
-        step._see(step._predicted(base.logits[entry[open_]]))
+        see(step, prediction_of(step, base.logits[entry[open_]]))
     hold_back(job, step)
-    step._hide(due.hidden & step.masked)
+    hide(step, due.hidden & step.masked)
     return step
 
 

@@ -1,8 +1,9 @@
-"""What stays constant while a batch is decoded. V tokens."""
+"""What stays constant while a batch is decoded."""
 
 from dataclasses import dataclass, field
 
 from pbcore.decoding.outlook import Alarms
+from pbcore.decoding.predicted import Decoding
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log
 from pbcore.lazy_torch import Tensor, torch
@@ -20,19 +21,9 @@ class Job:
     traits: Traits
     name: SamplerName
     size: int
-    seed: int
+    decoding: Decoding
     log: Log
-    draw: RandomSource = uniform
     alarms: Alarms = field(default_factory=Alarms)
-    _moved: list[Tensor] = field(default_factory=list)
-
-    @property
-    def frequencies(self) -> Tensor | None:
-        """The model's background probabilities (V,), copied to its device once a batch."""
-        table = self.model.frequencies
-        if table is not None and not self._moved:
-            self._moved.append(table.to(self.model.device))
-        return self._moved[0] if self._moved else None
 
     def stops(self, token: Tensor) -> Tensor:
         """Where `token` is one that ends an answer."""
@@ -40,3 +31,27 @@ class Job:
         for stop in self.model.stop_ids:
             ends |= token == stop
         return ends
+
+
+def decoding_of(
+    model: Denoiser, declared: Traits, name: SamplerName, seed: int, draw: RandomSource = uniform
+) -> Decoding:
+    """What policies may know of a decoding.
+
+    Args:
+        model: its table of token frequencies, if it has one, is copied to its device.
+        declared: what the policy declares.
+        name: the sampler, with its temperature.
+        seed: of the random draws.
+        draw: makes these; by default they depend on seed, row, forward and position alone.
+    """
+    table = model.frequencies
+    return Decoding(
+        seed=seed,
+        mask_id=model.mask_id,
+        temperature=name.temperature,
+        frequencies=None if table is None else table.to(model.device),
+        reach=declared.reach,
+        reads=declared.reads,
+        draw=draw,
+    )

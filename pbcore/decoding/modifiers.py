@@ -12,7 +12,8 @@ from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.step import Move, Step, quota
+from pbcore.decoding.schedule import quota
+from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
@@ -257,7 +258,7 @@ class Adas:
                 left & torch.zeros_like(left).scatter(-1, pick, True), number, place
             )
             left = left.scatter(-1, pick, False)
-        return self.policy.select(replace(step, _walk=place.argsort(dim=-1, stable=True)))
+        return self.policy.select(step.in_order(place.argsort(dim=-1, stable=True)))
 
 
 def modified(policy: Policy, name: SamplerName) -> Policy:

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from pbcore.decoding import Move, Probe, Step, decode, denoise
+from pbcore.decoding.predicted import Review
 from pbcore.decoding.protocol import Traits
-from pbcore.decoding.step import Review
 from pbcore.decoding.what_if import Answers
 from pbcore.names import parse
 from tests.decoding.toys import Toy
@@ -39,13 +39,14 @@ def rows(text: str) -> dict[str, str]:
 def methods(cls: type) -> dict[str, Any]:
     return {
         name: value
-        for name, value in vars(cls).items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, value in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 
 def public_fields(cls: Any) -> set[str]:
-    properties = {name for name, value in vars(cls).items() if isinstance(value, property)}
+    members = inspect.getmembers(cls)
+    properties = {name for name, value in members if isinstance(value, property)}
     return {field.name for field in fields(cls) if not field.name.startswith("_")} | properties
 
 

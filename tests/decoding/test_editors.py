@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pbcore.decoding import decode, engine, resolve
 from pbcore.decoding.policies.editors import THETA, TokenToMask
-from pbcore.decoding.step import Move, Review, State, Step
+from pbcore.decoding.predicted import Review
+from pbcore.decoding.step import Move, State, Step
 from pbcore.models import load_model
 from pbcore.names import SamplerNameError
 from tests.decoding.test_policies import probabilities
@@ -279,7 +280,7 @@ def taken_back(case: dict[str, Any]) -> list[int]:
             confidence=best.values,
             support=probs.gather(-1, tokens[..., None])[..., 0],
         ),
-        _states=states,
+        states=states,
     )
     rule = TokenToMask(
         strategy=case["strategy"],

@@ -92,14 +92,14 @@ class TestKinds:
         sampler = f"{name}-k2" if "k" in policies()[name].__dataclass_fields__ else name
         rule = policy(parse(sampler))
         step = one_step(f"{sampler}+t1.0")
-        first = rule.select(replace(step, _states={}))
+        first = rule.select(replace(step, states={}))
         generator = torch.Generator().manual_seed(1)
         for _ in range(5):
             other = step.token[torch.randperm(3, generator=generator)]
             confidence = torch.rand(
                 step.confidence.shape, generator=generator, dtype=step.confidence.dtype
             )
-            again = rule.select(replace(step, _states={}, token=other, confidence=confidence))
+            again = rule.select(replace(step, states={}, token=other, confidence=confidence))
             assert isinstance(first, Tensor)
             assert isinstance(again, Tensor)
             assert torch.equal(first & step.masked, again & step.masked)

@@ -13,7 +13,8 @@ from pbcore.decoding.policies.registry import (
     register_policy,
 )
 from pbcore.decoding.protocol import Course
-from pbcore.decoding.step import Step, share
+from pbcore.decoding.schedule import share
+from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 
 NEEDS = frozenset({"mask"})  # of policies that use `choose_slots`

@@ -1,0 +1,37 @@
+"""How many tokens a schedule reveals at a step (quota). R rows."""
+
+from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.transfer import on_device
+from pbcore.names import SamplerName
+
+
+def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
+    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is m, the number
+    of slots in the block, `index` (R,) is i, the steps taken in it, `left` (R,) the masks left in
+    it.
+
+    `counts` are used as given, zeros included. `linear` over S steps gives ⌊m/S⌋ + [i < m mod S]
+    (the reference's static schedule), `cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i
+    (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all that is left.
+    """
+    if name.counts is not None:
+        counts = on_device(name.counts, total.device)  # (S,)
+        now = counts[index.clamp(max=len(name.counts) - 1)]
+        last = index >= len(name.counts) - 1
+    elif name.schedule == "linear":
+        steps = name.schedule_steps
+        now = share(total, steps, index)
+        last = index >= steps - 1
+    elif name.schedule == "cosine":
+        progress = ((index + 1).double() / name.schedule_steps).clamp(max=1)
+        keep = (total * torch.cos(torch.pi / 2 * progress) + 1e-9).floor().long()
+        now = (left - keep).clamp(min=0)
+        last = index >= name.schedule_steps - 1
+    else:
+        return None
+    return torch.where(last, left, torch.minimum(now, left))
+
+
+def share(total: int | Tensor, steps: int | Tensor, index: Tensor) -> Tensor:
+    """The part (R,) of `total` that step `index` (R,) of `steps` gets, earlier steps more."""
+    return total // steps + (index < total % steps)
