@@ -38,7 +38,12 @@ class _Part(NamedTuple):
 
 def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     """Finds the forward of each row's canvas, or runs it together with guesses, for the step to
-    read.
+    read in `rows.kept`.
+
+    Args:
+        job: its `name.ahead` is N, the most canvases of a row in a forward.
+        rows: the batch.
+        context: of the batch.
     """
     canvas, want, nfe = _on_host(job, rows)  # (R, L), (R, L), (R,)
     rows.foreseen = rows.foreseen or [None] * len(rows.origin)

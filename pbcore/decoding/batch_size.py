@@ -91,8 +91,13 @@ def fixed_batch(model: Any) -> int | None:
 
 
 def rows_within(free: float, sizes: "Footprint", reads: Reads) -> int:
-    """The most rows whose decoding takes at most `free` bytes, at least 1: at most MOST, and as
-    many as keep one tensor of logits within LARGEST.
+    """The most rows whose decoding fits into memory, at least 1: at most MOST, and as many as keep
+    one tensor of logits within LARGEST.
+
+    Args:
+        free: bytes beside the weights.
+        sizes: bytes of the model's parts.
+        reads: what a row runs and keeps.
     """
     logits = reads.slots * max(1, reads.what_if) * sizes.vocabulary
     most = max(1, min(MOST, LARGEST // logits))
@@ -103,8 +108,13 @@ def rows_within(free: float, sizes: "Footprint", reads: Reads) -> int:
 
 
 def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
-    """Bytes that decoding `rows` rows together takes at its peak beside the weights: caches, and
-    either a forward at its widest layer, or the logits and what a policy makes of them.
+    """Bytes that decoding takes at its peak beside the weights: caches, and either a forward at its
+    widest layer, or the logits and what a policy makes of them.
+
+    Args:
+        rows: decoded together.
+        sizes: bytes of the model's parts.
+        reads: what a row runs and keeps.
     """
     forwarded = rows * max(1, reads.what_if)  # rows of the largest forward
     books = (rows + forwarded) * reads.columns * BOOKS
@@ -132,8 +142,16 @@ def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
 def reads_of(
     model: Any, name: SamplerName, requests: Sequence[Request], sizes: "Footprint"
 ) -> Reads:
-    """What a batch of these rows reads under a sampler. Raises SamplerNameError for a sampler that
-    can't be built.
+    """What a batch reads under a sampler.
+
+    Args:
+        model: a Denoiser or BatchDecoder.
+        name: the sampler.
+        requests: the rows; the longest prompt and the longest canvas count.
+        sizes: bytes of the model's parts.
+
+    Raises:
+        SamplerNameError: for a sampler that can't be built.
     """
     prompt = max(len(request.prompt_ids) for request in requests)
     canvas = max(len(request.canvas) for request in requests)

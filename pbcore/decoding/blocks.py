@@ -20,8 +20,17 @@ from pbcore.names import SamplerName
 
 
 def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
-    """The request with the canvas that `course` fills; an infilling canvas keeps its length. Raises
-    InputError for fewer requested tokens than `course` needs.
+    """The request with the canvas that a block model's course fills; an infilling canvas keeps its
+    length.
+
+    Args:
+        request: the row.
+        size: tokens of a block.
+        mask_id: the mask token.
+        course: its `fill` says how far.
+
+    Raises:
+        InputError: for fewer requested tokens than `course` needs.
     """
     length = len(request.canvas)
     prompt = len(request.prompt_ids)
@@ -40,7 +49,13 @@ def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Req
 
 
 def begin(job: Job, rows: Rows, context: BlockContext) -> None:
-    """Stores the whole blocks of every prompt."""
+    """Stores the whole blocks of every prompt.
+
+    Args:
+        job: of a block model.
+        rows: at the start.
+        context: of the batch.
+    """
     if job.traits.course.cut:
         rows.answer = rows.requested
     before = rows.canvas.clone()
@@ -52,6 +67,11 @@ def begin(job: Job, rows: Rows, context: BlockContext) -> None:
 def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     """Ends every block without masks: stops rows, stores what follows need, moves rows to their
     next block.
+
+    Args:
+        job: of a block model.
+        rows: the batch.
+        context: of the batch.
     """
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     entered = (first > rows.block) & ~rows.hold
@@ -71,8 +91,12 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
-    """Ends rows whose first stop token has no mask before it, if the course stops there. `before`
-    (R, L) is the canvas before the step, to see whether a stop token was just revealed.
+    """Ends rows whose first stop token has no mask before it, if the course stops there.
+
+    Args:
+        job: of a block model.
+        rows: after a step.
+        before: (R, L) the canvas before it, to see whether a stop token was just revealed.
     """
     if job.traits.course.stop not in ("token", "revealed"):
         return
@@ -153,7 +177,16 @@ def _store(
 
 
 def block_length(name: SamplerName, mask_id: int, requests: Sequence[Request]) -> int:
-    """Slots in a block: the sampler's block length, else all target positions."""
+    """Slots in a block: the sampler's block length, else all target positions.
+
+    Args:
+        name: the sampler.
+        mask_id: the mask token.
+        requests: the rows.
+
+    Raises:
+        InputError: for a block length that doesn't divide a row's number of target positions.
+    """
     counts = [request.canvas.count(mask_id) for request in requests]
     if name.block is None:
         return max(1, max(counts))

@@ -24,8 +24,16 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a
-    cache, a review, token frequencies.
+    """Checks that the model, and the sampler's cache, have what the sampler needs.
+
+    Args:
+        model: its caches, reviews, frequencies and blocks count.
+        traits: what the policy declares.
+        name: the sampler.
+
+    Raises:
+        ValueError: for a cache, a review or a table of token frequencies that is missing, and for a
+            sampler that can't go with blocks or with looking ahead.
     """
     for why in why_not_ahead(traits, name):
         raise SamplerNameError(f"sampler {name}: {why}")
@@ -97,7 +105,13 @@ def why_not_ahead(traits: Traits, name: SamplerName) -> Iterator[str]:
 
 
 def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | None:
-    """Why a model with blocks of that length can't run a sampler; None if it can."""
+    """Why a model with blocks can't run a sampler; None if it can.
+
+    Args:
+        block: tokens of its blocks.
+        traits: what the policy declares.
+        name: the sampler.
+    """
     if name.block not in (None, block):
         load = f"or load it with block={name.block} if it was trained so"
         return f"its blocks have {block} tokens; leave +b{name.block} out, {load}"
@@ -120,8 +134,17 @@ def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | No
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:
-    """Raises DecodingError unless the logits are a floating-point tensor (rows, V) on the canvas's
-    device.
+    """Checks what a model returned.
+
+    Args:
+        model: named in the error; says V.
+        logits: floating-point (rows, V) on the canvas's device, if right.
+        rows: positions that were marked.
+        canvas: of the query, for its device.
+        what: those positions in a word, `masked` or `revealed`.
+
+    Raises:
+        DecodingError: for anything else.
     """
     expected = (rows, model.vocab_size)
     if not _fits(logits, expected, torch.float32, canvas.device):
@@ -133,8 +156,14 @@ def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: 
 
 
 def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None = None) -> None:
-    """Rings if a confidence, (R, C) or of the given rows (N,), is NaN, as the softmax is for logits
-    with NaN or +inf, or of −inf alone.
+    """Rings if a confidence is NaN, as the softmax is for logits with NaN or +inf, or of −inf
+    alone.
+
+    Args:
+        job: has the alarms.
+        rows: the batch.
+        confidence: (R, C), or (N,) with `row`.
+        row: (N,) the rows of the confidences; None: all, in order.
     """
     bad = confidence.isnan()
     name = job.model.name
@@ -153,8 +182,15 @@ def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None =
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move that reveals masked slots alone. Raises DecodingError
-    that names what is wrong and what is expected.
+    """A policy's answer as a Move that reveals masked slots alone.
+
+    Args:
+        name: of the policy.
+        answer: what `select` returned.
+        step: what it got.
+
+    Raises:
+        DecodingError: says what is wrong and what is expected.
     """
     shape = tuple(step.masked.shape)
     device = step.masked.device
@@ -184,8 +220,15 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
 
 
 def check_cap(name: str, cap: Any, slots: int) -> int:
-    """The policy's cap for a block of `slots`. Raises DecodingError if it isn't a whole number of
-    at least 1.
+    """The policy's cap for a block.
+
+    Args:
+        name: of the policy.
+        cap: what `cap(slots)` returned.
+        slots: of the block.
+
+    Raises:
+        DecodingError: unless it is a whole number of at least 1.
     """
     if not isinstance(cap, int) or cap < 1:
         raise DecodingError(
@@ -196,9 +239,17 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(job: Job, move: Move, step: Step, written: Tensor) -> None:
-    """Rings if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
-    vocabulary, or if the policy declares `chooses` and writes others than predicted. Raises
-    DecodingError if it does and takes tokens back.
+    """Checks what a policy writes. Rings if a token is the mask or outside the vocabulary, or if
+    the policy declares `chooses` and writes others than predicted.
+
+    Args:
+        job: has the alarms.
+        move: of the policy.
+        step: what it got.
+        written: (R, C) bool, the slots that it writes.
+
+    Raises:
+        DecodingError: if the policy declares `chooses` and takes tokens back.
     """
     name = job.name.policy
     model = job.model
@@ -233,8 +284,15 @@ def check_written(job: Job, move: Move, step: Step, written: Tensor) -> None:
 
 def check_probe(job: Job, probe: Probe, step: Step) -> Probe:
     """The probe with rows and tokens that exist, for those that don't would end the process on a
-    GPU; rings if it had others. Raises DecodingError for a Probe of a policy that doesn't declare
-    it, or with unusable tensors.
+    GPU; rings if it had others.
+
+    Args:
+        job: has the alarms.
+        probe: of the policy.
+        step: what it got.
+
+    Raises:
+        DecodingError: for a Probe of a policy that doesn't declare it, or with unusable tensors.
     """
     name = job.name.policy
     needs = job.traits.needs
@@ -285,9 +343,20 @@ def check_probe(job: Job, probe: Probe, step: Step) -> Probe:
 
 
 def check_taken(job: Job, take: Tensor, step: Step, canvas: Tensor) -> tuple[Answers, Tensor]:
-    """The step's answers, and `take` (R,) as rows of theirs or −1. Rings if a row takes a what-if
-    row of another one, or one with tokens that don't stand in its `canvas` (R, L) after the move.
-    Raises DecodingError if there are none.
+    """What-if rows that a move takes. Rings if a row takes one of another row, or one with tokens
+    that don't stand in its canvas.
+
+    Args:
+        job: has the alarms.
+        take: (R,) what-if rows; −1 for none.
+        step: with the answers.
+        canvas: (R, L) after the move.
+
+    Returns:
+        The step's answers, and `take` as rows of theirs or −1.
+
+    Raises:
+        DecodingError: if none were asked about in this step.
     """
     name = job.name.policy
     if step.answers is None:

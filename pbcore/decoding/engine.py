@@ -52,14 +52,28 @@ def denoise(
     store: ForwardStore | None = None,
     at_once: int | None = None,
 ) -> list[Generation]:
-    """Decodes a batch; one Generation per request, in order. A `store` answers for the canvases
-    that it knows, if it can serve the sampler; the other rows share forwards of `at_once` rows
-    (default: all).
+    """Decodes a batch.
 
-    Raises DecodingError for unusable logits (another shape, dtype or device, NaN, +inf) and for a
-    policy that breaks its protocol or reveals nothing though it declares no `cap`; ValueError for a
-    block length that doesn't divide a row's number of target positions, and for a cache, review or
-    frequency table that the model lacks.
+    Args:
+        model: predicts the masked tokens.
+        requests: the rows.
+        policy: chooses what to reveal.
+        name: the sampler that the policy belongs to, with its blocks, schedule, temperature and
+            modifiers.
+        seed: of all random draws; a row's also depend on its key, and not on the batch.
+        record: True keeps the canvas before each step (`trajectory`).
+        store: answers for the canvases that it knows, if it can serve the sampler; None: the model
+            answers for all.
+        at_once: the most rows that share a forward where a store is given; None: all.
+
+    Returns:
+        One Generation per request, in order.
+
+    Raises:
+        DecodingError: for unusable logits (another shape, dtype or device, NaN, +inf), and for a
+            policy that breaks its protocol or reveals nothing though it declares no `cap`.
+        ValueError: for a block length that doesn't divide a row's number of target positions, and
+            for a cache, review or frequency table that the model lacks.
     """
     model = complete(model)
     declared = traits(policy)

@@ -28,8 +28,13 @@ Source = Context | SharedContext
 
 
 def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
-    """What comes next, in one copy from the device; rows whose block is full enter the next one,
-    unless they `stay`. Raises what went wrong since the last look.
+    """What comes next, in one copy from the device; rows whose block is full enter the next one.
+    Raises what went wrong since the last look.
+
+    Args:
+        job: what is decoded.
+        rows: the batch; its `outlook` is set, too.
+        stay: True keeps all rows in their block.
     """
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     first = torch.where(rows.hold, rows.block, first)  # (R,)
@@ -76,6 +81,14 @@ def forward(
 ) -> Step:
     """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by
     what-if or ahead.
+
+    Args:
+        job: what is decoded.
+        rows: the batch, with its outlook.
+        context: of the batch.
+        window: with a cache, first and last + 1 of the canvas positions that are computed; None:
+            all.
+        refresh: True fills the cache anew.
     """
     assert rows.outlook is not None
     step = step_of(job, rows, rows.outlook)
@@ -120,9 +133,12 @@ def forward(
 
 def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
     """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of
-    all blocks up to it: index among the target positions, index in the canvas, whether the row has
-    it, and whether it is a candidate: masked, and in the first part of the block that has masks.
-    With reach `prefix` C is `widest` (default: as many as the rows have, for which the host waits).
+    all blocks up to it. Candidates are masked, and in the first part of the block that has masks.
+
+    Args:
+        job: says block length, reach and part.
+        rows: the batch.
+        widest: C with reach `prefix`; None: as many as the rows have, for which the host waits.
     """
     size = job.size
     part = job.traits.part
@@ -147,12 +163,24 @@ def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
 
 
 def reach_of(job: Job, block: int, targets: int) -> int:
-    """How many slots a policy gets of rows that have come to `block` at most."""
+    """How many slots a policy gets.
+
+    Args:
+        job: says block length and reach.
+        block: the last one that a row has come to.
+        targets: A, the largest number of target positions.
+    """
     return min((block + 1) * job.size, targets) if job.traits.reach == "prefix" else job.size
 
 
 def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
-    """The rows' next Step, before it has seen what their next forward says of the candidates."""
+    """The rows' next Step, before it has seen what their next forward says of the candidates.
+
+    Args:
+        job: what is decoded.
+        rows: the batch.
+        outlook: what the host knows of it; None: the slots are worked out.
+    """
     place, where, inside, masked = outlook.slots if outlook else slots_of(job, rows)
     token = rows.canvas.gather(1, where)  # (R, C)
     count = _count(job, rows)
@@ -221,7 +249,15 @@ def hold_back(job: Job, step: Predicted) -> None:
 
 
 def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> Answers:
-    """One forward of all what-if rows."""
+    """One forward of all what-if rows.
+
+    Args:
+        job: what is decoded.
+        rows: the batch.
+        context: of the batch.
+        step: whose policy asks.
+        probe: W what-if rows; checked here.
+    """
     probe = check_probe(job, probe, step)
     before = rows.canvas[probe.row]  # (W, L)
     where = step.column[probe.row]  # (W, C)
@@ -252,10 +288,20 @@ def forwarded(
     causal: Tensor | None = None,
     slots: tuple[Tensor, Tensor] | None = None,
 ) -> Forwards:
-    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after
-    `nfe` (W,) forwards: of the masks of the active block, or where that is full, of the next one,
-    or of a block model's positions `causal` (W, L), each given the tokens before it alone. `slots`
-    are the step's, whether a row has them and their positions (W, C).
+    """One forward of canvases that rows might have: of the masks of the active block, or where that
+    is full, of the next one.
+
+    Args:
+        job: what is decoded.
+        rows: the batch, R rows.
+        context: of the batch.
+        row: (W,) the row of each canvas.
+        canvas: (W, L).
+        nfe: (W,) earlier forwards of each.
+        causal: (W, L) bool: positions of a block model that are predicted in place of the masks,
+            each given the tokens before it alone.
+        slots: of the step, whether a row has them and their positions, (W, C) each; counts what is
+            predicted in them.
     """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
@@ -293,8 +339,15 @@ def forwarded(
 def answered(
     job: Job, rows: Rows, context: Source, query: Query, row: Tensor, numbers: Sequence[int]
 ) -> Tensor:
-    """Logits (N, V) of what a query wants of canvases that the rows `row` (W,) might have, without
-    the mask token; `numbers` are the same on the host.
+    """Logits (N, V) of what a query wants, without the mask token.
+
+    Args:
+        job: what is decoded.
+        rows: the batch, R rows.
+        context: of the batch.
+        query: W canvases that the rows might have.
+        row: (W,) the row of each.
+        numbers: `row` on the host.
     """
     part = of_rows(context, row, len(rows.origin), numbers)
     logits: Tensor = part.logits(query)

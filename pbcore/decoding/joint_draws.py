@@ -35,10 +35,16 @@ Places = NDArray[
 
 
 def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
-    """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row,
-    else the step's own. `how` is `counts`, an assignment of tokens to positions, or at a
-    temperature `rounding`, which keeps every marginal. Slots of confidence 0.999 and rows with a
-    single other slot keep their tokens.
+    """Token and its probability (R, C), chosen together in the marked slots of each row, else the
+    step's own.
+
+    Slots of confidence 0.999 and rows with a single other slot keep their tokens.
+
+    Args:
+        step: of a policy that reads distributions.
+        slots: (R, C) bool.
+        how: `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which
+            keeps every marginal.
     """
     open_ = slots & step.masked & (step.confidence < SURE)
     open_ &= (open_.sum(-1) > 1)[:, None]
@@ -83,8 +89,13 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
 
 
 def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
-    """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an
-    unsure one that stays.
+    """The slots to reveal (R, C) without the unsure ones that are too near behind an unsure one
+    that stays.
+
+    Args:
+        step: its confidences say which slots are unsure, below 0.999.
+        reveal: (R, C) bool.
+        gap: the least distance, in columns of the canvas.
     """
     best = step.confidence  # (R, C): the largest probability of each candidate
     if step.temperature:
@@ -125,9 +136,16 @@ def _likeliest(step: Step, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """The assignment of tokens to positions with the largest product of probabilities in which each
-    token t comes at least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities
-    perturbed by Gumbel noise. Positions that get no token that they can have keep their own (-1),
-    and so do all if there are fewer copies of tokens than positions.
+    token t comes at least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times.
+
+    Args:
+        ids: (S, K) the likeliest tokens of each position.
+        chances: (S, K) their probabilities.
+        rng: perturbs the probabilities by Gumbel noise; None: no noise.
+
+    Returns:
+        The choice (S,) among a position's K tokens. Positions that get no token that they can have
+        keep their own (-1), and so do all if there are fewer copies of tokens than positions.
     """
     from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
 
@@ -154,8 +172,16 @@ def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator 
 
 def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
     """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times
-    (dependent rounding). What a position's K likeliest tokens leave of its probability goes to a
-    token of its own, -1.
+    (dependent rounding).
+
+    Args:
+        ids: (S, K) the likeliest tokens of each position.
+        chances: (S, K) their probabilities.
+        rng: draws; it must be given.
+
+    Returns:
+        The choice (S,) among a position's K tokens; -1 for another token, which takes what these
+        leave of the probability.
     """
     assert rng is not None, "rounding draws tokens, so it needs a temperature"
     union, of = np.unique(ids, return_inverse=True)

@@ -69,8 +69,13 @@ class Rcr:
         return Move(step.masked & keep, filled & step.visible & ~keep)
 
     def kept(self, step: Step, confidences: Tensor, filled: Tensor) -> Tensor:
-        """The best of the slots `filled` (R, C), as many as are committed plus the step's k or
+        """The best of the filled slots (R, C), as many as are committed plus the step's k or
         scheduled count.
+
+        Args:
+            step: as the policy gets it.
+            confidences: (R, C), what ranks the slots.
+            filled: (R, C) bool, the slots that hold a token or get one now.
         """
         count = (filled & step.visible).sum(-1) + (
             step.quota if step.quota is not None else self.k or 0

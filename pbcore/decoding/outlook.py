@@ -95,13 +95,26 @@ class Alarms:
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
-    """The canvas positions (R, L) of the given slots (R, C)."""
+    """The canvas positions (R, L) of some slots.
+
+    Args:
+        canvas: (R, L), for its shape.
+        where: (R, C) canvas index of each slot.
+        slots: (R, C) bool, which of them.
+    """
     mark = torch.zeros(len(canvas), canvas.shape[1] + 1, dtype=torch.bool, device=canvas.device)
     return mark.scatter_(1, _target(canvas, where, slots), True)[:, :-1]
 
 
 def written(canvas: Tensor, where: Tensor, slots: Tensor, values: Tensor) -> Tensor:
-    """The canvas (R, L) with values (R, C) in the given slots (R, C)."""
+    """The canvas (R, L) with other values in some slots; the canvas itself stays.
+
+    Args:
+        canvas: (R, L).
+        where: (R, C) canvas index of each slot.
+        slots: (R, C) bool, which of them to write.
+        values: (R, C); those of other slots are not read.
+    """
     wider = torch.cat([canvas, canvas[:, :1]], dim=-1)
     return wider.scatter_(1, _target(canvas, where, slots), values)[:, :-1]
 

@@ -24,8 +24,15 @@ class Prediction:
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or, at a temperature, drawn by `draws` (M,), and its probability
-    (M,) under the softmax at temperature 1.
+    """Predicted tokens and their probabilities.
+
+    Args:
+        logits: (M, V).
+        temperature: of the draws.
+        draws: (M,) in (0, 1), what draws each token; None: the likeliest token.
+
+    Returns:
+        Token (M,), and its probability (M,) under the softmax at temperature 1.
     """
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
@@ -37,7 +44,13 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
 
 
 def scattered(slots: Tensor, values: Tensor, fill: float = 0.0) -> Tensor:
-    """Values (M,) in their slots (R, C), `fill` elsewhere."""
+    """Values put into their slots: (R, C).
+
+    Args:
+        slots: (R, C) bool, M of them set.
+        values: (M,) in row-major order.
+        fill: the other slots' value.
+    """
     return values.new_full(slots.shape, fill).masked_scatter(slots, values)
 
 

@@ -172,8 +172,12 @@ class Log:
                 self.trajectories[origin].append(tuple(canvas))
 
     def keep_former(self, rows: Rows, where: Tensor, going: Tensor) -> None:
-        """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand
-        in `where` (R, C).
+        """Notes the tokens that a step takes away.
+
+        Args:
+            rows: before the step.
+            where: (R, C) canvas index of each slot.
+            going: (R, C) bool, the slots whose token goes.
         """
         columns = (
             rows.origin[:, None].expand_as(where),
@@ -239,7 +243,12 @@ class Log:
 
 def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
     """The initial state. Shorter canvases are padded on the right with EOS, which is never
-    predicted. `requested` are the rows' numbers of tokens asked for.
+    predicted.
+
+    Args:
+        model: says which tokens are mask and EOS, and how long its blocks are.
+        requests: the rows.
+        requested: tokens asked for in each; a block model's canvas may be longer.
     """
     length = max(len(request.canvas) for request in requests)
     padded = [

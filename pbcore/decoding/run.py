@@ -37,18 +37,33 @@ def decode(
     batch_size: int | None = None,
     store: ForwardStore | None = None,
 ) -> list[Generation]:
-    """Decodes each prompt with a sampler; one Generation per prompt, in order.
+    """Decodes prompts with a sampler.
 
-    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token
-    ids; Samples have their own length and canvas. A row's random numbers depend on `seed` and its
-    identity alone (a Sample's index, else the index in `prompts`), so results don't depend on
-    `batch_size`, the most rows decoded together (default: those of the sampler's `+x4`, the model's
-    own, else 8 on a CPU, and on a GPU as many as its free memory holds; it halves when memory runs
-    out). A `store` of this model shares forwards between calls: answers and NFE stay the same.
+    A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the index
+    in `prompts`), so results don't depend on `batch_size`.
 
-    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't
-    encode, ValueError for impossible lengths and arguments of the wrong type, DecodingError for
-    unusable logits or a policy that breaks its protocol.
+    Args:
+        model: a Denoiser, or a model that decodes by itself.
+        prompts: Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids.
+        sampler: a name such as `threshold-0.9+b32`, as text or parsed.
+        max_new_tokens: the length of an answer; None: a Sample's own. Samples have their own
+            canvas, too.
+        seed: a whole number.
+        record: True keeps the canvas before each step (`trajectory`).
+        batch_size: the most rows decoded together; None: those of the sampler's `+x4`, the model's
+            own, else 8 on a CPU, and on a GPU as many as its free memory holds. It halves when
+            memory runs out.
+        store: shares forwards of this model between calls; answers and NFE stay the same. None:
+            none are shared.
+
+    Returns:
+        One Generation per prompt, in order.
+
+    Raises:
+        SamplerNameError: for an unknown sampler.
+        ModelError: for a prompt that the model can't encode.
+        ValueError: for impossible lengths, and arguments of the wrong type.
+        DecodingError: for unusable logits, or a policy that breaks its protocol.
     """
     if isinstance(prompts, str | Sample):
         raise InputError(
@@ -92,9 +107,17 @@ def batch_of(
     max_new_tokens: int | None = None,
     workers: int = 1,
 ) -> int:
-    """The rows that `decode` of the same arguments takes together where no `batch_size` is given;
-    with `workers` processes on one GPU each takes its share of the memory. Raises as `decode` for
-    prompts that can't be encoded.
+    """The rows that `decode` of the same arguments takes together where no `batch_size` is given.
+
+    Args:
+        model: as for `decode`.
+        prompts: as for `decode`.
+        sampler: as for `decode`.
+        max_new_tokens: as for `decode`.
+        workers: processes on one GPU, each of which takes its share of the memory.
+
+    Raises:
+        ModelError: for prompts that can't be encoded.
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     if name.at_once:

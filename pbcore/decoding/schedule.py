@@ -6,13 +6,17 @@ from pbcore.names import SamplerName
 
 
 def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
-    """Tokens to reveal now, per row (R,), or None without a schedule. `total` (R,) is m, the number
-    of slots in the block, `index` (R,) is i, the steps taken in it, `left` (R,) the masks left in
-    it.
+    """Tokens to reveal now, per row (R,), or None without a schedule.
 
     `counts` are used as given, zeros included. `linear` over S steps gives ⌊m/S⌋ + [i < m mod S]
     (the reference's static schedule), `cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i
     (MaskGIT, arXiv 2202.04200). The last step of every schedule reveals all that is left.
+
+    Args:
+        name: the sampler.
+        total: (R,) m, the number of slots in the block.
+        index: (R,) i, the steps taken in it.
+        left: (R,) the masks left in it.
     """
     if name.counts is not None:
         counts = on_device(name.counts, total.device)  # (S,)
@@ -33,5 +37,11 @@ def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tens
 
 
 def share(total: int | Tensor, steps: int | Tensor, index: Tensor) -> Tensor:
-    """The part (R,) of `total` that step `index` (R,) of `steps` gets, earlier steps more."""
+    """The part (R,) that a step gets of a number spread evenly over steps, earlier ones more.
+
+    Args:
+        total: what is spread, one number or (R,).
+        steps: over how many, one number or (R,).
+        index: (R,) the step, from 0.
+    """
     return total // steps + (index < total % steps)

@@ -41,6 +41,11 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """Whether a store can answer for this sampler and model: the sampler reads numbers alone, and
     the model's logits depend on the canvas alone (those of block models also depend on the block's
     place).
+
+    Args:
+        model: says so by `deterministic`; a model without it is not shared.
+        policy: what it declares counts.
+        name: the sampler, with temperature and cache.
     """
     if not getattr(model, "deterministic", False) or getattr(model, "block", None):
         return False
@@ -60,9 +65,14 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
 
 
 def of_rows(context: Any, index: Tensor, rows: int, numbers: Sequence[int]) -> Any:
-    """A context of so many `rows` with its rows `index` (W,), any number of times each; `numbers`
-    are the same on the host. It is for forwards alone: of a block model it reads the rows' own
-    cache.
+    """A context for forwards of some rows, any number of times each. Of a block model it reads the
+    rows' own cache.
+
+    Args:
+        context: of the batch.
+        index: (W,) the rows.
+        rows: how many rows the batch has.
+        numbers: `index` on the host.
     """
     if list(numbers) == list(range(rows)):
         return context
@@ -118,8 +128,12 @@ class ForwardStore:
         self._turn += 1
 
     def prepare(self, requests: Sequence[Request], seed: int, at_once: int) -> SharedContext:
-        """A batch ready for decoding, of which at most `at_once` rows go through a forward
-        together.
+        """A batch ready for decoding, whose canvases are looked up here first.
+
+        Args:
+            requests: the rows.
+            seed: of the model's own noise, if it has any.
+            at_once: the most rows that go through a forward together.
         """
         context = self._model.prepare(requests, cache=None, seed=seed)
         return SharedContext(
@@ -127,7 +141,13 @@ class ForwardStore:
         )
 
     def put(self, known: _Known, canvas: bytes, numbers: NDArray[Any]) -> None:
-        """Adds a canvas, if it is new and there is room or room can be made."""
+        """Adds a canvas, if it is new and there is room or room can be made.
+
+        Args:
+            known: what is known of its sample.
+            canvas: the token ids as bytes, int32.
+            numbers: (2 + NUMBERS, M) token, confidence and numbers of its masked positions.
+        """
         if canvas in known.canvases:
             return
         size = numbers.nbytes + len(canvas) + OVERHEAD

@@ -143,12 +143,20 @@ class Step(Predicted):
     ) -> Tensor:
         """A tensor that the loop keeps for the policy from step to step; change it in place.
 
-        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a
-        row's part back to `fill` when the row enters a new block. With `over` answer it is kept
-        until the row ends; slots then need `reach = "prefix"`, since other policies get new slots
-        in each block. `dtype` defaults to bool for a bool `fill`, else to that of the confidences.
-        Raises ValueError for values that aren't allowed, and for a name in use for a state of
-        another shape.
+        The loop sets a row's part back to `fill` when the row enters a new block.
+
+        Args:
+            name: of the state; policies that wrap others share the names.
+            fill: what it holds at first.
+            per: `slot` gives (R, C, *shape), `row` gives (R, *shape).
+            shape: of the part of a slot or a row.
+            over: `block`, or `answer` to keep it until the row ends; slots then need `reach =
+                "prefix"`, since other policies get new slots in each block.
+            dtype: by default bool for a bool `fill`, else that of the confidences.
+
+        Raises:
+            ValueError: for values that aren't allowed, and for a name in use for a state of another
+                shape.
         """
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(

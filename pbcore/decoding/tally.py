@@ -77,6 +77,11 @@ class Tally:
 def knows_sizes(model: Denoiser, context: Any, cache: str | None) -> bool:
     """Whether the sizes of all forwards are known: the context gives them, or each is one of whole
     rows.
+
+    Args:
+        model: in blocks or not.
+        context: of the batch.
+        cache: the sampler's, None without one; a cached forward computes parts of a row.
     """
     if model.block:
         return isinstance(context, SizedBlockContext)

@@ -111,8 +111,12 @@ class Answers:
         return scattered(slots, chances)
 
     def taken(self, take: Tensor, canvas: Tensor, mask_id: int) -> Forwards:
-        """What the next step needs of the what-if rows `take` (R,), −1 for none, whose moves led to
-        `canvas` (R, L).
+        """What the next step needs of the what-if rows that a move takes.
+
+        Args:
+            take: (R,) what-if rows; −1 for none.
+            canvas: (R, L) after the move; only what is still masked there is kept.
+            mask_id: the mask token.
         """
         part = self._forwards.select(take.clamp(min=0))
         known = (canvas == mask_id) & (take >= 0)[:, None] & (part.at >= 0)

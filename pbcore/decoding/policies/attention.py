@@ -32,8 +32,12 @@ def symmetric(step: Step) -> Tensor:
 
 
 def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
-    """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot
-    indices: none that has an edge (R, C, C) to one already taken.
+    """A greedy independent set (R, C): none that has an edge to one already taken.
+
+    Args:
+        edges: (R, C, C) bool.
+        among: (R, C) bool, the slots to take from.
+        order: (R, C) slot indices, as they are tried.
     """
     taken = torch.zeros_like(among)
     for slot in order[:, :, None].unbind(1):  # (R, 1)
@@ -44,8 +48,16 @@ def independent(edges: Tensor, among: Tensor, order: Tensor) -> Tensor:
 
 
 def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
-    """DAPD's independent set (R, C) of the slots `among` (R, C), and the revealed share of the
-    canvas (R,).
+    """DAPD's independent set, whose threshold τ grows with the revealed share of the canvas.
+
+    Args:
+        step: with attention.
+        among: (R, C) bool, the slots to take from.
+        low: τ at the start.
+        high: τ at the end.
+
+    Returns:
+        The set (R, C), and the revealed share of the canvas (R,).
     """
     raw = symmetric(step)
     norm = raw / raw.amax(-1, keepdim=True).clamp(

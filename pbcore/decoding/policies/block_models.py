@@ -43,8 +43,13 @@ def spread(step: Step, steps: int | Tensor) -> Tensor:
 
 
 def surer_or_first(step: Step, confidence: Tensor, gamma: float, count: Tensor) -> Tensor:
-    """The candidates (R, C) of confidence > γ in rows with at least `count` (R,) of them, else the
-    `count` best.
+    """The candidates (R, C) of confidence > γ in rows that have enough of them, else the best ones.
+
+    Args:
+        step: as the policy gets it.
+        confidence: (R, C), what is compared.
+        gamma: γ.
+        count: (R,) how many are enough, and how many are taken else.
     """
     sure = step.masked & (confidence > gamma)
     return torch.where(
