@@ -27,6 +27,11 @@ def test_cell(cell, model, task, benchmark):
 def expectation(task, sampler, seeds):
     """Expected number of right answers and its standard deviation, infinite where theory has no
     closed form.
+
+    Args:
+        task: with its samples.
+        sampler: its name.
+        seeds: how many times each sample is answered.
     """
     from pbcore.theory import accuracy
 

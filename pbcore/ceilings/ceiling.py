@@ -46,11 +46,18 @@ class NoCeiling(InputError):
 
 
 def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
-    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change
-    it. Samples whose answers differ in names alone are computed once. Where no exact result is at
-    hand, `draws` answers in all are decoded with a fixed seed, fewer on canvases of more than 64
-    tokens. Raises NoCeiling for samples that the ideal model can't answer, and for samplers that it
-    can't run.
+    """The mean ceiling of samples under a sampler. Samples whose answers differ in names alone are
+    computed once.
+
+    Args:
+        samples: whose answers can be listed or counted.
+        sampler: parsed, or as text; a cache in it changes nothing.
+        draws: answers decoded in all, with a fixed seed, where no exact result is at hand; fewer on
+            canvases of more than 64 tokens.
+
+    Raises:
+        NoCeiling: for samples that the ideal model can't answer, and for samplers that it can't
+            run.
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined(structures(samples), replace(name, cache=None), draws)
@@ -77,7 +84,16 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
 def combined(
     parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS
 ) -> Ceiling:
-    """The mean ceiling of distributions by number of samples. Raises NoCeiling."""
+    """The mean ceiling of distributions.
+
+    Args:
+        parts: distributions, each with its number of samples.
+        name: the sampler, without a cache.
+        draws: answers decoded in all where no exact result is at hand.
+
+    Raises:
+        NoCeiling: for samplers that the ideal model can't run.
+    """
     total = sum(count for _, count in parts)
     each = [(_ceiling_of(one, name, -(-draws * count // total)), count) for one, count in parts]
     mean = sum(one.mean * count for one, count in each) / total
@@ -138,8 +154,15 @@ def _ends(name: SamplerName) -> bool:
 
 
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
-    """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes
-    too long.
+    """The expected accuracy by enumeration.
+
+    Args:
+        distribution: of the answers.
+        rule: the sampler's policy.
+        name: the sampler, without a cache.
+
+    Raises:
+        NotExact: where that isn't known how, or takes too long.
     """
     if name.remask or _ends(name):
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
@@ -204,9 +227,17 @@ class Ceilings:
         self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
 
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
-        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed
-        or counted or come after steps (`cot`), the sampler isn't one that `ideal` can run, or the
-        model decodes in blocks of its own (`block`).
+        """The ceiling of a cell.
+
+        Args:
+            task: with its samples.
+            sampler: its name.
+            block: tokens of the model's own blocks; None: it has none.
+
+        Returns:
+            The ceiling; None if the headline isn't accuracy, the answers can't be listed or counted
+            or come after steps (`cot`), the sampler isn't one that `ideal` can run, or the model
+            decodes in blocks of its own.
         """
         if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
@@ -224,10 +255,17 @@ class Ceilings:
 def mean_bits_lost(
     model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]
 ) -> float | None:
-    """The mean over answers of L_T of the partition that each decoding took; `decoded` has samples
-    and their steps. None where it isn't known of every answer: without recorded steps, for samplers
-    that mask or replace tokens again, for tasks whose answers can't be listed, and where a
-    tokenizer's answers are too many (`answers_of`).
+    """The mean over answers of L_T, in bits, of the partition that each decoding took.
+
+    Args:
+        model: whose tokenizer tells what the answers are.
+        sampler: its name.
+        decoded: samples and the steps of their tokens.
+
+    Returns:
+        The mean; None where it isn't known of every answer: without recorded steps, for samplers
+        that mask or replace tokens again, for tasks whose answers can't be listed, and where a
+        tokenizer's answers are too many (`answers_of`).
     """
     if not _partitions(parse(sampler)):
         return None

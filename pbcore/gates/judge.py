@@ -84,24 +84,28 @@ def judge(
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors
-    only).
+    """Judges a run against a baseline.
 
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or
     `paired.graded_drop` for graded scores. NFE and tokens per step must be equal for greedy
     samplers, and tokens forwarded where the baseline has them; for others `graded_drop` looks for
     more forwards. Rows are judged as NFE is where the baseline has some that aren't its forwards.
-    Holm's correction covers all tests, so the chance of any false alarm in the run is at most
-    `level`. Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed,
-    precision or samples are refused.
+    Holm's correction covers all tests. Baseline rows missing in the run fail; cells that differ in
+    data, model, sampler, seed, precision or samples are refused.
 
-    `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as
-    in `analysis.compare.compare_runs`. Two names are judged by their scores alone: their NFE may
-    differ, and a joined model's identity and dtype. Raises InputError for a level outside (0, 1),
-    unknown names, and if nothing has a partner.
+    Two names that are joined are judged by their scores alone: their NFE may differ, and a joined
+    model's identity and dtype.
 
-        verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text)
-        for text in texts])
+    Args:
+        run: its cells (`results.open_run(path).read_cells()`).
+        baseline: cells by id (`results.baseline.read_baseline(file)`); empty checks floors only.
+        level: the chance of any false alarm in the run, in (0, 1).
+        floors: the least scores (`gates.floors.parse_floor(text)`).
+        models: names of the run → names of the baseline, to join cells of other names; None: none.
+        samplers: the same for samplers.
+
+    Raises:
+        InputError: for a level outside (0, 1), unknown names, and if nothing has a partner.
     """
     if not 0 < level < 1:
         raise InputError(
@@ -122,9 +126,13 @@ def judge(
 
 
 def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str:
-    """Why two rows can't be compared: the first setting that differs; empty if they can. `renamed`:
-    rows of other names were joined, so these may differ, and what belongs to a model of another
-    name.
+    """Why two rows can't be compared: the first setting that differs; empty if they can.
+
+    Args:
+        cell: of the run.
+        base: of the baseline.
+        renamed: True if rows of other names were joined, so that these may differ, and what belongs
+            to a model of another name.
     """
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))

@@ -66,8 +66,14 @@ def _naming(option: str) -> Iterator[None]:
 def judge_run(
     plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]
 ) -> Ruling:
-    """Judges a run by its settings; an incomplete run writes no baseline. `rerun(cell_id, sample)`
-    gives the command that runs one sample again; `say` shows which cell is being timed.
+    """Judges a run by its settings.
+
+    Args:
+        plan: what was run.
+        run: its directory.
+        complete: False writes no baseline and times nothing against other code.
+        rerun: cell id and sample → the command that runs this sample again.
+        say: shows which cell is being timed.
     """
     settings = plan.settings
     ruling = Ruling()

@@ -74,7 +74,13 @@ def gate_text(
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
-    """The verdict in Markdown: every cell that failed, flipped or is new."""
+    """The verdict in Markdown: every cell that failed, flipped or is new.
+
+    Args:
+        verdict: on a run.
+        name: the baseline's, in the headline.
+        rerun: cell id and sample → the command that runs this sample again.
+    """
     worse, better = _kinds(all(cell.paired.binary for cell in verdict.judgements))
     lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), ""]
     rows: list[list[str]] = []

@@ -127,7 +127,15 @@ class ModelOnBoth:
     def compare(
         self, sampler: str, prompts: Sequence[Any], length: int | None, compared: DeviceEquality
     ) -> None:
-        """Decodes the prompts on both, and adds what came of it to `compared`."""
+        """Decodes prompts on both devices. An answer that differs from the CPU's counts as a near
+        tie where float64 gives another answer, too.
+
+        Args:
+            sampler: its name.
+            prompts: as for `decode`.
+            length: tokens of an answer; None: a Sample's own.
+            compared: gets what came of it.
+        """
         compared.samplers += 1
         ours = _answers(self.here, prompts, sampler, length)
         theirs = _answers(self.cpu, prompts, sampler, length)

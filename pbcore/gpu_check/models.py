@@ -53,6 +53,12 @@ def release(device: torch.device) -> None:
 def random_prompts(model: Any, rows: int, length: int, seed: int = 0) -> list[list[int]]:
     """Prompts of random ids of the vocabulary, without the mask and the EOS; the same for every
     device.
+
+    Args:
+        model: has the vocabulary; the first 1,000 ids are used.
+        rows: how many prompts.
+        length: ids of each.
+        seed: of the draw.
     """
     draw = random.Random(seed)
     special = {model.mask_id, model.eos_id}

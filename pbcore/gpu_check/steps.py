@@ -83,6 +83,11 @@ class StepResult:
 def carry_out(step: CheckStep, setup: Setup, settings: Mapping[str, Any]) -> StepResult:
     """Runs a step until it ends, raises or time is up. What it raises is a check that doesn't hold,
     with the error's first line.
+
+    Args:
+        step: yields its checks.
+        setup: the device and the seconds left.
+        settings: what the result depends on, kept with it.
     """
     result = StepResult(step.name, step.title, settings)
     begun = perf_counter()
@@ -115,6 +120,11 @@ def write_result(result: StepResult, folder: Path) -> None:
 def read_results(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> StepResult | None:
     """The kept result of a step, if it was found under the same settings. None without one, and for
     a file that can't be read: the step runs again.
+
+    Args:
+        folder: of the results.
+        step: its name is the file's.
+        settings: what the result depends on.
     """
     try:
         text = file_of(folder, step.name).read_text(encoding="utf-8")
@@ -127,7 +137,13 @@ def read_results(folder: Path, step: CheckStep, settings: Mapping[str, Any]) -> 
 def finished_result(
     folder: Path, step: CheckStep, settings: Mapping[str, Any]
 ) -> StepResult | None:
-    """The result of a step that needn't run again: it is complete and everything in it holds."""
+    """The result of a step that needn't run again: it is complete and everything in it holds.
+
+    Args:
+        folder: of the results.
+        step: its name is the file's.
+        settings: what the result depends on.
+    """
     result = read_results(folder, step, settings)
     return result if result is not None and result.complete and not result.failed else None
 

@@ -169,8 +169,12 @@ class Capabilities:
         return f"{self.model} × --factor dtype: it has no weights" if weightless else None
 
     def no_such_asking(self, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
-        """Of a task asked in steps (`cot`: those of the run, beside tasks that ask for them by
-        themselves), or with the run's `max_new_tokens`.
+        """Why the model can't be asked a task in steps, or with another length; None if it can.
+
+        Args:
+            task: its name.
+            cot: whether the run asks for steps; some tasks ask for them by themselves.
+            max_new_tokens: the run's; None: each task's own.
         """
         spec = task_spec(task)
         if (

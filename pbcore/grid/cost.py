@@ -162,8 +162,12 @@ class TimeLeft:
         self._at_once = max(self._at_once, cells)
 
     def done(self, cell: CellName, whole: float, call: float) -> None:
-        """A cell is done: `call` seconds of its test itself, `whole` with what came before and
-        after it.
+        """A cell is done.
+
+        Args:
+            cell: its name.
+            whole: seconds with what came before and after it.
+            call: seconds of its test itself.
         """
         for key in _keys(cell):
             seconds, weight = self._spent.get(key, (0.0, 0.0))

@@ -62,8 +62,16 @@ class Cost(NamedTuple):
 
 
 def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Iterator[str]:
-    """The bill of one loaded model's cells in words, with how its forwards are run. Raises
-    ValueError for a model that doesn't decode in the loop.
+    """The bill of one loaded model's cells in words, with how its forwards are run.
+
+    Args:
+        plan: what will be run.
+        model: loaded.
+        cells: the model's.
+        batch: how its forwards are run, in words.
+
+    Raises:
+        ValueError: for a model that doesn't decode in the loop.
     """
     denoiser = complete(model)
     costs = []
@@ -207,7 +215,13 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
 
 
 def forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int | None) -> float:
-    """Seconds of a forward for each row, the loop included, as `_forward_cost` measures them."""
+    """Seconds of a forward for each row, the loop included, as `_forward_cost` measures them.
+
+    Args:
+        model: loaded.
+        samples: their canvases are forwarded.
+        batch_size: rows of a forward; None: as `decode` chooses.
+    """
     seconds, _ = _forward_cost(model, samples, batch_size)
     return seconds
 

@@ -40,7 +40,13 @@ class Use:
 
     @classmethod
     def of(cls, settings: Settings, cell: CellName, alone: bool = False) -> "Use":
-        """A cell of a run with these settings."""
+        """A cell of a run.
+
+        Args:
+            settings: of the run.
+            cell: its name.
+            alone: True if its samples are looked at one by one.
+        """
         values = {
             name: settings.more.get(name, getattr(settings, name, _DEFAULTS[name]))
             for name in _FIELDS
@@ -161,8 +167,15 @@ def acts(field: str, use: Use) -> bool:
 
 
 def refuse_idle(given: Collection[str], uses: Iterable[Use], flag: Callable[[Option], str]) -> None:
-    """Raises InputError for the first of the options given, by field, that acts on none of these
-    cells. `flag` writes an option as on the command line.
+    """Refuses an option that acts on no cell.
+
+    Args:
+        given: the options that were given, by field.
+        uses: the cells of the run.
+        flag: writes an option as on the command line.
+
+    Raises:
+        InputError: for the first such option.
     """
     cells = list(uses)
     if not cells:

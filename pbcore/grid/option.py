@@ -105,8 +105,15 @@ class Option:
         return tuple(map(self.kind, stated)) if self.many else self.kind(str(stated))
 
     def add(self, addoption: Callable[..., Any], flag: str, text: str) -> None:
-        """Adds one flag of the option, by a method of argparse or of pytest's option groups. Raises
-        ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
+        """Adds one flag of the option, for a negated switch two.
+
+        Args:
+            addoption: a method of argparse or of pytest's option groups.
+            flag: `--name` or a shorter one.
+            text: the help.
+
+        Raises:
+            ValueError: if the flag is taken; by some versions of pytest argparse.ArgumentError.
         """
         if self.kind is None:
             addoption(flag, dest=self.dest, action="store_true", default=None, help=text)
@@ -127,8 +134,15 @@ class Option:
 def option(
     role: Role, help: str, kind: Callable[[str], Any] | None = str, default: Any = None, **more: Any
 ) -> Any:
-    """A field of Settings with what its option needs, `more` of which are further fields of
-    `Option`; a switch is off and a repeatable option empty unless given, and a negated switch None.
+    """A field of Settings with what its option needs. A switch is off and a repeatable option empty
+    unless given, and a negated switch None.
+
+    Args:
+        role: what it decides.
+        help: its text.
+        kind: reads a value from text; None: a switch.
+        default: of the field.
+        more: further fields of `Option`.
     """
     if more.get("many") or (kind is None and not more.get("negated")):
         default = () if more.get("many") else False

@@ -331,10 +331,16 @@ def add_own_tasks(settings: Settings) -> list[str]:
 
 
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
-    """The plan for these settings and pytest arguments (paths and node ids).
+    """The plan of a run.
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a
-    whole. Raises InputError for what doesn't exist or can't be used, with close matches.
+    Args:
+        settings: of the command line, ini files and defaults.
+        arguments: pytest's paths and node ids.
+        exit_first: True (-x) makes samples items unless the run is judged as a whole; so do
+            settings that ask for it.
+
+    Raises:
+        InputError: for what doesn't exist or can't be used, with close matches.
     """
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")

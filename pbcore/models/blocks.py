@@ -255,8 +255,16 @@ class BlockCausalContext(PositionReader):
     def active(
         self, rows: Tensor, canvas: Tensor, block: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of canvases (W, L) that the `rows` (W,) might have, in their active `block` (W,): tokens,
-        columns and which of these the row has (W, B), and the block's first column (W,).
+        """The active blocks of canvases that rows might have.
+
+        Args:
+            rows: (W,) the row of each canvas.
+            canvas: (W, L).
+            block: (W,) the active block.
+
+        Returns:
+            Tokens, columns and which of these the row has, (W, B) each, and the block's first
+            column (W,).
         """
         start = (self._prompt[rows] // self._block + block) * self._block
         columns = start[:, None] + torch.arange(self._block, device=start.device)  # (W, B)
@@ -272,8 +280,12 @@ class BlockCausalContext(PositionReader):
         return self._prompt[rows] - start
 
     def reach(self, numbers: Sequence[int], blocks: Sequence[int] | None, start: Tensor) -> int:
-        """The largest `start` (W,), of the `blocks` of the rows `numbers`, which the host may
-        know.
+        """The largest first column of active blocks.
+
+        Args:
+            numbers: the rows, on the host.
+            blocks: their active blocks; None where the host doesn't know them, so that it waits.
+            start: (W,) the first columns.
         """
         if blocks is None:
             return int(start.max())
@@ -288,8 +300,13 @@ class BlockCausalContext(PositionReader):
         return (self._prompt // self._block + block) * self._block
 
     def read(self, hidden: Tensor, positions: Tensor, count: int | None, lead: Tensor) -> Tensor:
-        """Logits (M, V) of `count` canvas positions (R, L) from hidden states (R, B, H) of the
-        active blocks, in which canvas position 0 has the place `lead` (R,).
+        """Logits (M, V) of some canvas positions.
+
+        Args:
+            hidden: (R, B, H) states of the active blocks.
+            positions: (R, L) bool.
+            count: M; None: the host waits for it.
+            lead: (R,) place of canvas position 0 in the active block.
         """
         at = places(positions, count)  # (M,)
         row = at // positions.shape[1]

@@ -36,8 +36,12 @@ def gather_entries(values: Tensor, at: Tensor) -> Tensor:
 
 
 def narrow_context(context: Any, rows: Tensor, numbers: Sequence[int]) -> None:
-    """Narrows a context to `rows` (R',). One that `knows_rows` also gets their `numbers` on the
-    host, and needn't wait for them.
+    """Narrows a context to some rows.
+
+    Args:
+        context: of a batch. One that `knows_rows` also gets `numbers`, and needn't wait for them.
+        rows: (R',) indices.
+        numbers: the same on the host.
     """
     if getattr(context, "knows_rows", False):
         context.keep(rows, numbers)

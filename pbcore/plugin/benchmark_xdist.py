@@ -39,7 +39,14 @@ class WorkerBenchmark:
         stats: bool = True,
         cprofile: Any = None,
     ) -> dict[str, Any]:
-        """The fields, with the statistics beside them (`flat`) or under `stats`."""
+        """The benchmark as plain data, as pytest-benchmark asks for it.
+
+        Args:
+            include_data: False leaves the single rounds out of the statistics.
+            flat: True puts the statistics beside the fields, False under `stats`.
+            stats: False leaves them out.
+            cprofile: not used; cells have no profile.
+        """
         numbers = {
             key: value for key, value in self._stats.items() if include_data or key != "data"
         }

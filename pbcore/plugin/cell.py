@@ -40,9 +40,16 @@ class Cell:
         return self.name.cell_id
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
-        """Decodes under the clock, scores off it, records. Returns the scores: those of the first
-        seed in the order of the samples, then the next seed's. In the drill-down nothing is
-        recorded: the test fails at the first wrong answer.
+        """Decodes under the clock, scores off it, records. In the drill-down nothing is recorded:
+        the test fails at the first wrong answer.
+
+        Args:
+            model: the fixture's.
+            task: the fixture's, with the cell's samples.
+            benchmark: pytest-benchmark's fixture.
+
+        Returns:
+            The scores: those of the first seed in the order of the samples, then the next seed's.
         """
         config = self.item.config
         benchmark.extra_info["cell"] = self.id

@@ -160,7 +160,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Puts a model's cells together (it is loaded once), and keeps this shard's part."""
+    """Puts a model's cells together (it is loaded once), and keeps this shard's part.
+
+    Args:
+        session: ends with the error of a worker that can't run.
+        config: has the settings.
+        items: the tests; changed in place.
+    """
     try:
         if _REFUSED in config.stash:
             raise pytest.UsageError(config.stash[_REFUSED])
@@ -223,11 +229,16 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
 
 
 def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
-    """The cells of shard `number` (1-based) of `shards`.
+    """The cells of one shard.
 
     While there are models enough, each model goes whole to the shard with the fewest cells so far,
     biggest model first; with fewer models than shards, every model gets a fair number of shards of
     its own, which take its cells in turns.
+
+    Args:
+        cells: of the whole run, in order.
+        number: the shard, from 1.
+        shards: how many there are.
     """
     by_model: dict[str, list[CellName]] = {}
     for cell in cells:

@@ -38,8 +38,13 @@ def rows_of(config: pytest.Config, requested: Settings, name: CellName) -> int |
 def conditions(
     config: pytest.Config, name: CellName, model: Model | None, task: Task | None
 ) -> Conditions:
-    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its
-    task.
+    """What the run knows of a cell's conditions.
+
+    Args:
+        config: has the settings and the plan.
+        name: the cell.
+        model: None if the cell failed before it was loaded.
+        task: None if the cell failed before it was loaded.
     """
     from pbcore.results.check import plain
     from pbcore.results.environment import versions

@@ -43,6 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
     """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per
     failed cell.
+
+    Args:
+        ruling: on the whole run.
+        run: None writes no gate.md.
+        config: whose hooks get the failed tests.
     """
     if ruling.markdown:
         text = "\n".join(ruling.markdown)

@@ -38,8 +38,15 @@ class Asked(Protocol):
 def pytest_pbcore_asking(
     item: pytest.Item, cell_id: str, model: Model
 ) -> AbstractContextManager[Asked] | None:
-    """Surrounds the decoding of a cell whose model answers elsewhere; None for a model that isn't
-    the plugin's.
+    """Surrounds the decoding of a cell whose model answers elsewhere.
+
+    Args:
+        item: the cell's test.
+        cell_id: of the cell.
+        model: of the cell.
+
+    Returns:
+        The surrounding context; None for a model that isn't the plugin's.
     """
 
 

@@ -115,8 +115,16 @@ def _conditions(
 
 
 def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) -> Ceiling | None:
-    """The ideal model's expected accuracy on the task's samples under a sampler, worked out once in
-    this process; None where theory doesn't know it.
+    """The ideal model's expected accuracy on the task's samples, worked out once in this process.
+
+    Args:
+        config: keeps what was worked out.
+        model: the cell's; one with blocks of its own has no ceiling.
+        task: the cell's.
+        sampler: its name.
+
+    Returns:
+        The ceiling; None where theory doesn't know it.
     """
     ceilings = config.stash.setdefault(_CEILINGS, Ceilings())
     return ceilings.of(task, _alone(sampler), getattr(model, "block", None))
@@ -125,8 +133,17 @@ def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) ->
 def recorded_bits_lost(
     model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> float | None:
-    """The mean over answers of L_T of the partition that the decoding took; None for answers with
-    steps (chain of thought), of which theory knows only the end.
+    """The mean over answers of L_T, in bits, of the partition that the decoding took.
+
+    Args:
+        model: the cell's.
+        task: the cell's.
+        sampler: its name.
+        answers: with their steps.
+
+    Returns:
+        The mean; None for answers with steps (chain of thought), of which theory knows only the
+        end.
     """
     if task.cot:
         return mean_bits_lost(model, _alone(sampler), [])

@@ -292,8 +292,17 @@ def record_error(
     model: Model | None = None,
     task: Task | None = None,
 ) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed, with the `model` and `task` it had by then, and
-    returns it as report properties; a full disk must not hide the first error.
+    """Writes the record of a cell that failed; a full disk must not hide the first error.
+
+    Args:
+        config: has the run directory.
+        name: the cell.
+        error: what failed, in words.
+        model: what the cell had by then; None: none.
+        task: what the cell had by then; None: none.
+
+    Returns:
+        The record as report properties.
     """
     from pbcore.results.build import error_cell
     from pbcore.results.record import CellRecord

@@ -28,7 +28,13 @@ class ComputedCalls:
     kernels: Kernels
 
     def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
-        """The host's part and the device's."""
+        """The host's part and the device's.
+
+        Args:
+            call: the shape of one answer's part.
+            batch: answers that take part.
+            refresh: not used; computed prices are the same for a forward that fills a cache.
+        """
         return self.host_seconds() + self.device_seconds(call, batch)
 
     def host_seconds(self) -> float:

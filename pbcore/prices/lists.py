@@ -81,7 +81,16 @@ def _backend(device: str, backend: str) -> Backend:
 
 
 def computed(device: str, backend: str, model: str) -> PriceList:
-    """The computed prices of a model on a device. Raises InputError as `price_list`."""
+    """The computed prices of a model on a device.
+
+    Args:
+        device: its name (`h100`).
+        backend: what runs the network there; empty: the first in the table of backends.
+        model: its name.
+
+    Raises:
+        InputError: for names that don't exist.
+    """
     chosen = devices()[device]
     how = _backend(device, backend)
     shape = shape_of(model)

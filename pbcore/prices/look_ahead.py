@@ -80,6 +80,12 @@ def _with_rows(prices: PriceList, call: CallShape, rows: float, batch: int) -> f
 def canvases_that_pay(prices: PriceList, sampler: str, call: CallShape, batch: int = 1) -> int:
     """The number of canvases with the fewest seconds, by `seconds_of`; 0 where looking ahead saves
     none.
+
+    Args:
+        prices: of the model.
+        sampler: the sampler alone.
+        call: one call of it, of a single row.
+        batch: answers decoded together.
     """
     seconds = seconds_of(prices, sampler, call, batch)
     return min(seconds, key=lambda number: (seconds[number], number))
@@ -87,7 +93,13 @@ def canvases_that_pay(prices: PriceList, sampler: str, call: CallShape, batch: i
 
 def with_canvases(sampler: str, prices: PriceList | None, call: CallShape, batch: int = 1) -> str:
     """A sampler's name with the number of canvases in place of an `+ahead` that has none, or
-    without it where looking ahead doesn't pay. Without prices it stays, and means 16.
+    without it where looking ahead doesn't pay.
+
+    Args:
+        sampler: its name.
+        prices: of the model; None: the name stays, and `+ahead` means 16.
+        call: one call of the sampler alone, of a single row.
+        batch: answers decoded together.
     """
     if prices is None or _OPEN.search(sampler) is None:
         return sampler

@@ -194,8 +194,15 @@ def time_round(
     number: int,
     keep: Callable[[Measurement], None] = lambda state: None,
 ) -> None:
-    """Times what wasn't timed yet in round `number`: each forward of the grid once, after one to
-    warm up at the first time, and each sampler's decodings.
+    """Times what wasn't timed yet in a round: each forward of the grid once, after one to warm up
+    at the first time, and each sampler's decodings.
+
+    Args:
+        bench: the model and what it forwards.
+        measurement: gets the seconds.
+        samplers: their own work is timed.
+        number: the round, from 0.
+        keep: writes the measurement after each part.
     """
     before = {(timing.call, timing.batch, timing.refresh): timing for timing in measurement.timings}
     with torch.inference_mode():

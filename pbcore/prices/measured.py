@@ -44,7 +44,13 @@ class Fit:
     error: float = 0.0
 
     def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
-        """Seconds of one call of `batch` answers."""
+        """Seconds of one call by the fitted line.
+
+        Args:
+            call: the shape of one answer's part.
+            batch: answers that take part.
+            refresh: True if it fills a prefix or dual cache.
+        """
         positions = batch * call.positions
         attended = positions * (call.tokens + call.context)
         behind = positions if call.context else 0

@@ -15,8 +15,12 @@ class CallPrices(Protocol):
     """Prices of a network's calls."""
 
     def seconds(self, call: CallShape, batch: float, refresh: bool = False) -> float:
-        """Seconds of one call in which `batch` answers take part with this shape each; with
-        `refresh` one that fills a cache.
+        """Seconds of one call in which all answers have the same shape.
+
+        Args:
+            call: the shape of one answer's part.
+            batch: answers that take part.
+            refresh: True if it fills a cache.
         """
 
 
@@ -57,8 +61,12 @@ class PriceList:
     about: str = ""
 
     def call_seconds(self, shape: CallShape, batch: float = 1, refresh: bool = False) -> float:
-        """Seconds of one call of the network in which `batch` answers take part; with `refresh` one
-        that fills a prefix or dual cache.
+        """Seconds of one call of the network in which all answers have the same shape.
+
+        Args:
+            shape: of one answer's part.
+            batch: answers that take part.
+            refresh: True if it fills a prefix or dual cache.
         """
         return self.calls.seconds(shape, batch, refresh)
 

@@ -120,7 +120,13 @@ def _answers(stored: StoredCell, axis: CostAxis) -> CellAnswers:
 def beside_reference(
     sampler: str, reference: str, rounds: Iterable[Round]
 ) -> BesideReference | None:
-    """A sampler beside the reference over all rounds that have both; None if none has."""
+    """A sampler beside the reference over all rounds that have both; None if none has.
+
+    Args:
+        sampler: its name.
+        reference: its name.
+        rounds: of the race, or the proof alone.
+    """
     differences: dict[str, list[float]] = {}
     both: dict[str, list[tuple[int, CellAnswers, CellAnswers]]] = {}
     for one in rounds:

@@ -89,7 +89,16 @@ def field_of(
 def runnable(
     settings: Settings, tasks: Sequence[str], names: Sequence[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Of the samplers those that the model can run on all tasks; and why not, of the others."""
+    """Which samplers the model can run on all tasks.
+
+    Args:
+        settings: with the model.
+        tasks: their names.
+        names: the samplers.
+
+    Returns:
+        Those that can run, and why not of the others.
+    """
     plan: Plan = make_plan(replace(settings, sampler=tuple(names), task=tuple(tasks)))
     reasons: dict[str, str] = {}
     for cell, reason in plan.combinations:

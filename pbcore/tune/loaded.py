@@ -35,8 +35,15 @@ class Loaded:
 
 
 def load_for_race(settings: Settings, tasks: Sequence[str], samplers: Sequence[str]) -> Loaded:
-    """Loads the model and asks it. Raises InputError for a model that can't be loaded, or that
-    decodes by itself.
+    """Loads the model, finds out which samplers it can run, and times a forward.
+
+    Args:
+        settings: with the model and how to load it.
+        tasks: their names; the first one's questions are forwarded.
+        samplers: their names.
+
+    Raises:
+        InputError: for a model that can't be loaded, or that decodes by itself.
     """
     name = settings.model[0]
     if is_served(name):

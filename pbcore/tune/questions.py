@@ -39,6 +39,11 @@ def proof_questions(share: float, margin: float, tried: int = FINALISTS) -> int:
 def discordance_of(questions: int, margin: float, tried: int = FINALISTS) -> float:
     """The share of discordant answers up to which so many questions are enough; 0 if not even
     answers that never differ would do.
+
+    Args:
+        questions: over all tasks.
+        margin: the loss that is allowed, in score units.
+        tried: how many samplers are tried, for Holm's first step.
     """
     low, high = 0.0, 1.0
     if proof_questions(low, margin, tried) > questions:
@@ -66,8 +71,12 @@ def kept(candidates: int) -> list[int]:
 
 
 def round_sizes(candidates: int, tasks: int, race: int) -> list[int]:
-    """Questions per task of each round: each has more than twice those of the one before, and all
-    together about `race` over all tasks, which is what the proof needs at 5 %.
+    """Questions per task of each round, each more than twice those of the one before.
+
+    Args:
+        candidates: samplers at the start.
+        tasks: how many.
+        race: questions of all rounds over all tasks, about what the proof needs at 5 %.
     """
     rounds = len(kept(candidates))
     growth = [GROWTH**number for number in range(rounds)]

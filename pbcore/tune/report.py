@@ -254,7 +254,16 @@ def left_table(state: TuningState, result: Result) -> Table:
 
 
 def write_tuning_report(state: TuningState, result: Result, out: Path) -> list[Path]:
-    """Writes tune.md, and tuned.yaml where a sampler is recommended. Returns their paths."""
+    """Writes tune.md, and tuned.yaml where a sampler is recommended.
+
+    Args:
+        state: of the tuning.
+        result: its outcome.
+        out: the folder.
+
+    Returns:
+        Their paths.
+    """
     taken, every = share_taken(state, result)
     share = f"{100 * taken / every:.0f} %" if every else "–"
     parts = [

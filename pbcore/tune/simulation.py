@@ -56,7 +56,14 @@ class Scenario:
 
 
 def crowd(number: int, lost: float, gained: float, dearest: float = 0.9) -> dict[str, Known]:
-    """So many samplers of the same loss and gain, at costs spread evenly up to the dearest."""
+    """Samplers of the same loss and gain, at costs spread evenly.
+
+    Args:
+        number: how many.
+        lost: share of all answers that each loses.
+        gained: share of all answers that each gains.
+        dearest: the highest cost, as a share of the reference's forwards.
+    """
     return {f"worse-{i}": Known(lost, gained, dearest * i / number) for i in range(1, number + 1)}
 
 

@@ -89,12 +89,21 @@ def judge_timing(
     machines: Sequence[Facts],
     shared: bool = False,
 ) -> TimingVerdict:
-    """Judges the seconds of head's rounds against base's (interleaved where possible). `machines`:
-    head's and base's.
+    """Judges the seconds of head's rounds against base's (interleaved where possible).
 
     Slower means that the fastest head round took longer than the slowest base round by more than
-    `margin` (0.1 for 10 %). Not judged: different machines, a device shared between workers, fewer
-    than three rounds on a side. Raises InputError for a negative margin.
+    the margin. Not judged: different machines, a device shared between workers, fewer than three
+    rounds on a side.
+
+    Args:
+        head: seconds of each round.
+        base: seconds of each round.
+        margin: a share of the seconds, 0.1 for 10 %.
+        machines: head's and base's.
+        shared: True if workers shared the device.
+
+    Raises:
+        InputError: for a negative margin.
     """
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
@@ -128,6 +137,11 @@ def judge_timing(
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     """The run's rounds against those of an earlier run; a baseline file has none, for they hold on
     one machine.
+
+    Args:
+        settings: with the margin, `gate_time`.
+        run: its directory.
+        path: the earlier run's directory.
     """
     assert settings.gate_time is not None
     if not path.is_dir():
@@ -190,9 +204,14 @@ def _finished(run: RunDir) -> list[CellRecord]:
 def against_code(
     plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]
 ) -> Timings:
-    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's,
-    interleaved, with nothing else running. The rounds of the run itself don't count: they were not
-    interleaved.
+    """Cells of the run decoded again by this code and the base's, interleaved, with nothing else
+    running. The rounds of the run itself don't count: they were not interleaved.
+
+    Args:
+        plan: what was run, with the base's revision, `against`.
+        run: its directory.
+        gated: ids of the cells that are timed; None: all.
+        say: shows which cell is being timed.
     """
     settings = plan.settings
     timings = Timings(f"{plan.settings.against}, interleaved")
@@ -262,7 +281,15 @@ def judge_time(
     gated: Collection[str] | None,
     say: Callable[[str], None],
 ) -> Sequence[Timings]:
-    """The timings against each base that was given: the code of --against, else each --gate."""
+    """The timings against each base that was given: the code of --against, else each --gate.
+
+    Args:
+        plan: what was run.
+        run: its directory.
+        complete: False times nothing against other code.
+        gated: ids of the cells that are timed again; None: all.
+        say: shows which cell is being timed.
+    """
     settings = plan.settings
     if settings.against is None:
         return [against_run(settings, run, path) for path in settings.gate]

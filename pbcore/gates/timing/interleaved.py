@@ -119,8 +119,20 @@ def sides(base: Path) -> Iterator[tuple[Side, Side]]:
 def interleaved(
     head: Side, base: Side, job: Mapping[str, Any], rounds: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the
-    machine down meets both. Raises NotTimed where one of them can't run the job.
+    """Seconds of rounds taken base, head, base, head …, so that what slows the machine down meets
+    both.
+
+    Args:
+        head: a process with this code.
+        base: a process with the base's.
+        job: the cell, as plain data.
+        rounds: of each side.
+
+    Returns:
+        Seconds of head's rounds, and of base's.
+
+    Raises:
+        NotTimed: where one of them can't run the job.
     """
     times = [(base.seconds(job), head.seconds(job)) for _ in range(rounds)]
     return [own for _, own in times], [other for other, _ in times]
