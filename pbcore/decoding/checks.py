@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from pbcore.decoding.candidates import Candidates
 from pbcore.decoding.job import Job
+from pbcore.decoding.predicted import Predicted
 from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
@@ -181,7 +183,7 @@ def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None =
     job.alarms.ring(bad, error)
 
 
-def as_move(name: str, answer: Any, step: Step) -> Move:
+def as_move(name: str, answer: Any, step: Candidates) -> Move:
     """A policy's answer as a Move that reveals masked slots alone.
 
     Args:
@@ -238,7 +240,7 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
     return cap
 
 
-def check_written(job: Job, move: Move, step: Step, written: Tensor) -> None:
+def check_written(job: Job, move: Move, step: Predicted, written: Tensor) -> None:
     """Checks what a policy writes. Rings if a token is the mask or outside the vocabulary, or if
     the policy declares `chooses` and writes others than predicted.
 
@@ -282,7 +284,7 @@ def check_written(job: Job, move: Move, step: Step, written: Tensor) -> None:
         raise error("remasks tokens" if move.remask is not None else "revises tokens")
 
 
-def check_probe(job: Job, probe: Probe, step: Step) -> Probe:
+def check_probe(job: Job, probe: Probe, step: Candidates) -> Probe:
     """The probe with rows and tokens that exist, for those that don't would end the process on a
     GPU; rings if it had others.
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.decoding.predicted import Predicted
 from pbcore.decoding.prediction import chunk_pairs, running_numbers
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
@@ -34,7 +35,7 @@ Places = NDArray[
 ]  # (S,) a token's place among the K likeliest of its position, -1 for another token
 
 
-def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
+def together(step: Predicted, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     """Token and its probability (R, C), chosen together in the marked slots of each row, else the
     step's own.
 
@@ -112,7 +113,7 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
     return result
 
 
-def _likeliest(step: Step, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _likeliest(step: Predicted, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The K likeliest tokens (M', K) of the candidates in the slots `at` (M',), places among all
     slots, and their probabilities, at the temperature and at 1.
     """

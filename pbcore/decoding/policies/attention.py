@@ -12,6 +12,7 @@ from pbcore.decoding.policies.registry import (
     Whole,
     register_policy,
 )
+from pbcore.decoding.predicted import Predicted
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
@@ -21,7 +22,7 @@ NEEDS = frozenset({"attention"})
 MOST = 32  # the surest masks, among which axon's anchors are chosen
 
 
-def symmetric(step: Step) -> Tensor:
+def symmetric(step: Predicted) -> Tensor:
     """(A + Aᵀ) / 2 (R, C, C) between candidates; 0 on the diagonal and at all other pairs."""
     weights = step.attention.weights.to(step.confidence.dtype)
     both = (weights + weights.transpose(1, 2)) / 2
