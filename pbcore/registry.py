@@ -1,6 +1,7 @@
 """Objects by name, from pbcore, user code and installed packages: policies, models and scorers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -52,6 +53,16 @@ class Registry(Generic[T]):
                 " name"
             )
         self._registered[name] = value
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """What is registered meanwhile is gone afterwards: for tests, and programs that try out."""
+        self.all()  # the package's own come first
+        before = dict(self._registered)
+        try:
+            yield
+        finally:
+            self._registered = before
 
     def all(self) -> Mapping[str, T]:
         """All objects by name, sorted: registered ones, and those of entry points with other

@@ -117,6 +117,19 @@ class TestLookUp:
         assert run.stdout.split() == ["False", "JudgedScorer"]
 
 
+class TestRestored:
+    def test_additions_are_gone_afterwards(
+        self, things: Registry[Any], installed: dict[str, str]
+    ) -> None:
+        """What was there stays, what came meanwhile goes."""
+        things.register("before", int)
+        with things.restored():
+            things.register("meanwhile", float)
+            assert set(things.all()) == {"before", "meanwhile"}
+        assert dict(things.all()) == {"before": int}
+        things.register("meanwhile", str)
+
+
 class TestEntryPoints:
     """Objects of installed packages."""
 

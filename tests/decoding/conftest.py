@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from pbcore.decoding.policies import registry
+from pbcore.decoding.policies.registry import POLICIES
 
 
 @pytest.fixture
-def own_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_policies() -> Iterator[None]:
     """Policies registered by a test are gone after it."""
-    monkeypatch.setattr(registry.POLICIES, "_registered", dict(registry.POLICIES._registered))
+    with POLICIES.restored():
+        yield

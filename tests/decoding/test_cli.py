@@ -13,7 +13,6 @@ from pbcore.cli import main
 from pbcore.decoding import register_policy
 from pbcore.decoding.cli import GROUPS, described, samplers_table
 from pbcore.decoding.policies import policies
-from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.step import Step
 from pbcore.models.frequencies import load_frequencies, tokenizer_of
 from tests.models.checkpoints import llama_checkpoint
@@ -73,13 +72,10 @@ class TestList:
         assert max(map(len, narrow.splitlines())) <= 80
         assert narrow.split() == whole.split()
 
-    def test_a_users_policy_is_described_by_its_fields(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_users_policy_is_described_by_its_fields(self, own_policies: None) -> None:
         """A parameter without a default by its name alone; without a docstring there is no rule to
         show.
         """
-        monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
 
         @register_policy("mine")
         @dataclass(frozen=True)

@@ -13,12 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding import decode, engine, resolve
+from pbcore.decoding import Policy, decode, denoise, policy, resolve
 from pbcore.decoding.policies.editors import THETA, TokenToMask
 from pbcore.decoding.predicted import Review
+from pbcore.decoding.protocol import traits
 from pbcore.decoding.step import Move, State, Step
 from pbcore.models import load_model
-from pbcore.names import SamplerNameError
+from pbcore.names import SamplerNameError, parse
 from tests.decoding.test_policies import probabilities
 from tests.decoding.toys import EOS, MASK, Toy
 from tests.reference import bundled, reference_cases
@@ -293,6 +294,24 @@ def taken_back(case: dict[str, Any]) -> list[int]:
     return [i for i, taken in enumerate(remask[0].tolist()) if taken]
 
 
+class Watched:
+    """A remasking policy, none of whose moves may mask again a mask that is held back."""
+
+    def __init__(self, rule: Policy) -> None:
+        self.rule = rule
+        self.declared = traits(rule)
+        self.held = 0  # masks held back, over all steps
+
+    def select(self, step: Step) -> Move:
+        move = self.rule.select(step)
+        assert isinstance(move, Move)
+        assert move.remask is not None
+        waiting = step.inside & ~step.masked & ~step.visible
+        assert not bool((move.remask & waiting).any())
+        self.held += int(waiting.sum())
+        return move
+
+
 class TestHeldBack:
     @pytest.mark.parametrize("end", ["+eos_last", "+no_early_eos"])
     @pytest.mark.parametrize(
@@ -307,25 +326,14 @@ class TestHeldBack:
             "confidence-k2+remdm2-early",
         ],
     )
-    def test_no_remasker_takes_a_held_back_eos_for_a_token(
-        self, sampler: str, end: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_remasker_takes_a_held_back_eos_for_a_token(self, sampler: str, end: str) -> None:
         """What is masked again held a token; a mask whose EOS waits stays out of every count."""
-        held = 0
-        bounded = engine._bounded
-
-        def watched(job: Any, move: Move, step: Step, masked: Any, rows: Any) -> Move:
-            nonlocal held
-            waiting = masked & ~step.masked
-            held += int(waiting.sum())
-            assert move.remask is not None
-            assert not bool((move.remask & waiting).any())
-            return bounded(job, move, step, masked, rows)
-
-        monkeypatch.setattr(engine, "_bounded", watched)
+        name = parse(sampler + end)
+        watched = Watched(policy(name))
         for seed in range(6):
-            decode(Toy(table(seed, 2.0), vocab_size=TOKENS), [[5]] * 4, sampler + end)
-        assert held > 10
+            toy = Toy(table(seed, 2.0), vocab_size=TOKENS)
+            denoise(toy, [toy.encode([5], 8, key) for key in range(4)], watched, name)
+        assert watched.held > 10
 
 
 class TestEosLast:

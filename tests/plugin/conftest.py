@@ -65,8 +65,20 @@ def modules() -> Iterator[Modules]:
 
 
 @pytest.fixture
+def registries() -> Iterator[None]:
+    """Policies, models and scorers that a run inside adds stay with it; so do tasks, in every
+    test.
+    """
+    with POLICIES.restored(), FACTORIES.restored(), SCORERS.restored():
+        yield
+
+
+@pytest.fixture
 def project(
-    modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    modules: Modules,
+    registries: None,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> pytest.Pytester:
     """benches/ as they are in the repository, one list operation a run unless a test asks for
     more.
@@ -103,9 +115,6 @@ def project(
     # back.
     for name in ("write_plots",):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
-    # Policies, models and scorers that a run inside adds stay with it; so do tasks, in every test.
-    for registry in (POLICIES, FACTORIES, SCORERS):
-        monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
