@@ -20,7 +20,7 @@ class OneDnnLinear(nn.Module):
 
     PyTorch multiplies float32 matrices with MKL, which keeps its AVX-512 code for Intel's
     processors. oneDNN comes with PyTorch too and uses what a processor has: `pytest -m speed
-    benches/test_switches.py -s` measures the difference.
+    benches/test_onednn_speed.py -s` measures the difference.
     """
 
     def __init__(self, linear: nn.Linear) -> None:

@@ -23,8 +23,6 @@ it imports no torch.
 | run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | report, verdicts, tables |
 """
 
-import gc
-from functools import partial
 from os import PathLike
 from os.path import exists, join
 
@@ -33,7 +31,6 @@ import pytest
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
 OF_CELLS = ("nodes", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
-COLLECTOR_OFF = pytest.StashKey[bool]()  # this run has switched the garbage collector off
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,13 +46,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         known, "tx", None
     )  # xdist's: what they run is unknown
     of_cells = benches or may_be_given(early_config, args)
-    if of_cells and gc.isenabled():
-        # imports and plans make no garbage, and the collector would look through all modules again
-        gc.disable()
-        early_config.stash[COLLECTOR_OFF] = True
-        early_config.add_cleanup(
-            partial(collector_on, early_config)
-        )  # for a run that ends before it has collected
     if of_cells or workers:
         load_hooks(early_config)
     if benches:
@@ -99,13 +89,6 @@ def load_hooks(config: pytest.Config) -> None:
     )
     for name in (*of_cells, *added, *of_runs):
         config.pluginmanager.import_plugin(name)
-
-
-def collector_on(config: pytest.Config) -> None:
-    """Switches the garbage collector on again, if this run has switched it off."""
-    if config.stash.get(COLLECTOR_OFF, False):
-        config.stash[COLLECTOR_OFF] = False
-        gc.enable()
 
 
 def may_name_cell(argument: str, start: str | PathLike[str] = "") -> bool:

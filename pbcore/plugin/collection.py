@@ -2,17 +2,14 @@
 split into shards.
 """
 
-import gc
 import os
-import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from pbcore.grid.cellid import CellName
-from pbcore.plugin import COLLECTOR_OFF, collector_on
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
 from pbcore.plugin.state import plan, settings
@@ -129,24 +126,6 @@ def _check_fixtures(metafunc: pytest.Metafunc) -> None:
             f" {code.co_firstlineno}, stands in the place of the one that a test of cells takes;"
             f" rename yours, or let it take {name!r} as an argument and return that"
         )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """The garbage collector, if it has been off, runs again. In a process of pytest's own, which
-    ends with the run, it skips what is there by now; a program that calls pytest, such as a test,
-    keeps its own objects looked after.
-    """
-    config = session.config
-    try:
-        return (yield)
-    finally:
-        if (
-            config.stash.get(COLLECTOR_OFF, False)
-            and list(config.invocation_params.args) == sys.argv[1:]
-        ):
-            gc.freeze()
-        collector_on(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -54,68 +54,6 @@ def test_cells_are_collected_without_torch() -> None:
     assert imported(code) == []
 
 
-COLLECTOR = """
-import gc, pytest
-
-class Watch:
-    def pytest_sessionstart(self):
-        enabled.append(gc.isenabled())
-
-    def pytest_sessionfinish(self):
-        enabled.append(gc.isenabled())
-
-enabled = []
-before = gc.get_freeze_count()
-"""
-
-
-def collector(code: str) -> list[bool]:
-    """Whether the collector was on at start and end of the session that some code has run, and is
-    on after it. Fails if it skips more objects then than before.
-    """
-    code = (
-        f"{COLLECTOR}\n{code}\nassert gc.get_freeze_count() <= before\nprint(*enabled,"
-        " gc.isenabled())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    return [word == "True" for word in done.stdout.splitlines()[-1].split()]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "enabled"),
-    [("--co -q", [False, True]), ("--co -q -n 1", [False, True]), ("--co --model nothing", [])],
-)
-def test_garbage_is_collected_after_the_start(arguments: str, enabled: list[bool]) -> None:
-    """Not before the cells are collected; then, or whatever else comes of the start, the collector
-    runs again, and of a program that has called pytest it skips nothing.
-    """
-    assert collector(f"pytest.main('benches/test_puzzles.py {arguments}'.split(), [Watch()])") == [
-        *enabled,
-        True,
-    ]
-
-
-def test_the_collector_is_left_as_it_was_found(tmp_path: Path) -> None:
-    """Off, and with objects that it skips, if the caller has chosen so; on in a run without cells,
-    with workers too.
-    """
-    run = "pytest.main(['benches/test_puzzles.py', '--co', '-q'], [Watch()])"
-    frozen = "gc.freeze(); before = gc.get_freeze_count()"
-    assert collector(f"gc.disable(); {frozen}; {run}; assert gc.get_freeze_count()") == [
-        False,
-        False,
-        False,
-    ]
-    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
-    own = (
-        f"pytest.main([{str(tmp_path)!r}, '--rootdir', {str(tmp_path)!r}, '-q', '-n', '1'],"
-        " [Watch()])"
-    )
-    assert collector(own) == [True, True, True]
-
-
 @pytest.mark.parametrize(
     ("arguments", "gone"), [(["benches"], True), (["benches/test_x.py::test_cell", "tests"], False)]
 )

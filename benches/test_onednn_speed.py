@@ -1,20 +1,16 @@
-"""What two switches of pbcore save, each on and off in turns: oneDNN's matrix products, and the
-garbage collector, which is off until a run has collected its cells.
+"""What oneDNN's matrix products save: decoding with `tiny` and forwards of a wider model, with and
+without them, in turns.
 
 All times are processor time of one thread, so that what else runs on the machine matters less.
-`pytest -m speed benches/test_switches.py -s` prints them.
+`pytest -m speed benches/test_onednn_speed.py -s` prints them.
 """
 
 from __future__ import annotations
 
 import copy
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,22 +22,12 @@ from pbcore.models.onednn import onednn_is_faster, with_onednn
 from pbcore.tasks import load_task
 
 ROUNDS = 11
-STARTS = 3
-COLLECT = """
-import gc, sys, time
-if sys.argv[1] == "off":
-    gc.disable = lambda: None  # pbcore's switch does nothing
-import pytest
-code = pytest.main(["benches", "--collect-only", "-qq", "-p", "no:cacheprovider"])
-print(time.process_time(), file=sys.stderr)
-sys.exit(code)
-"""
 
 pytestmark = pytest.mark.speed
 
 
 def turns(without: Callable[[], object], switched: Callable[[], object]) -> str:
-    """Seconds without the switch and with it, medians of rounds in turns after one to warm up."""
+    """Seconds without and with the products, medians of rounds in turns after one to warm up."""
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for number in range(ROUNDS + 1):
         for on in (False, True) if number % 2 else (True, False):
@@ -91,22 +77,3 @@ def test_onednn(capsys: pytest.CaptureFixture[str]) -> None:
             lines.append(f"width 1024, forwards of {rows} rows: {turns(*sides)}")
     with capsys.disabled():
         print("", *lines, sep="\n")
-
-
-def test_collector(capsys: pytest.CaptureFixture[str]) -> None:
-    """The start of a run of cells, until all are collected, in processes of their own."""
-    seconds: dict[str, list[float]] = {"off": [], "on": []}
-    for _ in range(STARTS):
-        for switch, taken in seconds.items():
-            done = subprocess.run(
-                [sys.executable, "-c", COLLECT, switch],
-                cwd=Path(__file__).parents[1],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            taken.append(float(done.stderr.split()[-1]))
-    off, on = (statistics.median(taken) for taken in seconds.values())
-    with capsys.disabled():
-        print(f"\nstart of a run: without {off:.2f} s, with {on:.2f} s: {off / on:.2f} times")
