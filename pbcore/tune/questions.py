@@ -100,7 +100,8 @@ def split(sizes: Sequence[int], proof: int, known: Mapping[str, Sequence[int] | 
         known: task → the numbers of all its questions; None where they have no end.
 
     Returns:
-        The split. Of data that end a round has a smaller part where they are too few, down to none.
+        The split. Of data that end a round has a smaller part where they are too few, but one
+        question at least where a third of them is as many as there are rounds.
     """
     rounds: list[dict[str, tuple[int, ...]]] = [{} for _ in sizes]
     proofs: dict[str, tuple[int, ...]] = {}
@@ -114,9 +115,9 @@ def split(sizes: Sequence[int], proof: int, known: Mapping[str, Sequence[int] | 
             racing = min(sum(sizes), int(len(order) * RACING))
         start = 0
         for number, size in enumerate(sizes):
-            end = min(racing, start + round(size * racing / max(1, sum(sizes))))
-            if number == len(sizes) - 1:
-                end = racing
+            following = len(sizes) - 1 - number
+            part = max(1, round(size * racing / sum(sizes)))
+            end = racing if not following else max(start, min(racing - following, start + part))
             rounds[number][task] = tuple(sorted(order[start:end]))
             start = end
         proofs[task] = tuple(sorted(order[racing : racing + proof]))

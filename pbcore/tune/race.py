@@ -7,7 +7,7 @@ proof says holds whatever they do, since it asks other questions.
 After each round a sampler leaves that
 1. costs as much as the reference or more,
 2. is shown to lose more than the margin (one-sided at 5 %),
-3. gave the same answers at the same cost as another one, over enough questions, or
+3. gave the same answers at the same cost as another one, over enough questions or to the end, or
 4. is slower than one that is shown to lose less than the margin (Holm over those that are left),
    except in the last round, so that the proof has someone else if that one fails.
 Of the others the more promising go on (successive halving; Jamieson and Talwalkar 2016). A
@@ -83,7 +83,7 @@ def cut(
         lose less than the margin, or the surest where none is: many fast samplers that lose just
         too much look promising by chance, and would else take all places.
     """
-    stay, left = _without_the_shown(standings, margin)
+    stay, left = _without_the_shown(standings, margin, 0 if last else TWINS)
     if not stay:
         return Cut((), left)
     best = _fastest_shown(stay)
@@ -102,9 +102,11 @@ def cut(
 
 
 def _without_the_shown(
-    standings: Collection[Standing], margin: float
+    standings: Collection[Standing], margin: float, twins_from: int
 ) -> tuple[list[Standing], dict[str, str]]:
-    """Those that may be the fastest good one, and sampler → why it leaves of the others."""
+    """Those that may be the fastest good one, and sampler → why it leaves of the others; equal
+    answers and costs make two samplers one from `twins_from` questions.
+    """
     left: dict[str, str] = {}
     stay: list[Standing] = []
     twins: dict[object, str] = {}
@@ -113,7 +115,7 @@ def _without_the_shown(
             left[one.sampler] = "not faster than the reference"
         elif one.p_good <= LEVEL:
             left[one.sampler] = f"shown to lose more than {_points(margin)}"
-        elif one.twin is not None and one.n >= TWINS and one.twin in twins:
+        elif one.twin is not None and one.n >= twins_from and one.twin in twins:
             left[one.sampler] = f"the same answers at the same cost as {twins[one.twin]}"
         else:
             twins.setdefault(one.twin, one.sampler)

@@ -18,13 +18,15 @@ from pbcore.tasks.naming import short
 from pbcore.text import folded
 from pbcore.tune.answers import BesideReference
 from pbcore.tune.proof import Trial
-from pbcore.tune.questions import SHARES
+from pbcore.tune.questions import RACING, SHARES, proof_questions
 from pbcore.tune.race import front
 from pbcore.tune.state import FILE, TuningState
 from pbcore.tune.tuning import (
     Result,
     discordance_held,
+    parts_of,
     proof_rows,
+    questions_for_proof,
     questions_in,
     race_rows,
     share_taken,
@@ -49,14 +51,14 @@ def plan_text(state: TuningState, width: int) -> list[str]:
         *folded("  " + " ".join(state.candidates), width),
     ]
     if state.axis_note:
-        lines += folded(f"what is to be small: calls; seconds: {state.axis_note}", width)
+        why = state.axis_note.removeprefix("--price here: ")
+        lines += folded(f"what is to be small: calls; seconds need prices, and {why}", width)
     else:
         lines.append(f"what is to be small: {state.axis_words}")
     lines += _left_out(state, width)
     if state.sizes:
-        sizes = ", ".join(map(str, state.sizes))
         lines += folded(
-            f"race: {counted(len(state.sizes), 'round')} of {sizes} questions a task; about"
+            f"race: {counted(len(state.sizes), 'round')} of {_sizes(state)}; about"
             f" {race_rows(state):,.0f} forwards{_time(state, race_rows(state))}",
             width,
         )
@@ -69,12 +71,48 @@ def plan_text(state: TuningState, width: int) -> list[str]:
             f" most {rows:,.0f} forwards{_time(state, rows)}",
             width,
         )
-    ended = {task: len(known) for task, known in state.known.items() if known is not None}
-    for task, number in ended.items():
-        lines.append(f"{short(task)} has {counted(number, 'question')}, a third of them race")
+    lines += _ended(state, width)
     if request.budget is not None:
         lines += folded(_budget(state, request.budget), width)
     return lines
+
+
+def _sizes(state: TuningState) -> str:
+    """How many questions the rounds have: of each task where all have the same number."""
+    rounds = [[len(numbers) for numbers in part.values()] for part in parts_of(state).rounds]
+    if all(len(set(part)) == 1 for part in rounds):
+        return f"{', '.join(str(part[0]) for part in rounds)} questions a task"
+    return f"{', '.join(str(sum(part)) for part in rounds)} questions over all tasks"
+
+
+def _ended(state: TuningState, width: int) -> list[str]:
+    """How data that end are split, and whether they are enough for a proof."""
+    parts = parts_of(state)
+    lines: list[str] = []
+    for task, known in state.known.items():
+        if known is not None:
+            racing = sum(len(part[task]) for part in parts.rounds)
+            lines.append(
+                f"{short(task)} has {counted(len(known), 'question')}: {racing} for the race,"
+                f" {len(known) - racing} for the proof"
+            )
+    held = questions_for_proof(state)
+    if lines and held < state.need[-1]:
+        text = f"these data hold a proof of {counted(held, 'question')}, {_held(state, held)}"
+        lines += folded(text, width)
+    return lines
+
+
+def _held(state: TuningState, questions: int) -> str:
+    """Up to which share of discordant answers so many questions are enough."""
+    share = discordance_held(state, questions)
+    if share:
+        return f"enough up to {100 * share:.1f} % discordant answers"
+    least = proof_questions(0.0, state.request.margin)
+    return (
+        f"too few for {state.request.max_loss:g} points even if no answer differs ({least:,} would"
+        " do): nothing is likely to be confirmed"
+    )
 
 
 def _left_out(state: TuningState, width: int) -> list[str]:
@@ -101,17 +139,14 @@ def _budget(state: TuningState, budget: float) -> str:
         return f"budget {duration(budget)}: the pace of this server is not known yet"
     left = budget - race_rows(state) * state.row_seconds
     held = questions_in(state, left)
-    if held >= state.need[-1]:
-        return f"budget {duration(budget)}: it holds the proof at 10 % discordant answers"
-    share = discordance_held(state, held)
-    if share == 0.0:
-        return (
-            f"budget {duration(budget)}: too small for a proof, of which it holds"
-            f" {counted(held, 'question')}: nothing may be confirmed"
-        )
+    if held >= questions_for_proof(state):
+        whole = "the proof at 10 % discordant answers"
+        if held < state.need[-1]:
+            whole = "the proof that these data hold"
+        return f"budget {duration(budget)}: it holds {whole}"
     return (
-        f"budget {duration(budget)}: it holds {counted(held, 'question')} of the proof, enough up"
-        f" to {100 * share:.1f} % discordant answers"
+        f"budget {duration(budget)}: it holds {counted(max(0, held), 'question')} of the proof,"
+        f" {_held(state, held)}"
     )
 
 
@@ -188,11 +223,12 @@ def _not_confirmed(state: TuningState, result: Result) -> str:
     if not result.trials:
         return f"{state.request.model}: not confirmed: no sampler was left to prove"
     best = max(result.trials, key=lambda trial: trial.paired.lower)
-    needed = (
-        f"{counted(best.needed, 'question')} would do if its scores stay as they are"
-        if best.needed is not None
-        else "more questions would not help if its scores stay as they are"
-    )
+    needed = "more questions would not help if its scores stay as they are"
+    if best.needed is not None:
+        needed = f"{counted(best.needed, 'question')} would do if its scores stay as they are"
+        if all(known is not None for known in state.known.values()):
+            whole = math.ceil(best.needed / (1 - RACING))
+            needed += f", so data of {whole:,} questions, a third of which race"
     return (
         f"{state.request.model}: not confirmed: no sampler is shown to lose less than"
         f" {state.request.max_loss:g} points to {state.reference}; nearest is {best.sampler},"

@@ -19,6 +19,8 @@ from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
+from pbcore.prices.shape import known_shape
+from pbcore.printable import counted
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
 from pbcore.tune.answers import BesideReference, Round, beside_reference, read_round
@@ -28,6 +30,7 @@ from pbcore.tune.loaded import load_for_race
 from pbcore.tune.proof import Trial, recommended, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import (
+    RACING,
     SHARES,
     Split,
     discordance_of,
@@ -107,6 +110,9 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
         why = next(iter(loaded.refused.values()))
         raise InputError(f"{request.model} can run none of the samplers to choose from: {why}")
     need = [proof_questions(share, request.margin) for share in SHARES]
+    sizes = round_sizes(len(candidates), len(tasks), need[0])
+    known = _known(settings, tasks, need[0] + need[-1] + SPARE * len(tasks))
+    _check_enough(known, len(sizes))
     axis, note = _axis(request, settings)
     state = TuningState(
         request=request,
@@ -115,9 +121,9 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
         tasks=tasks,
         left_out=left_out,
         tokens=fmean(tokens.elements()),
-        sizes=round_sizes(len(candidates), len(tasks), need[0]),
+        sizes=sizes,
         need=need,
-        known=_known(settings, tasks, need[0] + need[-1] + SPARE * len(tasks)),
+        known=known,
         row_seconds=loaded.row_seconds,
         axis=axis.name,
         axis_words=axis.words,
@@ -136,8 +142,8 @@ def _axis(request: TuningRequest, settings: Settings) -> tuple[CostAxis, str]:
         raise InputError(f"--price gives seconds, and --axis {request.axis} needs none; drop one")
     name = request.axis or "seconds"
     if request.axis is None and request.price is None:
-        if Capabilities(model).entry.served:
-            name = "calls"
+        if Capabilities(model).entry.served or known_shape(model) is None:
+            name = "calls"  # of a server, or of a model that has no forwards to measure
         else:
             try:
                 return axis_of(name, None, model, settings.dtype, settings.rows or 1), ""
@@ -231,6 +237,33 @@ def _drawn(settings: Settings, task: str, wanted: int) -> int:
     return low
 
 
+def _check_enough(known: Mapping[str, Sequence[int] | None], rounds: int) -> None:
+    """Raises InputError for data that end before each round has a question."""
+    least = max(2, math.ceil(rounds / RACING))
+    for task, numbers in known.items():
+        if numbers is not None and len(numbers) < least:
+            raise InputError(
+                f"{task} has {counted(len(numbers), 'question')}: a tuning of"
+                f" {counted(rounds, 'round')} needs at least {least}, a third of them for the race;"
+                " add questions, or leave the task out"
+            )
+
+
+def parts_of(state: TuningState) -> Split:
+    """The questions of the rounds, and at most those of the proof."""
+    return split(state.sizes, _per_task(state.need[-1], state.tasks), state.known)
+
+
+def questions_of_rounds(state: TuningState) -> list[int]:
+    """How many questions each round has, over all tasks."""
+    return [sum(map(len, part.values())) for part in parts_of(state).rounds]
+
+
+def questions_for_proof(state: TuningState) -> int:
+    """How many questions the data hold for the proof, over all tasks, at most the need."""
+    return min(state.need[-1], sum(map(len, parts_of(state).proof.values())))
+
+
 def expected_rows(state: TuningState, samplers: Sequence[str]) -> float:
     """About how many canvases the samplers forward for one question: a fixed number where the rule
     says it, else the geometric mean of the bounds.
@@ -244,8 +277,8 @@ def race_rows(state: TuningState) -> float:
     total = 0.0
     share = expected_rows(state, state.candidates) / len(state.candidates)
     left = [len(state.candidates), *kept(len(state.candidates))]
-    for size, number in zip(state.sizes, left, strict=False):
-        total += size * len(state.tasks) * (number * share + state.tokens)
+    for questions, number in zip(questions_of_rounds(state), left, strict=False):
+        total += questions * (number * share + state.tokens)
     return total
 
 
@@ -282,10 +315,13 @@ def _fit(state: TuningState) -> None:
 
 
 def questions_in(state: TuningState, seconds: float) -> int:
-    """How many questions of a proof fit in so many seconds, at most those at 10 % discordance."""
+    """How many questions of a proof fit in so many seconds, at most those at 10 % discordance that
+    the data hold.
+    """
+    most = questions_for_proof(state)
     if state.row_seconds is None:
-        return state.need[-1]
-    return min(state.need[-1], int(seconds / (proof_rows(state, 1) * state.row_seconds)))
+        return most
+    return min(most, int(seconds / (proof_rows(state, 1) * state.row_seconds)))
 
 
 def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> Result:
@@ -302,7 +338,7 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
     """
     request = state.request
     axis = axis_of(state.axis, request.price, request.model, settings.dtype, settings.rows or 1)
-    parts = split(state.sizes, _per_task(state.need[-1], state.tasks), state.known)
+    parts = parts_of(state)
     result = Result()
     racing = list(state.candidates)
     raced = set(racing)
@@ -487,12 +523,12 @@ def _too_late(state: TuningState, number: int, racing: int) -> bool:
     if budget is None or not number:
         return False
     spent = sum(done.seconds or 0.0 for done in state.rounds)
+    questions = questions_of_rounds(state)
     answers = sum(
-        size * (len(done.samplers) + 1)
-        for size, done in zip(state.sizes, state.rounds, strict=False)
+        size * (len(done.samplers) + 1) for size, done in zip(questions, state.rounds, strict=False)
     )
-    pace = spent / (answers * len(state.tasks))  # seconds of an answer
-    following = pace * state.sizes[number] * len(state.tasks) * (racing + 1)
+    pace = spent / answers  # seconds of an answer
+    following = pace * questions[number] * (racing + 1)
     proof = pace * LEAST_PROOF * (FINALISTS + 1)
     return spent + following + proof > budget
 
@@ -548,7 +584,7 @@ def _proof_pace(state: TuningState, result: Result) -> float | None:
     if not state.rounds or state.rounds[-1].seconds is None:
         return None
     done = state.rounds[-1]
-    size = state.sizes[len(state.rounds) - 1] * len(state.tasks)
+    size = questions_of_rounds(state)[len(state.rounds) - 1]
     return (done.seconds or 0.0) / size * (FINALISTS + 1) / (len(done.samplers) + 1)
 
 
