@@ -64,6 +64,11 @@ class TestWhoLeaves:
         early = [standing(one.sampler, 0.2, n=TWINS - 1, twin=1) for one in pair]
         assert len(cut(early, 4, MARGIN, PROOF).stay) == 2
 
+    def test_twins_take_one_place_in_the_proof(self) -> None:
+        """At the end of the race few questions are enough."""
+        pair = [standing(name, 0.2, n=1, twin=1) for name in ("long-name", "short")]
+        assert cut(pair, 4, MARGIN, PROOF, last=True).stay == ("short",)
+
     def test_the_surest_stays(self) -> None:
         """Many that look promising by chance don't take the place of the surest one."""
         lucky = [standing(f"lucky-{i}", 0.05, 0.2, n=900) for i in range(8)]
