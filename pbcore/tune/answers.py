@@ -40,7 +40,7 @@ class BesideReference:
     """A sampler beside the reference, over the questions that both answered.
 
     `differences` by task, in score units. `cost`, `forwards`, `rows` and `tokens` are shares of the
-    reference's, added up over tasks; None where not measured.
+    reference's, added up over tasks; None where not measured. `runs` as of `race.Standing`.
     """
 
     sampler: str
@@ -49,6 +49,7 @@ class BesideReference:
     forwards: float | None
     rows: float | None
     tokens: float | None
+    runs: tuple[tuple[int, object], ...] = ()
 
     @property
     def n(self) -> int:
@@ -79,7 +80,7 @@ class BesideReference:
             p_loss=p_worse(own, margin),
             p_good=p_worse(turned, -margin),
             n=self.n,
-            twin=(tuple(sorted(self.differences.items())), round(self.cost or 1.0, 9)),
+            runs=self.runs,
         )
 
 
@@ -129,7 +130,10 @@ def beside_reference(
     """
     differences: dict[str, list[float]] = {}
     both: dict[str, list[tuple[int, CellAnswers, CellAnswers]]] = {}
+    runs: list[tuple[int, object]] = []
     for one in rounds:
+        answers: dict[str, tuple[list[float], float | None]] = {}
+        number = 0
         for task, own in one.cells.get(sampler, {}).items():
             base = one.cells.get(reference, {}).get(task)
             if base is None:
@@ -139,12 +143,17 @@ def beside_reference(
                 own.scores[number] - base.scores[number] for number in shared
             )
             both.setdefault(task, []).append((len(shared), own, base))
+            answers[task] = ([own.scores[index] for index in shared], own.cost)
+            number += len(shared)
+        if answers:
+            runs.append((number, answers))
     if not differences:
         return None
     return BesideReference(
         sampler,
         {task: tuple(values) for task, values in differences.items()},
         *(_share(both.values(), name) for name in ("cost", "forwards", "rows", "tokens")),
+        runs=tuple(runs),
     )
 
 

@@ -37,7 +37,8 @@ class Standing:
 
     `cost`: a share of the reference's. `p_loss`: p of "loses the margin or more", small where it is
     shown to be as good. `p_good`: p of "loses at most the margin", small where it is shown to be
-    worse. `n` questions; `twin`: equal values mean equal answers at equal cost on each of them.
+    worse. `n` questions; `runs`: of each round that it ran the number of questions and what is
+    equal for equal answers at equal cost.
     """
 
     sampler: str
@@ -45,7 +46,7 @@ class Standing:
     p_loss: float
     p_good: float
     n: int = 0
-    twin: object = None
+    runs: tuple[tuple[int, object], ...] = ()
 
     def promise(self, proof: int) -> float:
         """The share of the reference's cost that it is expected to save, after a proof of so many
@@ -56,6 +57,16 @@ class Standing:
         asked = _NORMAL.inv_cdf(1 - LEVEL / FINALISTS) * math.sqrt(known)
         chance = _NORMAL.cdf((-_NORMAL.inv_cdf(p) - asked) / math.sqrt(1 + known))
         return chance * (1 - self.cost)
+
+    def alike(self, other: Standing) -> int:
+        """On how many questions both gave the same answers at the same cost; 0 unless on all that
+        both answered. One that joined later ran the last rounds.
+        """
+        both = min(len(self.runs), len(other.runs))
+        shared = self.runs[len(self.runs) - both :]
+        if shared != other.runs[len(other.runs) - both :]:
+            return 0
+        return sum(number for number, _ in shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def cut(
         lose less than the margin, or the surest where none is: many fast samplers that lose just
         too much look promising by chance, and would else take all places.
     """
-    stay, left = _without_the_shown(standings, margin, 0 if last else TWINS)
+    stay, left = _without_the_shown(standings, margin, 1 if last else TWINS)
     if not stay:
         return Cut((), left)
     best = _fastest_shown(stay)
@@ -105,20 +116,19 @@ def _without_the_shown(
     standings: Collection[Standing], margin: float, twins_from: int
 ) -> tuple[list[Standing], dict[str, str]]:
     """Those that may be the fastest good one, and sampler → why it leaves of the others; equal
-    answers and costs make two samplers one from `twins_from` questions.
+    answers and costs make two samplers one from `twins_from` questions: the one that answered most.
     """
     left: dict[str, str] = {}
     stay: list[Standing] = []
-    twins: dict[object, str] = {}
-    for one in sorted(standings, key=lambda one: (len(one.sampler), one.sampler)):
+    for one in sorted(standings, key=lambda one: (-one.n, len(one.sampler), one.sampler)):
+        twin = next((other for other in stay if one.alike(other) >= twins_from), None)
         if one.cost >= 1 - 1e-9:
             left[one.sampler] = "not faster than the reference"
         elif one.p_good <= LEVEL:
             left[one.sampler] = f"shown to lose more than {_points(margin)}"
-        elif one.twin is not None and one.n >= twins_from and one.twin in twins:
-            left[one.sampler] = f"the same answers at the same cost as {twins[one.twin]}"
+        elif twin is not None:
+            left[one.sampler] = f"the same answers at the same cost as {twin.sampler}"
         else:
-            twins.setdefault(one.twin, one.sampler)
             stay.append(one)
     return stay, left
 

@@ -13,7 +13,9 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.results import check
+from pbcore.results.check import LoadError, NewerSchemaError
 from pbcore.results.rundir import write_json
+from pbcore.tune.questions import SHARES
 
 FILE = "tune.json"
 SCHEMA = 1
@@ -88,6 +90,34 @@ def read_state(out: Path) -> TuningState:
     file = out / FILE
     if not file.is_file():
         raise InputError(f"--resume {out}: it has no {FILE}; give the folder of a tuning")
-    data: Mapping[str, Any] = check.check_schema(check.read_json(file), SCHEMA, str(file))
-    fields = {key: data[key] for key in data if key != "schema"}
-    return check.validated(TuningState, fields, str(file))
+    try:
+        data: Mapping[str, Any] = check.check_schema(check.read_json(file), SCHEMA, str(file))
+        fields = {key: data[key] for key in data if key != "schema"}
+        state = check.validated(TuningState, fields, str(file))
+        _check_whole(state, str(file))
+    except NewerSchemaError:
+        raise
+    except LoadError as error:
+        raise LoadError(
+            f"{error}; the tuning can't go on: start it anew with another --out (the cells of its"
+            f" runs are kept: pbcore report {out}/race/1)"
+        ) from error
+    return state
+
+
+def _check_whole(state: TuningState, where: str) -> None:
+    """Raises LoadError where the parts of a state don't belong together."""
+    problems = {
+        "tasks": not state.tasks or set(state.tasks) != set(state.known),
+        "candidates": not state.candidates,
+        "sizes": any(size < 1 for size in state.sizes),
+        "need": len(state.need) != len(SHARES) or any(need < 1 for need in state.need),
+        "tokens": state.tokens <= 0,
+        "rounds": len(state.rounds) > len(state.sizes)
+        or any(not done.samplers for done in state.rounds),
+        "proof": (state.proof is None) != (state.proof_size is None),
+        "request.max_loss": not 0 < state.request.max_loss < 100,
+    }
+    damaged = [name for name, wrong in problems.items() if wrong]
+    if damaged:
+        raise LoadError(f"{where}: field {damaged[0]} doesn't fit the others")

@@ -17,9 +17,9 @@ def standing(
     p_loss: float = 0.5,
     p_good: float = 0.5,
     n: int = 100,
-    twin: object = None,
+    runs: tuple[tuple[int, object], ...] = (),
 ) -> Standing:
-    return Standing(name, cost, p_loss, p_good, n, twin)
+    return Standing(name, cost, p_loss, p_good, n, runs)
 
 
 class TestWhoLeaves:
@@ -57,16 +57,25 @@ class TestWhoLeaves:
         """Of samplers with the same answers and costs the shortest name stays, once enough
         questions have told them apart or not.
         """
-        pair = [standing("long-name", 0.2, twin=1), standing("short", 0.2, twin=1)]
+        pair = [standing(name, 0.2, runs=((TWINS, "same"),)) for name in ("long-name", "short")]
         assert cut(pair, 4, MARGIN, PROOF).left == {
             "long-name": "the same answers at the same cost as short"
         }
-        early = [standing(one.sampler, 0.2, n=TWINS - 1, twin=1) for one in pair]
+        early = [standing(one.sampler, 0.2, runs=((TWINS - 1, "same"),)) for one in pair]
         assert len(cut(early, 4, MARGIN, PROOF).stay) == 2
+        others = [standing(name, 0.2, runs=((TWINS, name),)) for name in ("long-name", "short")]
+        assert len(cut(others, 4, MARGIN, PROOF).stay) == 2
+
+    def test_who_joined_later_is_a_twin_of_its_rounds(self) -> None:
+        """The one that answered more stays; a difference in a round that both ran keeps both."""
+        old = standing("long-name", 0.2, n=300, runs=((100, "first"), (200, "second")))
+        new = standing("short", 0.2, n=200, runs=((200, "second"),))
+        other = standing("other", 0.2, n=200, runs=((200, "another"),))
+        assert set(cut([new, old, other], 4, MARGIN, PROOF).stay) == {"long-name", "other"}
 
     def test_twins_take_one_place_in_the_proof(self) -> None:
         """At the end of the race few questions are enough."""
-        pair = [standing(name, 0.2, n=1, twin=1) for name in ("long-name", "short")]
+        pair = [standing(name, 0.2, runs=((1, "same"),)) for name in ("long-name", "short")]
         assert cut(pair, 4, MARGIN, PROOF, last=True).stay == ("short",)
 
     def test_the_surest_stays(self) -> None:
