@@ -4,6 +4,7 @@ samplers of the proof with their bounds.
 
 from __future__ import annotations
 
+from pbcore.printable import counted
 from pbcore.report import style
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.tune.answers import BesideReference
@@ -22,7 +23,7 @@ def picture(state: TuningState, result: Result) -> Drawing:
     margin = state.request.max_loss
     words = state.axis_words
     x = f"times fewer {words} than {state.reference}"
-    title = f"{state.request.model}: mean over {len(state.tasks)} tasks"
+    title = f"{state.request.model}: mean over {counted(len(state.tasks), 'task')}"
     drawn, [axis] = style.panels([1], 1, x, "difference in points")
     drawn.set_size_inches(5.6, 3.4)
     left = [left.paired for left in result.left if left.paired is not None]

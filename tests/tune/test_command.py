@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from pbcore.cli import main
+from pbcore.prices.measured import Measurement
 from pbcore.results.rundir import RunDir
-from pbcore.tune.state import read_state
+from pbcore.tune.state import TuningRequest, TuningState, read_state
 
 SMALL = ("--task", "shuffle", "--samplers", "threshold,eb-0.1", "--samplers", "confidence")
 COMMAND = (sys.executable, "-m", "pbcore", "tune")
@@ -83,6 +86,14 @@ class TestTuning:
         assert again.stdout.splitlines()[-3:] == text.splitlines()[-3:]
         assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*.json")}
 
+    def test_two_processes(self, tuned: tuple[Path, str], tmp_path: Path) -> None:
+        """`-n 2` gives the same rounds, counts and scores."""
+        words = ["ideal", *SMALL, "--max-loss", "10", "-n", "2", "--out", "run"]
+        done = tune(tmp_path, *words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert counts(tmp_path / "run") == counts(tuned[0])
+        assert (tmp_path / "run/tuned.yaml").read_text() == (tuned[0] / "tuned.yaml").read_text()
+
     def test_the_preset_can_be_used(self, tuned: tuple[Path, str]) -> None:
         """`--preset FILE` runs the recommended sampler."""
         folder, _ = tuned
@@ -109,6 +120,7 @@ def test_goes_on_after_a_kill(tuned: tuple[Path, str], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert all(path.read_bytes() == text for path, text in kept.items())
     assert _without_seconds(tmp_path / "run") == _without_seconds(tuned[0])
+    assert counts(tmp_path / "run") == counts(tuned[0])
     assert (tmp_path / "run/tuned.yaml").read_text() == (tuned[0] / "tuned.yaml").read_text()
 
 
@@ -119,6 +131,18 @@ def _kill_at(process: subprocess.Popen[bytes], run: Path, cells: int) -> None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def counts(folder: Path) -> dict[str, object]:
+    """Calls, canvases, tokens and scores of all cells of rounds and proof."""
+    found: dict[str, object] = {}
+    for run in (*sorted((folder / "race").glob("[0-9]*")), folder):
+        for stored in RunDir(run).read_cells():
+            cell = stored.cell
+            scores = {sample.index: sample.scores for sample in stored.samples}
+            numbers = (cell.nfe_mean, cell.rows_mean, cell.tokens_forwarded, scores)
+            found[f"{run.relative_to(folder)} {cell.id}"] = numbers
+    return found
 
 
 def _without_seconds(folder: Path) -> object:
@@ -164,6 +188,77 @@ def test_bad_input(
     assert lines[0].startswith("pbcore tune: ")
     assert told in lines[0]
     assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize("text", ["0", "-2", "100", "three"])
+def test_no_loss(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A loss lies above 0 and below 100 points."""
+    with pytest.raises(SystemExit):
+        main(["tune", "ideal", f"--max-loss={text}"])
+    told = f"'{text}' is not a loss in points, above 0 and below 100; write e.g. 5 or 2.5"
+    assert told in capsys.readouterr().err
+
+
+def test_prices_of_another_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A measured list is that of one model; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    measured = Measurement("mine-8b", "float32", None, {})
+    (tmp_path / "prices.json").write_text(measured.text())
+    words = ["--task", "copy", "--samplers", "eb-0.1", "--price", "prices.json", "--plan"]
+    assert main(["tune", "tiny", *words]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "price list prices.json is of mine-8b, not of tiny" in line
+
+
+STATE: dict[str, Any] = asdict(
+    TuningState(
+        request=TuningRequest("ideal", ["eb-0.1"], 3.0, "calls", None, None, ["--task", "copy"]),
+        reference="confidence-k1",
+        candidates=["eb-0.1"],
+        tasks=["waiting_line/copy"],
+        left_out={},
+        tokens=32.0,
+        sizes=[],
+        need=[958, 1742],
+        known={"waiting_line/copy": None},
+        row_seconds=0.01,
+        axis="calls",
+        axis_words="calls",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"schema": 1, "request', "run/tune.json is not valid JSON"),
+        (json.dumps({"schema": 1, **STATE, "need": "many"}), "field need is 'many'"),
+        (json.dumps({"schema": 1, **STATE, "tasks": ["a"]}), "field tasks doesn't fit the others"),
+        (
+            json.dumps({"schema": 1, **STATE, "rounds": [{"samplers": ["eb-0.1"]}]}),
+            "field rounds doesn't fit the others",
+        ),
+    ],
+)
+def test_a_damaged_state(
+    text: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One line says what is damaged and what to do; the folder stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/tune.json").write_text(text)
+    assert main(["tune", "--resume", "run"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert "the tuning can't go on: start it anew with another --out" in line
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["tune.json"]
+    assert (tmp_path / "run/tune.json").read_text() == text
 
 
 @pytest.mark.parametrize("text", ["30", "0m", "half an hour", "-5m"])
