@@ -6,7 +6,8 @@ For each model a tuning, and then:
 - the recommended sampler on `--further` more questions a task, which neither race nor proof has
   asked: its bound and how many times fewer it takes;
 - the samplers of docs/which-sampler.md on the same questions: those that are faster than the
-  recommended one and confirmed to lose no more than the margin.
+  recommended one and confirmed to lose no more than the margin. Those that cost over 10 % more than
+  it on the first 50 questions a task are not asked the others.
 
 Each model's run folder is in `--out`; the same command resumes an interrupted run. `--simulate`
 shows by simulation how often a tuning errs, and runs no model.
@@ -23,14 +24,14 @@ from pathlib import Path
 from pbcore.errors import InputError
 from pbcore.results.rundir import RunDir
 from pbcore.tabular import Table, Value, markdown
-from pbcore.tune.answers import beside_reference, read_round
-from pbcore.tune.axis import axis_of
+from pbcore.tune.answers import BesideReference, beside_reference, read_round
+from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import runnable
 from pbcore.tune.picture import picture
 from pbcore.tune.proof import Trial, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
-from pbcore.tune.report import bound, loss, plan_text, times, write_tuning_report
+from pbcore.tune.report import bound, change, front_line, loss, plan_text, times, write_report
 from pbcore.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
@@ -38,6 +39,8 @@ from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
 TASKS = ("waiting_line/shuffle", "waiting_line/replace_random")
 MODELS = ("ideal", "tiny", "tiny-block")
 MAX_LOSS = 3.0
+FEW = 50  # questions a task that all samplers of the page answer
+NEAR = 1.1  # times the recommended one's cost: who costs less is asked all
 PAGE = Path("docs/which-sampler.md")
 # On a CPU `tiny` races among these: samplers that ask what-if rows forward ten canvases a call.
 SAMPLERS: Mapping[str, Sequence[str]] = {
@@ -63,10 +66,14 @@ class Measured:
 
 
 def of_the_page(model: str) -> list[str]:
-    """The candidates of a model in docs/which-sampler.md, each once."""
+    """The candidates of a model in docs/which-sampler.md, each once; those of all models where the
+    page hasn't this one.
+    """
     rows = [line.split("|") for line in PAGE.read_text(encoding="utf-8").splitlines()]
     cells = [[cell.strip() for cell in row] for row in rows if len(row) == 13]
-    return list(dict.fromkeys(row[3] for row in cells if row[1] == model))
+    named = [row for row in cells if "confirmed" in row[10]]
+    own = [row for row in named if row[1] == model]
+    return list(dict.fromkeys(row[3] for row in own or named))
 
 
 def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measured:
@@ -92,8 +99,8 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     say("\n".join(plan_text(state, 120)))
     request = state.request
     axis = axis_of(state.axis, request.price, model, settings.dtype)
-    result = run(state, settings, out, Watcher(say, _silent, _silent))
-    write_tuning_report(state, result, out)
+    result = run(state, settings, out, Watcher(say, _after, _silent))
+    write_report(state, result, out)
     picture(state, result).write(out)
     if result.chosen is None:
         return Measured(state, result, None, (), 0)
@@ -104,17 +111,36 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     page, _ = runnable(settings, state.tasks, of_the_page(model))
     chosen = result.chosen.sampler
     others = [name for name in page if name not in (chosen, state.reference)]
-    folder = out / "further"
-    words = ["--model", model]
-    run_cells(folder, words, questions, [state.reference, chosen, *others], lambda node_id: None)
-    after = read_round(RunDir(folder), axis)
-    own = beside_reference(chosen, state.reference, [after])
-    assert own is not None
-    all_ = [beside_reference(name, state.reference, [after]) for name in others]
-    faster = [one for one in all_ if one is not None and (one.cost or 1) < (own.cost or 1)]
-    better = [trial.sampler for trial in trials(faster, state.request.margin) if trial.confirmed]
+    few = {task: numbers[:FEW] for task, numbers in questions.items()}
+    own, rest = _answered(out / "few", model, few, axis, state.reference, [chosen, *others])
+    say(f"on {FEW} questions a task: {front_line([own, *rest], state.axis_words)}")
+    near = [one.sampler for one in rest if (one.cost or 1) < NEAR * (own.cost or 1)]
+    own, rest = _answered(out / "further", model, questions, axis, state.reference, [chosen, *near])
+    faster = [one for one in rest if (one.cost or 1) < (own.cost or 1)]
+    tried = trials(faster, state.request.margin)
+    for trial in tried:
+        say(f"{trial.sampler}: {times(trial.paired.cost)}, {change(trial.paired)}, p {trial.p:.4f}")
+    better = [trial.sampler for trial in tried if trial.confirmed]
     [further] = trials([own], state.request.margin)
     return Measured(state, result, further, better, len(others))
+
+
+def _answered(
+    folder: Path,
+    model: str,
+    questions: Mapping[str, Sequence[int]],
+    axis: CostAxis,
+    reference: str,
+    samplers: Sequence[str],
+) -> tuple[BesideReference, list[BesideReference]]:
+    """The first sampler and the others beside the reference, on questions that a run of this folder
+    asks.
+    """
+    run_cells(folder, ["--model", model], questions, [reference, *samplers], lambda node_id: None)
+    after = read_round(RunDir(folder), axis)
+    every = [beside_reference(name, reference, [after]) for name in samplers]
+    first, *rest = [one for one in every if one is not None]
+    return first, rest
 
 
 def table(measured: Sequence[Measured]) -> str:
@@ -144,6 +170,10 @@ def table(measured: Sequence[Measured]) -> str:
 def say(text: str) -> None:
     """Progress, apart from the tables."""
     print(text, file=sys.stderr, flush=True)
+
+
+def _after(name: str, result: Result, racing: Sequence[str]) -> None:
+    say(f"{name}: {len(result.rounds[-1].cells) - 1} raced, {len(racing)} go on")
 
 
 def _silent(*about: object) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pbcore.analysis.noninferiority import p_worse
 from pbcore.analysis.paired import holm
 from pbcore.tune.questions import kept, proof_questions, round_sizes
-from pbcore.tune.race import LEVEL, Standing, cut
+from pbcore.tune.race import FINALISTS, LEVEL, Standing, cut
 
 RIGHT = 0.9  # of the reference's answers
 FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse
@@ -110,6 +110,7 @@ def simulate(
     recommended = 0
     reached = 0
     taken = 0
+    every = 0
     for race in range(races):
         racing = names
         seen = np.zeros((len(names), 2), dtype=np.int64)
@@ -122,10 +123,13 @@ def simulate(
                 _standing(name, samplers[name].cost, seen[place[name]], n, margin)
                 for name in racing
             ]
-            racing = list(
-                cut(standings, keep[number], margin, n_proof, number == len(sizes) - 1).stay
-            )
+            at_end = number == len(sizes) - 1
+            racing = list(cut(standings, keep[number], margin, n_proof, at_end).stay)
+            if not at_end and len(racing) <= FINALISTS:  # as in a tuning, all go to the proof
+                racing = list(cut(standings, FINALISTS, margin, n_proof, True).stay)
+                break
         taken += n_proof * (len(racing) + 1)
+        every += (len(names) + 1) * (n + n_proof)
         reached += any(name in watched for name in racing)
         flips = [map(int, last[race][place[name]]) for name in racing]
         p_values = [p_of_flips(*pair, n_proof, margin) for pair in flips]
@@ -133,7 +137,6 @@ def simulate(
         confirmed = [name for name, p in zip(racing, adjusted, strict=True) if p <= LEVEL]
         chosen = min(confirmed, key=lambda name: samplers[name].cost, default="")
         recommended += chosen in watched
-    every = races * (len(names) + 1) * (sum(sizes) + n_proof)
     return Outcome(recommended / races, reached / races, taken / every)
 
 

@@ -39,7 +39,7 @@ from pbcore.tune.questions import (
     round_sizes,
     split,
 )
-from pbcore.tune.race import FINALISTS, cut
+from pbcore.tune.race import FINALISTS, Cut, cut
 from pbcore.tune.state import TuningRequest, TuningRun, TuningState
 
 LEAST_COST = 1e-6  # USD
@@ -347,7 +347,8 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         if number == len(state.rounds):
             if state.proof is not None or _too_late(state, number, len(racing)):
                 watcher.line("the budget ends the race: those in front go to the proof")
-                racing = _cut(state, result, result.standing, number, FINALISTS, last=True)
+                outcome = _outcome(state, result.standing, FINALISTS, last=True)
+                racing = _note(result, result.standing, number, outcome)
                 break
             state.rounds.append(TuningRun(racing))
             state.write(out)
@@ -362,12 +363,16 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         result.rounds.append(read_round(RunDir(folder), axis))
         last = number + 1 == len(state.sizes)
         standing = _standing(state, result, racing, number + 1)
-        racing = _cut(state, result, standing, number + 1, keeps[number], last=last)
-        if not last and len(racing) <= FRONT:
-            new = _newcomers(settings, state, racing, raced)
-            racing = [*racing, *new]
+        outcome = _outcome(state, standing, keeps[number], last=last)
+        new: list[str] = []
+        if not last and len(outcome.stay) <= FRONT:
+            new = _newcomers(settings, state, outcome.stay, raced)
+        if not last and not new and len(outcome.stay) <= FINALISTS:
+            last = True  # all that are left go to the proof: more rounds would decide nothing
+            outcome = _outcome(state, standing, FINALISTS, last=last)
+        racing = [*_note(result, standing, number + 1, outcome), *new]
         watcher.round(name, result, racing)
-        if not racing:
+        if last or not racing:
             break
     if state.proof is not None:
         racing = state.proof.samplers
@@ -484,20 +489,20 @@ def _standing(
     return standing
 
 
-def _cut(
-    state: TuningState,
-    result: Result,
-    standing: Sequence[BesideReference],
-    number: int,
-    keep: int,
-    *,
-    last: bool,
-) -> list[str]:
-    """Who goes on after round `number`; notes who left, and how the others stand."""
+def _outcome(
+    state: TuningState, standing: Sequence[BesideReference], keep: int, *, last: bool
+) -> Cut:
+    """Who goes on of those that stand so, and who leaves."""
     margin = state.request.margin
-    known = {own.sampler: own for own in standing}
     standings = [own.standing(margin) for own in standing]
-    outcome = cut(standings, keep, margin, state.need[0], last)
+    return cut(standings, keep, margin, state.need[0], last)
+
+
+def _note(
+    result: Result, standing: Sequence[BesideReference], number: int, outcome: Cut
+) -> list[str]:
+    """Notes who left after round `number`, and how the others stand; returns those that go on."""
+    known = {own.sampler: own for own in standing}
     for sampler, reason in outcome.left.items():
         result.left.append(Left(sampler, number, reason, known[sampler]))
     result.standing = [known[sampler] for sampler in outcome.stay]
