@@ -125,8 +125,7 @@ def simulate(
             ]
             at_end = number == len(sizes) - 1
             racing = list(cut(standings, keep[number], margin, n_proof, at_end).stay)
-            if not at_end and len(racing) <= FINALISTS:  # as in a tuning, all go to the proof
-                racing = list(cut(standings, FINALISTS, margin, n_proof, True).stay)
+            if len(racing) <= FINALISTS:
                 break
         taken += n_proof * (len(racing) + 1)
         every += (len(names) + 1) * (n + n_proof)

@@ -367,13 +367,10 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         new: list[str] = []
         if not last and len(outcome.stay) <= FRONT:
             new = _newcomers(settings, state, outcome.stay, raced)
-        if not last and not new and len(outcome.stay) <= FINALISTS:
-            last = True  # all that are left go to the proof: more rounds would decide nothing
-            outcome = _outcome(state, standing, FINALISTS, last=last)
         racing = [*_note(result, standing, number + 1, outcome), *new]
         watcher.round(name, result, racing)
-        if last or not racing:
-            break
+        if not new and len(racing) <= FINALISTS:
+            break  # all that are left go to the proof
     if state.proof is not None:
         racing = state.proof.samplers
     if not racing:
