@@ -183,7 +183,7 @@ def change(one: BesideReference) -> str:
 def loss(one: BesideReference) -> str:
     """The mean loss in points, below 0 for a gain."""
     points = -100 * one.change
-    return f"{points:.1f}" if abs(points) >= 0.05 else "0.0"
+    return f"{points:.1f}".replace("-", "−") if abs(points) >= 0.05 else "0.0"
 
 
 def bound(lower: float) -> str:
@@ -212,7 +212,12 @@ def recommendation_text(state: TuningState, result: Result) -> list[str]:
         f" one-sided 95 %, {counted(own.n, 'question')} that nothing was chosen on, Holm over"
         f" {len(result.trials)}"
     ]
-    lines.append(f"the task that limits it: {short(chosen.limits)}")
+    if state.axis == "seconds":
+        lines.append(
+            f"forwards it takes: {times(own.forwards)} fewer; canvases: {times(own.rows)} fewer"
+        )
+    if len(state.tasks) > 1:
+        lines.append(f"the task that limits it: {short(chosen.limits)}")
     if chosen.worse:
         named = ", ".join(short(task) for task in chosen.worse)
         lines.append(f"shown to be worse on: {named}")
