@@ -91,7 +91,7 @@ def run_tune(args: argparse.Namespace) -> int:
         state.write(out)
     lock = lock_run(out / LOCK)
     try:
-        result = run(state, settings, out, _watcher(state.axis_words, width))
+        result = run(state, settings, out, _watcher(state.axis_unit, width))
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with: pbcore tune --resume {out}", file=sys.stderr)
         return 130

@@ -245,7 +245,7 @@ def proof_table(state: TuningState, result: Result) -> Table:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
-        *("sampler", state.axis_words, "forwards", "rows", "tokens"),
+        *("sampler", state.axis_unit, "forwards", "rows", "tokens"),
         *("loss", "bound", "p (Holm)", "", "limits it", "shown worse on"),
     )
     return Table(heads, rows, "lrrrrrrrlll")
@@ -289,7 +289,7 @@ def left_table(state: TuningState, result: Result) -> Table:
         ]
         for left in result.left
     ]
-    words = state.axis_words
+    words = state.axis_unit
     heads = ("sampler", "round", "left because", words, "loss", "questions")
     return Table(heads, rows, "lrlrrr")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pbcore.analysis.noninferiority import p_worse
 from pbcore.analysis.paired import holm
 from pbcore.tune.questions import kept, proof_questions, round_sizes
-from pbcore.tune.race import FINALISTS, LEVEL, Standing, cut
+from pbcore.tune.race import LEVEL, Standing, cut
 
 RIGHT = 0.9  # of the reference's answers
 FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse
@@ -125,7 +125,7 @@ def simulate(
             ]
             at_end = number == len(sizes) - 1
             racing = list(cut(standings, keep[number], margin, n_proof, at_end).stay)
-            if len(racing) <= FINALISTS:
+            if len(racing) <= 1:
                 break
         taken += n_proof * (len(racing) + 1)
         every += (len(names) + 1) * (n + n_proof)

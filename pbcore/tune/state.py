@@ -80,6 +80,11 @@ class TuningState:
     proof: TuningRun | None = None
     proof_size: int | None = None
 
+    @property
+    def axis_unit(self) -> str:
+        """The words for the axis without the price list: `seconds` of `seconds (h200, computed)`."""
+        return self.axis_words.partition(" (")[0]
+
     def write(self, out: Path) -> None:
         """Writes tune.json."""
         write_json(out / FILE, {"schema": SCHEMA, **asdict(self)})

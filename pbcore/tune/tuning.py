@@ -369,8 +369,8 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
             new = _newcomers(settings, state, outcome.stay, raced)
         racing = [*_note(result, standing, number + 1, outcome), *new]
         watcher.round(name, result, racing)
-        if not new and len(racing) <= FINALISTS:
-            break  # all that are left go to the proof
+        if len(racing) <= 1:
+            break  # further rounds have nothing to decide
     if state.proof is not None:
         racing = state.proof.samplers
     if not racing:
