@@ -82,7 +82,7 @@ class TuningState:
 
     @property
     def axis_unit(self) -> str:
-        """The words for the axis without the price list: `seconds` of `seconds (h200, computed)`."""
+        """The axis in words, without its price list: `seconds`."""
         return self.axis_words.partition(" (")[0]
 
     def write(self, out: Path) -> None:
