@@ -31,7 +31,15 @@ from pbcore.tune.picture import picture
 from pbcore.tune.proof import Trial, trials
 from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
-from pbcore.tune.report import bound, change, front_line, loss, plan_text, times, write_report
+from pbcore.tune.report import (
+    bound,
+    change,
+    front_line,
+    loss,
+    plan_text,
+    times,
+    write_tuning_report,
+)
 from pbcore.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
@@ -100,7 +108,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     request = state.request
     axis = axis_of(state.axis, request.price, model, settings.dtype)
     result = run(state, settings, out, Watcher(say, _after, _silent))
-    write_report(state, result, out)
+    write_tuning_report(state, result, out)
     picture(state, result).write(out)
     if result.chosen is None:
         return Measured(state, result, None, (), 0)
