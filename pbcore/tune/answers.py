@@ -152,7 +152,10 @@ def beside_reference(
     return BesideReference(
         sampler,
         {task: tuple(values) for task, values in differences.items()},
-        *(_share(both.values(), name) for name in ("cost", "forwards", "rows", "tokens")),
+        cost=_share(both.values(), "cost"),
+        forwards=_share(both.values(), "forwards"),
+        rows=_share(both.values(), "rows"),
+        tokens=_share(both.values(), "tokens"),
         runs=tuple(runs),
     )
 
