@@ -15,6 +15,7 @@ from pbcore.train.__main__ import HERE, main
 from pbcore.train.recipe import Recipe, read_recipe
 from pbcore.train.rows import encode_rows
 from pbcore.train.vocabulary import build_tokenizer, vocabulary
+from tests.markdown_tables import unpadded
 
 TASK = "list_ops/shuffle"
 SMALL = """
@@ -65,8 +66,8 @@ class TestCommand:
             parts / "model.safetensors"
         ).read_bytes()
         assert load_model(str(whole)).info["graph"] == graph
-        assert "| list_ops/shuffle | accuracy |" in (whole / "README.md").read_text(
-            encoding="utf-8"
+        assert "| list_ops/shuffle | accuracy |" in unpadded(
+            (whole / "README.md").read_text(encoding="utf-8")
         )
 
     def test_a_graph_goes_with_scores(self, capsys: pytest.CaptureFixture[str]) -> None:
