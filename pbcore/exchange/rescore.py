@@ -25,8 +25,7 @@ from pbcore.report.page import write_page
 from pbcore.results.check import refuse
 from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, scored_again
-from pbcore.results.questions import write_questions as keep_questions
+from pbcore.results.questions import DATA, Questions, gather, scored_again, write_questions
 from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, RunFacts, StoredCell, create, new_name, open_run
 from pbcore.tabular import Table, Value, terminal
@@ -125,7 +124,7 @@ def rescore(
     if (parent.path / DATA).is_dir():
         shutil.copytree(parent.path / DATA, run.path / DATA)
     for task in asked.values():
-        keep_questions(run, task)
+        write_questions(run, task)
     done = {one.after.cell.id: one.after for one in results}
     for entry in (done.get(entry.cell.id, entry) for entry in stored):
         run.write_cell(entry.cell, entry.samples)
