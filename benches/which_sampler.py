@@ -56,10 +56,10 @@ from pbcore.tune.simulation import (
     Scenario,
     all_too_bad,
     crowd,
-    differences,
     drawn_flips,
     drawn_right,
     p_of_flips,
+    simulated_differences,
 )
 
 BASE = "confidence-k1"
@@ -124,7 +124,9 @@ class Trial:
     def lower(self) -> float:
         """The one-sided 95 % bound of the difference in accuracy, head − base."""
         n = len(self.measured.scores)
-        return lower_bound([differences(self.newly_wrong, self.newly_right, n)], 1 - LEVEL)
+        return lower_bound(
+            [simulated_differences(self.newly_wrong, self.newly_right, n)], 1 - LEVEL
+        )
 
     @property
     def confirmed(self) -> bool:

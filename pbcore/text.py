@@ -71,7 +71,7 @@ def code(text: str, limit: int = 300, cell: bool = False) -> str:
     return f"{fence}{pad}{line.replace('|', chr(92) + '|') if cell else line}{pad}{fence}"
 
 
-def listed(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:
+def first_lines(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:
     """At most `limit` of the lines, then how many more there are.
 
     Args:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pbcore.text import code, folded, listed, md, name, spell_signs, terminal_width
+from pbcore.text import code, first_lines, folded, md, name, spell_signs, terminal_width
 
 
 class TestFolded:
@@ -29,10 +29,10 @@ class TestWidth:
 class TestListed:
     def test_the_rest_is_counted(self) -> None:
         """A list of just the limit is whole."""
-        assert listed(["a", "b"], 2) == ["a", "b"]
-        assert listed(["a", "b", "c"], 1, " of these") == ["a", "  … and 2 more of these"]
-        assert len(listed(list("abcdefgh"))) == 8
-        assert listed(list("abcdefghi"))[-1] == "  … and 1 more"
+        assert first_lines(["a", "b"], 2) == ["a", "b"]
+        assert first_lines(["a", "b", "c"], 1, " of these") == ["a", "  … and 2 more of these"]
+        assert len(first_lines(list("abcdefgh"))) == 8
+        assert first_lines(list("abcdefghi"))[-1] == "  … and 1 more"
 
 
 class TestMarkdown:

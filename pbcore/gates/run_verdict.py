@@ -18,7 +18,7 @@ from pbcore.grid.settings import Settings
 from pbcore.printable import counted
 from pbcore.results.baseline import BaselineCell, read_baseline, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.text import listed
+from pbcore.text import first_lines
 
 
 @dataclass(slots=True)
@@ -138,7 +138,10 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
         f"{counted(len(broken) - unmatched, 'cell')}"
         f" below{f', {unmatched} without a cell' if unmatched else ''}"
     )
-    ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
+    ruling.text += [
+        title,
+        *first_lines([f"  FLOOR    {name}: {reason}" for name, reason in broken]),
+    ]
     lines = [f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]
     ruling.markdown.append("\n".join(lines) + "\n")
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]

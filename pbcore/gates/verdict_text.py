@@ -9,7 +9,7 @@ from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
 from pbcore.gates.judge import Judgement, Verdict
 from pbcore.printable import command_line, counted, printable, some
 from pbcore.tabular import Code, Table, markdown
-from pbcore.text import listed, md
+from pbcore.text import first_lines, md
 
 LISTED = 12  # flipped samples named per cell
 FAILURES = (
@@ -62,8 +62,8 @@ def gate_text(
     for cell in verdict.of("passed"):
         if cell.paired.worse or cell.paired.better:
             flipped.append(f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}")
-    lines = [first or _headline(verdict, name), *listed(failures, limit)]
-    lines += listed(flipped, limit, " cells with flipped samples")
+    lines = [first or _headline(verdict, name), *first_lines(failures, limit)]
+    lines += first_lines(flipped, limit, " cells with flipped samples")
     new = [printable(cell.id) for cell in verdict.of("new")]
     if new:
         names = ", ".join(new[:4])

@@ -16,7 +16,7 @@ from pbcore.extensions import provided
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.results.record import absent_reasons
 from pbcore.tasks.naming import REWRITE
-from pbcore.text import listed, name
+from pbcore.text import first_lines, name
 
 NONE = "–"  # not measured
 ROWS_NOTE = (
@@ -128,7 +128,7 @@ def facts_text(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
 
 def names_once(names: Iterable[str]) -> str:
     """Names once each, in order; at most 20."""
-    return ", ".join(listed([name(one) for one in sorted(set(names) - {""})], 20))
+    return ", ".join(first_lines([name(one) for one in sorted(set(names) - {""})], 20))
 
 
 def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
@@ -196,7 +196,7 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
             else "nothing"
         )
     *first, last = (
-        one.strip() for one in listed([name(one) for one in dict.fromkeys(ran["model"])], 5)
+        one.strip() for one in first_lines([name(one) for one in dict.fromkeys(ran["model"])], 5)
     )
     models = f"{', '.join(first)} and {last.removeprefix('… and ')}" if first else last
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))

@@ -44,7 +44,7 @@ def comparison_text(
         limit: rows of the table; the rest are counted.
     """
     header, rows, more = _table(comparison, limit)
-    lines = folded(headline(comparison, head, base), width)
+    lines = folded(compared_line(comparison, head, base), width)
     for reason, names in _uncompared(comparison).items():
         cells = some([printable(name) for name in names], 4)
         lines += folded(f"  {printable(reason, 300)}: {cells}", width)
@@ -93,7 +93,7 @@ def comparison_markdown(
         limit: rows of the table; the rest are counted.
     """
     header, rows, more = _table(comparison, limit)
-    told = [*map(named_text, comparison.named), headline(comparison, head, base)]
+    told = [*map(named_text, comparison.named), compared_line(comparison, head, base)]
     lines = [f"### {md(told[0], 600)}", ""]
     lines += [line for sentence in told[1:] for line in (md(sentence, 600), "")]
     if verdict is not None:
@@ -262,7 +262,7 @@ def compared_text(comparison: Comparison) -> str:
     return f"{compared:,} of {counted(len(comparison.cells), 'cell')} compared"
 
 
-def headline(comparison: Comparison, head: str, base: str) -> str:
+def compared_line(comparison: Comparison, head: str, base: str) -> str:
     """How many cells were compared, how many changed significantly either way, and how many answers
     flipped.
     """

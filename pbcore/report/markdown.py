@@ -32,7 +32,7 @@ from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
-from pbcore.report.tables import markdown, trade_off_tables
+from pbcore.report.tables import trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.rundir import write_atomic
 from pbcore.tabular import Code, Table
@@ -115,7 +115,7 @@ def report_text(
         _images(plot for plot in plots if plot == MEANS),
         _means(cells),
         price_section(cells, answers, facts).markdown(),
-        *(f"## {title}\n\n{markdown(table)}" for title, table in titles),
+        *(f"## {title}\n\n{trade_off_markdown(table)}" for title, table in titles),
         _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
         factor_section(changes).markdown(),
         exploration_section(cells).markdown(),

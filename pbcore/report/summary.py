@@ -19,7 +19,7 @@ from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
 from pbcore.tabular import Table, terminal, with_intervals
-from pbcore.text import listed, name
+from pbcore.text import first_lines, name
 
 
 def summary(
@@ -145,5 +145,7 @@ def _errors(cells: list[CellRecord]) -> list[str]:
         for cause, ids in alike.items()
     ]
     return (
-        [f"{counted(len(failed), 'cell')} could not be run:", *listed(causes, 10)] if failed else []
+        [f"{counted(len(failed), 'cell')} could not be run:", *first_lines(causes, 10)]
+        if failed
+        else []
     )

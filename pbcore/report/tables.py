@@ -53,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TradeOffTable:
     """One category's trade-off table with the footnotes that explain its marks. `rates`: those of
     HEADS that it shows, per row only where some cell forwarded more rows than its calls.
     """
@@ -82,14 +82,14 @@ def with_interval(cell: Row, places: int = 0) -> str:
     return mark(cell, places) + interval_text(cell["low"], cell["high"])
 
 
-def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
+def trade_off_tables(cells: pd.DataFrame) -> list[TradeOffTable]:
     """A table per category from a frame of `results.load`. Dummy models (random weights, for speed
     only) are left out.
     """
     return [_table(scope) for scope in scopes(cells)[1]]
 
 
-def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str:
+def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence[str] = ()) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue
     in another part.
 
@@ -109,10 +109,10 @@ def terminal(table: Table, width: int = 100, without: Sequence[str] = ()) -> str
     aligned = tabular.Table(["", "", *heads], list(zip(*columns, strict=True)), sides)
     out = [table.title, tabular.terminal(aligned, width, stacked=1)]
     notes = [note for note in table.notes if note not in without]
-    return "\n".join([*out, *(line for note in notes for line in folded(note, width))])
+    return "\n".join([*out, *(line for note in notes for line in note_lines(note, width))])
 
 
-def terminals(tables: Sequence[Table], width: int = 100) -> list[str]:
+def terminals(tables: Sequence[TradeOffTable], width: int = 100) -> list[str]:
     """Tables as `terminal` gives them, one under the other: the note on rows and calls, which is
     the same for all, stands once, under the last one that it concerns.
     """
@@ -120,16 +120,16 @@ def terminals(tables: Sequence[Table], width: int = 100) -> list[str]:
     texts = []
     for number, table in enumerate(tables):
         without = (ROWS_NOTE,) if number in concerned[:-1] else ()
-        texts.append(terminal(table, width, without))
+        texts.append(trade_off_terminal(table, width, without))
     return texts
 
 
-def folded(note: str, width: int) -> list[str]:
+def note_lines(note: str, width: int) -> list[str]:
     """A note under a table as indented lines of at most `width` columns."""
     return wrap(printable(note, 400), width, initial_indent="  ", subsequent_indent="  ")
 
 
-def _text_rows(line: Line, table: Table) -> list[list[str]]:
+def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
     """A line's model, sampler and texts for the terminal, and further rows with the rates of tasks
     where they differ.
     """
@@ -147,7 +147,7 @@ def _text_rows(line: Line, table: Table) -> list[list[str]]:
     return rows
 
 
-def markdown(table: Table) -> str:
+def trade_off_markdown(table: TradeOffTable) -> str:
     """The table in Markdown with its footnotes under it, and its intervals in a second, folded one.
     If every row has one rate for all its tasks, the rate gets its own column; else entries are `100
     at 4.4`.
@@ -189,7 +189,7 @@ def with_rates(cell: Row, places: int = 0) -> str:
     return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
 
 
-def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> str:
+def _markdown(table: TradeOffTable, heads: list[str], rows: list[list[str]]) -> str:
     """A header and rows beside the names of models and samplers."""
     named = [
         [name(line.model), tabular.Code(name(line.sampler)), *row]
@@ -199,7 +199,7 @@ def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> str:
     return tabular.markdown(tabular.Table(["model", "sampler", *heads], named, sides))
 
 
-def _table(scope: Scope) -> Table:
+def _table(scope: Scope) -> TradeOffTable:
     cells = scope.cells
     tasks = scope.tasks
     lines = []
@@ -213,7 +213,7 @@ def _table(scope: Scope) -> Table:
     title = (
         f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
     )
-    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
+    return TradeOffTable(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:

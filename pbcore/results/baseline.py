@@ -208,7 +208,7 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
 
 
 def _read_row(where: str, cell_id: str, packed: Any) -> BaselineCell:
-    row = validated(_Row, packed, where)
+    row = validated(_PackedRow, packed, where)
     cell = BaselineCell(
         id=cell_id,
         model=row.model,
@@ -326,7 +326,7 @@ _Runs = Annotated[tuple[int, ...], Packed(str, unpack_runs)]
 
 @checked
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _PackedRow:
     """A row as `_packed` writes it, without the cell's id, which is its key; its columns are
     unpacked as they are read.
     """

@@ -180,7 +180,7 @@ def _standing(name: str, cost: float, flips: NDArray[np.int64], n: int, margin: 
     return Standing(name, cost, p_of_flips(lost, gained, n, margin), good, n)
 
 
-def differences(lost: int, gained: int, n: int) -> list[float]:
+def simulated_differences(lost: int, gained: int, n: int) -> list[float]:
     """Paired differences of n 0/1 scores with these counts, in any order."""
     same = n - lost - gained
     return [-1.0] * lost + [1.0] * gained + [0.0] * same
@@ -191,4 +191,4 @@ def p_of_flips(lost: int, gained: int, n: int, margin: float) -> float:
     """p of "loses the margin or more" of n 0/1 scores, of which these counts are all that
     matters.
     """
-    return p_worse([differences(lost, gained, n)], margin)
+    return p_worse([simulated_differences(lost, gained, n)], margin)

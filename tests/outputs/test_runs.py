@@ -21,7 +21,7 @@ from pbcore.report.page import write_page
 from pbcore.report.page.write import section_html
 from pbcore.report.sections import exploration_section, factor_section, frontier_section
 from pbcore.report.summary import answer, summary
-from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import frame
 from tests.outputs.entries import EXPLORED, FACTS, Check, readable, stored, under, varied, written
 from tests.report.page.films import filmed
@@ -126,7 +126,9 @@ class TestRun:
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""
         tables = trade_off_tables(frame(record for record, _ in varied()))
-        same("\n\n".join(terminal(table, width) for table in tables for width in (120, 60)))
+        same(
+            "\n\n".join(trade_off_terminal(table, width) for table in tables for width in (120, 60))
+        )
 
     def test_sections(self, same: Check) -> None:
         """What changes with factors, the order and variety of answers, and the frontier, in both

@@ -9,7 +9,7 @@ from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall
 from pbcore.analysis.paired import Paired
 from pbcore.analysis.pairs import Pair
 from pbcore.gates.judge import Judgement, Verdict
-from pbcore.report.comparison import comparison_markdown, comparison_text, headline
+from pbcore.report.comparison import compared_line, comparison_markdown, comparison_text
 from pbcore.results.baseline import BaselineCell
 from tests.markdown_tables import unpadded
 
@@ -242,4 +242,6 @@ class TestMarkdown:
 def test_counts_both_ways() -> None:
     """A significant gain is counted as better."""
     gained = worse(change=0.4)
-    assert "1 cell compared, 0 worse, 1 better" in headline(Comparison((gained,), 0.05), "a", "b")
+    assert "1 cell compared, 0 worse, 1 better" in compared_line(
+        Comparison((gained,), 0.05), "a", "b"
+    )

@@ -24,7 +24,7 @@ from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
 from pbcore.report.markdown import write_report
 from pbcore.report.summary import answer, summary
-from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -106,8 +106,8 @@ class TestPages:
         """No text breaks the tables on the terminal, in ASCII either."""
         table = frame([record for record, _ in named(text)])
         for one in trade_off_tables(table):
-            assert not HIDDEN.search(terminal(one))
-            terminal(one, 40).encode("ascii", "pbcore.spelled")
+            assert not HIDDEN.search(trade_off_terminal(one))
+            trade_off_terminal(one, 40).encode("ascii", "pbcore.spelled")
 
     @given(TEXTS)
     def test_markdown_of_any_text(self, text: str) -> None:

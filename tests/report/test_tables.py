@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.report.cells import ROWS_NOTE as NOTE
 from pbcore.report.summary import summary
-from pbcore.report.tables import markdown, terminal, terminals, trade_off_tables
+from pbcore.report.tables import terminals, trade_off_markdown, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from pbcore.text import ascii_text
@@ -69,7 +69,7 @@ class TestTradeOffTables:
             )
         )
         assert table.lines[1].mean["score"] is None
-        assert "not run" in markdown(table)
+        assert "not run" in trade_off_markdown(table)
 
     def test_dummies_stay_out(self) -> None:
         """A model of random weights never stands in a quality table."""
@@ -114,10 +114,13 @@ class TestIntervals:
         in Markdown.
         """
         (table,) = trade_off_tables(frame(self.both()))
-        assert "100 [91–100] 30 [18–45] 65.0" in terminal(table)
-        assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(terminal(table))
-        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(markdown(table))
-        assert "| [91–100] | [18–45] |" in unpadded(markdown(table)).partition("<details>")[2]
+        assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(table)
+        assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(table))
+        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_markdown(table))
+        assert (
+            "| [91–100] | [18–45] |"
+            in unpadded(trade_off_markdown(table)).partition("<details>")[2]
+        )
 
     def test_scores_line_up(self) -> None:
         """Scores of a column end in the same place, whatever their interval, and so do marks
@@ -125,7 +128,7 @@ class TestIntervals:
         """
         records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
         (table,) = trade_off_tables(frame(records))
-        lines = terminal(table).splitlines()
+        lines = trade_off_terminal(table).splitlines()
         first = lines[1].index("copy")
         assert [line[first : first + 3] for line in lines[3:5]] == ["100", "  ·"]
         second = lines[1].index("shuffle")
@@ -138,7 +141,7 @@ class TestTerminal:
         entries = factory.grid(ks=(1, 2))
         for width in (60, 80, 100, 120):
             (table,) = trade_off_tables(frame(record for record, _ in entries))
-            lines = terminal(table, width).splitlines()
+            lines = trade_off_terminal(table, width).splitlines()
             assert max(map(len, lines[1:])) <= width
             assert "mean" in "".join(lines)
             assert sum("ins_idx" in line for line in lines) == 1
@@ -171,7 +174,7 @@ class TestRows:
         (table,) = trade_off_tables(
             frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]])
         )
-        told = terminal(table).splitlines()
+        told = trade_off_terminal(table).splitlines()
         assert (
             told[0]
             == "waiting_line: score in % [95 % interval], then tokens per step / per row (20"
@@ -182,8 +185,8 @@ class TestRows:
         assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
         assert " ".join(told[-2:]).split() == NOTE.split()
         assert "neither is seconds, which depend on the machine" in NOTE
-        assert "| `spec-8` | 90 | 2.0 | 0.5 |" in unpadded(markdown(table))
-        assert NOTE in markdown(table)
+        assert "| `spec-8` | 90 | 2.0 | 0.5 |" in unpadded(trade_off_markdown(table))
+        assert NOTE in trade_off_markdown(table)
 
     def test_its_note_is_folded_and_stands_once(self) -> None:
         """Under the last of the tables that it concerns, within the terminal's width."""
@@ -203,13 +206,13 @@ class TestRows:
         ]
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
         (table,) = trade_off_tables(frame(record for record, _ in (*cells, *plain)))
-        lines = [line.split() for line in terminal(table, width=120).splitlines()]
+        lines = [line.split() for line in trade_off_terminal(table, width=120).splitlines()]
         assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "0.8"] in lines
         assert ["tokens", "per", "step", "2.0", "2.0"] in lines
         assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
             ["tokens", "per", "row", "1.0", "0.5"]
         ]
-        page = unpadded(markdown(table))
+        page = unpadded(trade_off_markdown(table))
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in page
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |" in page
         asking = next(line for line in table.lines if line.sampler == "spec-8")
@@ -220,8 +223,8 @@ class TestRows:
         before = replace(factory.cell()[0], rows_mean=None, tokens_per_row=None)
         for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
             (table,) = trade_off_tables(frame([record]))
-            assert "row" not in terminal(table)
-            assert "row" not in markdown(table)
+            assert "row" not in trade_off_terminal(table)
+            assert "row" not in trade_off_markdown(table)
             assert list(table.rates.values()) == ["tok/step"]
 
 
@@ -240,7 +243,7 @@ class TestWhole:
         ]
         failed = replace(factory.cell("a", "waiting_line/shuffle", "ar")[0], status="error")
         (table,) = trade_off_tables(frame([*(record for record, _ in ran), failed]))
-        assert terminal(table).splitlines() == [
+        assert trade_off_terminal(table).splitlines() == [
             "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
             "                    copy         shuffle    mean tok/step",
             "b",
@@ -261,7 +264,7 @@ class TestWhole:
             ungraded()[0],
         ]
         first, second = trade_off_tables(frame(records))
-        assert [line for line in unpadded(markdown(first)).splitlines() if line] == [
+        assert [line for line in unpadded(trade_off_markdown(first)).splitlines() if line] == [
             "| model | sampler | copy | shuffle | mean |",
             "|---|---|---:|---:|---:|",
             "| tiny | `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |",
@@ -271,7 +274,7 @@ class TestWhole:
             "| tiny | `confidence-k2` | [70–97] | [70–97] |",
             "</details>",
         ]
-        assert unpadded(markdown(second)).splitlines()[2:5] == [
+        assert unpadded(trade_off_markdown(second)).splitlines()[2:5] == [
             "| tiny | `threshold-0.9` | – | 2.0 |",
             "",
             "– not measured: grammar (no Java found)  ",
@@ -298,9 +301,9 @@ class TestWhole:
         """Names at 60 characters, notes at 400."""
         record = replace(ungraded()[0], model="m" * 61, absent={"grammar": "x" * 400})
         (table,) = trade_off_tables(frame([record]))
-        assert "(61 characters)" in terminal(table).splitlines()[2]
-        assert "(426 characters)" in terminal(table)
-        assert "(426 characters)" in markdown(table)
+        assert "(61 characters)" in trade_off_terminal(table).splitlines()[2]
+        assert "(426 characters)" in trade_off_terminal(table)
+        assert "(426 characters)" in trade_off_markdown(table)
 
     def test_prompts_of_the_rewrite(self) -> None:
         """A table of them alone says so; one with others names the models that answered them."""

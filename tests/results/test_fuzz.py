@@ -19,7 +19,7 @@ from pbcore.gates.judge import judge
 from pbcore.gates.verdict_text import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
-from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame, load, properties
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
@@ -72,7 +72,7 @@ def shown(cells: list[CellRecord]) -> None:
     """Everything that is readable can be shown."""
     table = frame(cells)
     for part in trade_off_tables(table):
-        assert "\x1b" not in terminal(part)
+        assert "\x1b" not in trade_off_terminal(part)
     page = report_text(table, "a run", {}, [])
     page.encode()
     assert "\x1b" not in page

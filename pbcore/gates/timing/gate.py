@@ -16,7 +16,7 @@ from pbcore.grid.settings import Settings
 from pbcore.printable import counted
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, open_run
-from pbcore.text import listed
+from pbcore.text import first_lines
 
 LEAST_ROUNDS = 3
 Facts = Mapping[str, Any]
@@ -63,7 +63,7 @@ class Timings:
             yield f"timing {outcome}: {counted(len(ratios), 'cell')} judged, {change}"
         else:
             yield f"timing against {self.base}:"
-        yield from listed([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
+        yield from first_lines([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
         unjudged = [
             (name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.judged
         ]

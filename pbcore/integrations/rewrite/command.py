@@ -26,8 +26,7 @@ from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError, dump_json
 from pbcore.results.environment import versions
 from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
-from pbcore.results.questions import DATA
-from pbcore.results.questions import write_questions as keep_questions
+from pbcore.results.questions import DATA, write_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tabular import Table, Value, terminal
@@ -104,7 +103,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": facts})
     for one in results:
         write_atomic(run.path / DATA / one.task.data_hash[:12] / one.file.name, one.questions)
-        keep_questions(run, one.task)
+        write_questions(run, one.task)
         run.write_cell(one.stored.cell, one.stored.samples)
     run.assemble()
     write_report(run.path)

@@ -13,7 +13,7 @@ from pbcore.integrations.servers.record import SECTION, Served
 from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure, speed_figure, write_plots
 from pbcore.report.summary import summary
-from pbcore.report.tables import markdown, terminal, trade_off_tables
+from pbcore.report.tables import trade_off_markdown, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, frame
 from tests.markdown_tables import unpadded
 from tests.results import factory
@@ -49,15 +49,15 @@ class TestTables:
     def test_a_row_with_score_and_dash(self) -> None:
         """The score stands there, the rate is a dash, and a note says whose it is."""
         (table,) = trade_off_tables(cells(*BOTH))
-        far = terminal(table).split("far\n")[1].splitlines()[0]
+        far = trade_off_terminal(table).split("far\n")[1].splitlines()[0]
         assert far.split()[:1] == ["ar"]
         assert "50" in far
         assert far.endswith("–")
-        assert "– tokens per step: not reported by far" in terminal(table)
+        assert "– tokens per step: not reported by far" in trade_off_terminal(table)
         other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
         (table,) = trade_off_tables(cells(*BOTH, other))
-        assert "– tokens per step: not reported by far, away\n" in f"{terminal(table)}\n"
-        assert "| far | `ar` |" in unpadded(markdown(table))
+        assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(table)}\n"
+        assert "| far | `ar` |" in unpadded(trade_off_markdown(table))
 
 
 class TestCurves:
