@@ -82,14 +82,19 @@ def against(
     sources: Mapping[str, str],
     same: Mapping[str, str] | None = None,
 ) -> list[Beside]:
-    """Each score of `cells` (a frame of `results.load`) that has a published figure
-    (`results.published.figures` or `read_published`), by source, model, sampler and task.
+    """Each score that has a published figure, by source, model, sampler and task.
 
-    A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same`
-    says (our name → the published one). Samplers match by policy and parameters; a cache doesn't
-    prevent a match, blocks do. The paper's tables match confidence-k2 for diffusion models,
-    `server` for Mercury and `ar` for the others. Raises InputError for a name in `same` that is on
-    neither side.
+    Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
+    tables match confidence-k2 for diffusion models, `server` for Mercury and `ar` for the others.
+
+    Args:
+        cells: a frame of `results.load`.
+        published: a frame of `results.published.figures` or `read_published`.
+        sources: model → hub id, by which it matches as well as by its name.
+        same: our name of a model → the published one, where these don't match.
+
+    Raises:
+        InputError: for a name in `same` that is on neither side.
     """
     same = same or {}
     for ours, theirs in same.items():

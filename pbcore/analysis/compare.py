@@ -183,16 +183,24 @@ def compare_runs(
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives
-    it), cell by cell.
+    """Run A beside run B, cell by cell:
+
+        comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells
     whose questions differ are refused, other settings and models of the same name are only
-    reported. Cells are paired by id, or by `models` and `samplers`, names of A → names of B, as in
-    `pairs.pair_cells`; then A and B may be the same run. Raises InputError for names that a run
-    lacks, and if nothing has a partner.
+    reported.
 
-        comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
+    Args:
+        head: the cells of A.
+        base: the cells of B, or a baseline file as `read_baseline` gives it.
+        level: the chance of any false alarm among the cells (Holm).
+        models: names of A → names of B, for cells that are paired by name instead of id, as in
+            `pairs.pair_cells`; then A and B may be the same run.
+        samplers: likewise.
+
+    Raises:
+        InputError: for names that a run lacks, and if nothing has a partner.
     """
     pairing = pair_cells(rows_by_id(head), rows_by_id(base), models, samplers)
     cells = [_compared(pair) for pair in pairing.pairs]

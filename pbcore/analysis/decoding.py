@@ -126,10 +126,16 @@ def _answer_steps(sample: SampleRecord) -> list[int]:
 
 
 def pass_at(right: int, answers: int, k: int) -> float:
-    """The probability that at least one of k answers is right, drawn without replacement from
-    `answers` of which `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen
-    et al. 2021, arXiv 2107.03374). Raises InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤
-    answers.
+    """The probability that at least one of k answers is right, drawn without replacement: 1 − C(n −
+    c, k)/C(n, k), the unbiased estimator of pass@k (Chen et al. 2021, arXiv 2107.03374).
+
+    Args:
+        right: c, how many of the answers are right.
+        answers: n, how many there are.
+        k: how many are drawn.
+
+    Raises:
+        InputError: unless 0 ≤ right ≤ answers and 1 ≤ k ≤ answers.
     """
     if not 0 <= right <= answers or not 1 <= k <= answers:
         raise InputError(

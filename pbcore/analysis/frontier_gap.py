@@ -90,10 +90,17 @@ def kind(sampler: str) -> BoundKind:
 def frontier_room(
     cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]
 ) -> Room | None:
-    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples
-    (`lengths`: index → n). None for other tasks than `TASKS`, temperatures other than 0 and 1,
-    models without weights, and where the n or the forwards of a sample are unknown or mean
-    something else, or n is beyond `MOST`.
+    """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples.
+
+    Args:
+        cell: its record.
+        samples: its answers.
+        lengths: sample index → n, its number of items; None where it has none.
+
+    Returns:
+        The room; None for other tasks than `TASKS`, temperatures other than 0 and 1, models without
+        weights, and where the n or the forwards of a sample are unknown or mean something else, or
+        n is beyond `MOST`.
     """
     op = TASKS.get(cell.task)
     score = cell.scores.get("accuracy")

@@ -156,9 +156,16 @@ class _Pair:
 
 
 def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
-    """How much faster a sampler is, of the reference's cost divided by its own: in forwards. Where
-    rows are not forwards, no more than its seconds show, and without them, no more than its rows;
-    without forwards its seconds alone. None where nothing is known.
+    """How much faster a sampler is than the reference: in forwards; where rows are not forwards, no
+    more than its seconds show, and without them, no more than its rows.
+
+    Args:
+        forwards: the reference's forwards divided by the sampler's; None where not counted.
+        rows: the same of rows; None where they are the forwards.
+        seconds: the same of seconds; None where not measured alike.
+
+    Returns:
+        The ratio, of seconds alone without forwards; None where nothing is known.
     """
     if forwards is None:
         return seconds

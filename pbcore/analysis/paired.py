@@ -170,7 +170,17 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
     """Tango's 95 % score interval (Tango 1998) of the difference of two paired proportions, head −
     base: all that the score test with the constrained maximum-likelihood variance doesn't reject.
     At 0 it is McNemar's test without continuity correction; without flips it is ± z²/(n + z²).
-    Raises InputError for impossible counts.
+
+    Args:
+        newly_wrong: samples that only base has right.
+        newly_right: samples that only head has right.
+        n: all samples, those without a flip among them.
+
+    Returns:
+        The interval's two ends, in [−1, 1].
+
+    Raises:
+        InputError: for impossible counts.
     """
     b = newly_right
     c = newly_wrong
@@ -201,8 +211,15 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
 
 
 def tango_rates(newly_wrong: float, newly_right: float, delta: float) -> tuple[float, float]:
-    """The shares of newly right and newly wrong samples of greatest likelihood whose difference,
-    right − wrong, is `delta` (Tango 1998), for these observed shares.
+    """The flips of greatest likelihood whose difference is given (Tango 1998).
+
+    Args:
+        newly_wrong: the observed share of samples that only base has right.
+        newly_right: the observed share of samples that only head has right.
+        delta: the difference, right − wrong.
+
+    Returns:
+        The shares of newly right and of newly wrong samples.
     """
     linear = (2 + newly_wrong - newly_right) * delta - newly_right - newly_wrong
     square = linear**2 + 8 * newly_wrong * delta * (1 - delta)
@@ -223,12 +240,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
-    """The power of the exact McNemar test at `level`: the probability that it detects a true drop
-    of `drop` (share) in n samples.
+    """The power of the exact McNemar test: the probability that it detects a true drop.
 
-    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`: 0
-    if no answer improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or
-    invalid shares.
+    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`.
+
+    Args:
+        n: the number of samples.
+        drop: the true drop, a share.
+        churn: 0 if no answer improves, about p(1 − p) for independent draws.
+        level: the test's significance level, one-sided.
+
+    Raises:
+        InputError: for n < 1 or invalid shares.
     """
     wrong = drop + churn
     right = churn
@@ -251,8 +274,16 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
 def detectable_drop(
     n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05
 ) -> float | None:
-    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power
-    `power_wanted`; None if there is none.
+    """The smallest true drop that the exact McNemar test detects.
+
+    Args:
+        n: the number of samples.
+        power_wanted: the probability with which it is to be detected.
+        churn: as of `power`.
+        level: the test's significance level, one-sided.
+
+    Returns:
+        A share, in steps of 0.1 point; None if there is none.
     """
     most = int((1 - 2 * churn) * 1000)
     drop = 1 + bisect_left(
@@ -266,12 +297,22 @@ def detectable_drop(
 def detectable_shift(
     n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05
 ) -> float | None:
-    """The smallest true drop d of a mean that the test for graded scores detects with power
-    `power_wanted`; None if there is none.
+    """The smallest true drop d of a mean that the test for graded scores detects.
 
-    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread`
-    the standard deviation of the n differences: random signs vary the total by each whole
-    difference, its mean included. Raises InputError for n < 1 or spread < 0.
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n: random signs
+    vary the total by each whole difference, its mean included.
+
+    Args:
+        n: the number of samples.
+        spread: the standard deviation of the n differences, in score units.
+        power_wanted: the probability with which it is to be detected.
+        level: the test's significance level, one-sided.
+
+    Returns:
+        d in score units; None if there is none.
+
+    Raises:
+        InputError: for n < 1 or spread < 0.
     """
     if n < 1 or spread < 0:
         raise InputError(

@@ -19,11 +19,19 @@ AUP_ALPHA = 3.0
 
 
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
-    """The largest tokens per step at which the mean score is at least `level`; None if it never is.
+    """The largest tokens per step at which the mean score is high enough.
 
-    `points`: (tokens per step, mean score in %). Only measured points count; `interpolate=True`
-    interpolates linearly between neighbouring ones, as the 2026 rewrite's leaderboard does. Raises
-    InputError for a value that is not finite or a rate that is not positive.
+    Args:
+        points: (tokens per step, mean score in %).
+        level: the score to reach, in %.
+        interpolate: whether to interpolate linearly between neighbouring points, as the 2026
+            rewrite's leaderboard does; else only measured points count.
+
+    Returns:
+        Tokens per step; None if `level` is never reached.
+
+    Raises:
+        InputError: for a value that is not finite or a rate that is not positive.
     """
     best = _best_per_rate(points)
     number = max((i for i, (_, y) in enumerate(best) if y >= level), default=None)
@@ -165,8 +173,15 @@ def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
 def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:
-    """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where
-    never reached).
+    """PBx per model and policy family.
+
+    Args:
+        cells: a frame of `results.load`.
+        levels: the scores to reach, in %.
+        interpolate: as of `pbx`.
+
+    Returns:
+        Columns model, family, PB60 … in tokens per step; NaN where never reached.
     """
     columns = [f"PB{level:g}" for level in levels]
     rows = []

@@ -48,15 +48,26 @@ def build_cell(
     absent: Mapping[str, str] | None = None,
     pieces: Callable[[int], str] | None = None,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """Fills in a cell's scores, rates and counts; returns it with its samples.
+    """Fills in a cell's scores, rates and counts.
 
-    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline,
-    conditions). `rounds` are the seconds of each timed decoding of all samples (none if `absent`
-    says why under `seconds`); `indices` the samples' numbers (default 0, 1, …); `seeds` the seed of
-    each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were
-    not measured at all to the reason; `pieces` gives a token's text, if tokens are to be recorded.
-    Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
-    missing without a reason.
+    Args:
+        facts: a record with everything known beforehand: id, model, task, sampler, headline,
+            conditions.
+        answers: one or more decoded answers, of each sample at most one per seed.
+        scored: the score of each answer.
+        rounds: the seconds of each timed decoding of all samples; none if `absent` says why under
+            `seconds`.
+        indices: the number of each answer's sample (default 0, 1, …).
+        seeds: the seed of each answer (default 0).
+        absent: metrics that were not measured at all → the reason.
+        pieces: gives a token's text by its id, if tokens are to be recorded.
+
+    Returns:
+        The record with its samples.
+
+    Raises:
+        ValueError: if the lengths of the lists differ, or a score of a sample or the rounds are
+            missing without a reason.
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)
@@ -102,9 +113,18 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in their
-    order. Raises ValueError if the lengths differ, or a score of a sample is missing without a
-    reason.
+    """A cell with the scores of a later scoring of the same answers.
+
+    Args:
+        cell: its record.
+        samples: its samples.
+        scored: the new score of each sample, in their order.
+
+    Returns:
+        The record and the samples with these scores.
+
+    Raises:
+        ValueError: if the lengths differ, or a score of a sample is missing without a reason.
     """
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
@@ -129,8 +149,17 @@ def sample_record(
     seed: int = 0,
     pieces: Callable[[int], str] | None = None,
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts. Given positions
-    (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
+    """One sample's record.
+
+    Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were
+    not decoded.
+
+    Args:
+        index: the sample's number in its task.
+        answer: what was decoded.
+        scored: its scores and their details.
+        seed: that of its decoding.
+        pieces: gives a token's text by its id; without it, tokens are not recorded.
     """
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
@@ -369,8 +398,17 @@ def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
-    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an
-    evaluated cell differs from what its samples give. Intervals are not computed again.
+    """Checks that an evaluated cell's aggregates are those of its samples.
+
+    Intervals are not computed again.
+
+    Args:
+        cell: its record.
+        samples: its answers, all of them.
+        where: the file, with which an error begins.
+
+    Raises:
+        LoadError: naming the first field that differs.
     """
     try:
         aggregates = list(_aggregates(cell, samples))

@@ -131,8 +131,19 @@ def _field(problem: ErrorDetails) -> str:
 
 
 def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
-    """`data` if it is a mapping of the known schema. Raises LoadError, NewerSchemaError for a later
-    schema.
+    """The mapping in a file of the known schema.
+
+    Args:
+        data: the file's JSON value.
+        known: the schema that this version reads and writes.
+        where: the file, with which an error begins.
+
+    Returns:
+        `data` as it is.
+
+    Raises:
+        LoadError: it is not a mapping, or has no schema or an earlier one.
+        NewerSchemaError: it has a later schema.
     """
     if not isinstance(data, dict):
         raise LoadError(f"{where} holds {shown(data)}; it should be a mapping with a field schema")

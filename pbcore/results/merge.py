@@ -37,14 +37,24 @@ class MergeConflict(InputError):
 def merge(
     sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False
 ) -> RunDir:
-    """Merges the cells of `sources`, which are only read, into the new run directory `target` and
-    assembles it.
+    """Merges runs into one and assembles it.
 
     A cell in several runs is kept once if key and outcome agree: a success before an error, then
-    the faster record, ties broken by content, so that the order of `sources` doesn't matter. A
-    source may have results.json (and samples.jsonl) in place of cells/. Raises MergeConflict naming
-    the cells or settings that differ or the shards that are missing; RunDirError or LoadError for a
-    source that is not a run or can't be read whole, or a target that is not empty.
+    the faster record, ties broken by content, so that the order of `sources` doesn't matter.
+
+    Args:
+        sources: run directories, which are only read. One may have results.json (and samples.jsonl)
+            in place of cells/.
+        target: the new run directory.
+        allow_missing_shards: whether to merge where a shard of the run is not among `sources`.
+
+    Returns:
+        The new run.
+
+    Raises:
+        MergeConflict: naming the cells or settings that differ or the shards that are missing.
+        RunDirError: for a source that is not a run, or a target that is not empty.
+        LoadError: for a source that can't be read whole.
     """
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")

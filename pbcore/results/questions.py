@@ -226,8 +226,17 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
 def redrawn(
     task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None
 ) -> Task | None:
-    """The samples of a record of generated data, drawn again by its `length`, number of samples,
-    `options` and digest. None if they differ now or can't be drawn.
+    """The samples of a record of generated data, drawn again.
+
+    Args:
+        task: the task's full name.
+        length: the record's values of n, such as `3-6`.
+        count: how many samples it has.
+        options: the settings of its conditions, with the seed of its data.
+        digest: that of its samples.
+
+    Returns:
+        The task with these samples; None if they differ now or can't be drawn.
     """
     try:
         asked = task_spec(task).asked(options)

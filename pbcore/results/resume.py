@@ -43,10 +43,25 @@ def cell_key(
     """A digest over everything that determines a cell's outcome, the same in every process and on
     every machine.
 
-    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of
-    generation and scoring (not the batch size, which doesn't change results); `task_identity` is
-    the task's `identity`, `own_code` that of `user_code`; `code` defaults to `code_version()`.
-    Raises TypeError or ValueError for values that are not plain.
+    Args:
+        model: the model's name.
+        model_identity: what identifies its weights: revision, fingerprint, source.
+        task: the task's full name.
+        data_hash: the digest of its samples.
+        sampler: the sampler's canonical name.
+        settings: those of generation and scoring; not the batch size, which doesn't change results.
+        dtype: what the model computes in.
+        seeds: the decodings' seeds.
+        code: the digest of the package's code (default: `code_version()`).
+        task_identity: the task's `identity`.
+        own_code: the digests of the user's code, as of `user_code`.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        TypeError: for a value that is not plain.
+        ValueError: for a number that is not finite.
     """
     parts = {
         "model": model,
@@ -67,9 +82,19 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model
-    factory and the model's class; empty for pbcore's own, which `code_version` covers. Raises
-    SamplerNameError for an unreadable sampler name.
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`).
+
+    Args:
+        model_name: the name that the model is registered under.
+        model: the loaded model.
+        sampler: a sampler name.
+
+    Returns:
+        Digests of the policy, the model's factory and its class; each is empty for pbcore's own,
+        which `code_version` covers.
+
+    Raises:
+        SamplerNameError: for an unreadable sampler name.
     """
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES

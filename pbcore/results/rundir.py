@@ -292,8 +292,16 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its
-    record says, each once per seed, and its aggregates are theirs.
+    """The cell with its samples.
+
+    Args:
+        cell: its record.
+        samples: its answers, in any order.
+        where: the file, with which an error begins.
+
+    Raises:
+        LoadError: unless an evaluated cell has as many samples as its record says, each once per
+            seed, and its aggregates are theirs.
     """
     if cell.status != "ok":
         return StoredCell(cell, tuple(samples))

@@ -60,8 +60,7 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 def graded_interval(
     values: Sequence[float], least: float = 0.0, most: float = 1.0
 ) -> tuple[float, float]:
-    """The 95 % interval of the mean of values in [least, most]; of paired differences with least =
-    −1.
+    """The 95 % interval of a mean of bounded values.
 
     Student's t interval, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term
     of the Edgeworth expansion of the studentized mean (Hall 1983), with the sample's skewness γ,
@@ -70,7 +69,18 @@ def graded_interval(
     holds the means that go with Wilson's upper limit of the share that differs, whose mean distance
     from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's
     interval, and a single value has [least, most]. `python benches/check_statistics.py` shows what
-    it covers. Raises ValueError without values.
+    it covers.
+
+    Args:
+        values: a number per sample, each in [least, most].
+        least: the lowest possible value: 0 of scores, −1 of paired differences.
+        most: the highest possible value.
+
+    Returns:
+        The interval's two ends.
+
+    Raises:
+        ValueError: without values.
     """
     from scipy.special import stdtrit  # at first use, as in `wilson`
 
