@@ -193,9 +193,7 @@ def _means(cells: pd.DataFrame) -> str:
             "model": row["model"],
             "sampler": row["sampler"],
             "mean score %": number(row["score"], 1),
-            "95 % interval": (
-                None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}"
-            ),
+            "95 % interval": _interval(row["low"], row["high"]),
             "tokens/step": number(row["tokens_per_step"], 2),
             "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],
@@ -206,6 +204,10 @@ def _means(cells: pd.DataFrame) -> str:
     return _section(
         "Means over each model's own tasks", table, "–: a task has no score; its reason is below."
     )
+
+
+def _interval(low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None else f"{fixed(low, 0)}–{fixed(high, 0)}"
 
 
 def _pbx(cells: pd.DataFrame) -> str:

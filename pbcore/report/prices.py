@@ -42,6 +42,18 @@ class HasCell(Protocol):
     def cell(self) -> CellRecord: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _PricedRow:
+    """A sampler's mean score in %, and its mean seconds of an answer by each list; None where a
+    task has none.
+    """
+
+    model: str
+    sampler: str
+    score: float | None
+    priced: Sequence[float | None]
+
+
 @dataclass(slots=True)
 class Prices:
     """One `--price`: its lists, one for each model, made when they are needed, and why a cell has
@@ -118,21 +130,22 @@ def price_section(
         return Section(title, title, "", [], [])
     seconds = [seconds_by_sampler(one, answers) for one in lists]
     whole = scopes(real(cells))[0]
-    rows = []
-    for row in overview(whole):
-        key = str(row["model"]), str(row["sampler"])
-        rows.append({**row, "priced": [by_sampler.get(key) for by_sampler in seconds]})
+    rows: list[_PricedRow] = []
+    for means in overview(whole):
+        key = means["model"], means["sampler"]
+        priced = [by_sampler.get(key) for by_sampler in seconds]
+        rows.append(_PricedRow(*key, means["score"], priced))
     fronts = [_front(rows, number) for number in range(len(lists))]
     shown = []
     for row in rows:
         line = {
-            "model": row["model"],
-            "sampler": row["sampler"],
-            "mean score %": or_dash(row["score"]),
+            "model": row.model,
+            "sampler": row.sampler,
+            "mean score %": or_dash(row.score),
         }
         for number, one in enumerate(lists):
-            value = row["priced"][number]
-            mark = FRONT if (row["model"], row["sampler"]) in fronts[number] else ""
+            value = row.priced[number]
+            mark = FRONT if (row.model, row.sampler) in fronts[number] else ""
             line[f"ms, {one.head}"] = NONE if value is None else f"{milliseconds(value)}{mark}"
         shown.append(line)
     columns = [words(key, key) for key in (shown[0] if shown else {})]
@@ -172,17 +185,17 @@ def with_prices(
     return cells
 
 
-def _front(rows: Sequence[Mapping[str, Any]], number: int) -> set[tuple[str, str]]:
+def _front(rows: Sequence[_PricedRow], number: int) -> set[tuple[str, str]]:
     """(model, sampler) of the Pareto front of seconds and score, of each model."""
     front = set()
-    for model in dict.fromkeys(row["model"] for row in rows):
-        points = {
-            (row["model"], row["sampler"]): (1 / row["priced"][number], row["score"])
-            for row in rows
-            if row["model"] == model and row["priced"][number] and row["score"] is not None
-        }
+    for model in dict.fromkeys(row.model for row in rows):
+        points: dict[tuple[str, str], tuple[float, float]] = {}
+        for row in rows:
+            seconds = row.priced[number]
+            if row.model == model and seconds and row.score is not None:
+                points[row.model, row.sampler] = (1 / seconds, row.score)
         best = set(pareto(points.values()))
-        front |= {key for key, point in points.items() if point in best}
+        front |= {names for names, point in points.items() if point in best}
     return front
 
 

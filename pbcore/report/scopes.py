@@ -4,10 +4,10 @@ figures per policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -47,10 +47,75 @@ TEXTS = (
     "headline",
     "prompts",
 )
-SHARES = {"score": "score", "low": "score_low", "high": "score_high", "ceiling": "ceiling"}
-INTERVAL = ("score", "low", "high")
 LEVELS = (90, 80, 70, 60)
-Row = dict[str, Any]
+Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
+
+
+class TaskRow(TypedDict):
+    """A sampler on one task, as trade-off tables show it: the score with its 95 % interval in %,
+    and tokens per step and per row. None is what was not measured; `status` is that of the cell, or
+    `absent` where it was not run.
+    """
+
+    id: str
+    status: str
+    error: str
+    score: float | None
+    low: float | None
+    high: float | None
+    tokens_per_step: float | None
+    tokens_per_row: float | None
+
+
+class CellRow(TaskRow):
+    """A cell of a scope. Scores and the ceiling are in %, but for `score_low` and `score_high`,
+    which are shares; other numbers are those of `results.load`.
+    """
+
+    model: str
+    task: str
+    category: str
+    sampler: str
+    headline: str
+    absent: Any  # a mapping of metrics to reasons, if there are any
+    dummy: Any
+    served: Any
+    prompts: Any
+    n: float | None
+    score_low: float | None
+    score_high: float | None
+    tokens_per_forward: float | None
+    nfe: float | None
+    rows: float | None
+    tokens_forwarded: float | None
+    seconds: float | None
+    samples_per_second: float | None
+    ceiling: float | None
+    bits_lost: float | None
+
+
+class MeansRow(TypedDict):
+    """A sampler's means over the tasks of its model: scores and the ceiling in %, `nfe`, `rows` and
+    `tokens_forwarded` per answer. None unless every task has a value. `tasks` says of how many
+    there is a score, `missing` why the others have none.
+    """
+
+    model: str
+    sampler: str
+    tasks: str
+    score: float | None
+    low: float | None
+    high: float | None
+    tokens_per_step: float | None
+    tokens_per_forward: float | None
+    tokens_per_row: float | None
+    ceiling: float | None
+    bits_lost: float | None
+    nfe: float | None
+    rows: float | None
+    tokens_forwarded: float | None
+    samples_per_second: float | None
+    missing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +126,24 @@ class Scope:
 
     title: str
     cells: pd.DataFrame
-    records: Sequence[Row]
+    records: Sequence[CellRow]
 
     @property
     def tasks(self) -> list[str]:
         return sorted_tasks(self.cells["task"])
 
     def part(self, title: str, column: str, value: str) -> Scope:
-        """Those cells that have this value."""
-        rows = [record for record in self.records if record[column] == value]
-        return Scope(
-            title, self.cells[self.cells[column].isin([value])], rows
-        )  # == ignores a NUL at the end
+        """Some of the cells.
+
+        Args:
+            title: that of the part.
+            column: a column of the frame.
+            value: which value of it they have.
+        """
+        cells = self.cells[self.cells[column].isin([value])]  # == ignores a NUL at the end
+        rows: Iterable[Row] = self.records
+        chosen = [number for number, row in enumerate(rows) if row[column] == value]
+        return Scope(title, cells, [self.records[number] for number in chosen])
 
     def task(self, name: str) -> Scope:
         return self.part(name.split("/", 1)[-1], "task", name)
@@ -91,25 +162,54 @@ def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
     ]
 
 
-def _row(record: dict[Any, Any]) -> Row:
-    row = record | {name: number(record[name]) for name in NUMBERS}
-    row |= {name: None if row[key] is None else 100 * row[key] for name, key in SHARES.items()}
-    cause = (
-        first_line(str(record["error"] or "no cause recorded")) if record["status"] != "ok" else ""
-    )
-    headline = "" if pd.isna(record["headline"]) else record["headline"]
-    return (
-        row | {key: str(record[key]) for key in TEXTS[:6]} | {"error": cause, "headline": headline}
-    )
+def _row(record: Mapping[Any, Any]) -> CellRow:
+    cause = ""
+    if record["status"] != "ok":
+        cause = first_line(str(record["error"] or "no cause recorded"))
+    return {
+        "id": str(record["id"]),
+        "model": str(record["model"]),
+        "task": str(record["task"]),
+        "category": str(record["category"]),
+        "sampler": str(record["sampler"]),
+        "status": str(record["status"]),
+        "error": cause,
+        "absent": record["absent"],
+        "dummy": record["dummy"],
+        "served": record["served"],
+        "headline": "" if pd.isna(record["headline"]) else record["headline"],
+        "prompts": record["prompts"],
+        "n": number(record["n"]),
+        "score": _percent(record["score"]),
+        "low": _percent(record["score_low"]),
+        "high": _percent(record["score_high"]),
+        "score_low": number(record["score_low"]),
+        "score_high": number(record["score_high"]),
+        "tokens_per_step": number(record["tokens_per_step"]),
+        "tokens_per_forward": number(record["tokens_per_forward"]),
+        "tokens_per_row": number(record["tokens_per_row"]),
+        "nfe": number(record["nfe"]),
+        "rows": number(record["rows"]),
+        "tokens_forwarded": number(record["tokens_forwarded"]),
+        "seconds": number(record["seconds"]),
+        "samples_per_second": number(record["samples_per_second"]),
+        "ceiling": _percent(record["ceiling"]),
+        "bits_lost": number(record["bits_lost"]),
+    }
 
 
-def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
+def _percent(share: Any) -> float | None:
+    known = number(share)
+    return None if known is None else 100 * known
+
+
+def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]]]:
     """(model, sampler, its cells), models as they come, samplers in natural order."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[CellRow]] = {}
     for record in records:
         groups.setdefault((record["model"], record["sampler"]), []).append(record)
     models = list(dict.fromkeys(model for model, _ in groups))
-    ordered = sorted(groups, key=lambda one: (models.index(one[0]), natural(one[1])))
+    ordered = sorted(groups, key=lambda names: (models.index(names[0]), natural(names[1])))
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
 
 
@@ -119,71 +219,117 @@ def curve_lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     return [(str(model), str(kind), points) for (model, kind), points in groups]
 
 
-def by_task(group: Iterable[Row], tasks: Iterable[str]) -> dict[str, Row]:
+def by_task(group: Iterable[CellRow], tasks: Iterable[str]) -> dict[str, TaskRow]:
     """A sampler's row of every task, without figures where it failed or was not run (status
     `absent`).
     """
-    blank = dict.fromkeys(("score", "low", "high", "tokens_per_step", "tokens_per_row"))
-    known = {row["task"]: row if row["status"] == "ok" else row | blank for row in group}
-    return {task: known.get(task, {"status": "absent"} | blank) for task in tasks}
-
-
-def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[Row]:
-    """A row per model and sampler: means over the model's tasks, in % and tokens, and what is
-    missing and why, with tasks `named` so. A mean is None unless every task of the model has a
-    value.
-    """
-    wanted = scope.cells.groupby("model")["task"].agg(set).to_dict()
-    rows = []
-    for model, sampler, group in by_sampler(scope.records):
-        ran = [record for record in group if record["status"] == "ok"]
-        tasks = sorted_tasks(wanted[model])
-        scored = [record for record in ran if record["score"] is not None]
-        row: Row = {"model": model, "sampler": sampler, "tasks": f"{len(scored)} of {len(tasks)}"}
-        row |= dict.fromkeys(INTERVAL)
-        if len(scored) == len(tasks):
-            known: list[Any] = [
-                tuple(nan if one[name] is None else one[name] for name in INTERVAL)
-                for one in scored
-            ]
-            row |= zip(INTERVAL, map(number, mean_interval(known)), strict=True)
-        for name in (
-            "tokens_per_step",
-            "tokens_per_forward",
-            "tokens_per_row",
-            "ceiling",
-            "bits_lost",
-        ):
-            row[name] = average([record[name] for record in ran], len(tasks))
-        samples = _sum(record["n"] for record in ran)
-        for name in ("nfe", "rows", "tokens_forwarded"):
-            counts = (
-                None if None in (one[name], one["n"]) else one[name] * one["n"] for one in ran
-            )
-            row[name] = _ratio(_sum(counts), samples)
-        row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
-        rows.append(row | {"missing": missing(group, tasks, named)})
+    rows: dict[str, TaskRow] = {task: _without_figures("", "absent", "") for task in tasks}
+    for row in group:
+        if row["task"] in rows:
+            ran = row["status"] == "ok"
+            blank = _without_figures(row["id"], row["status"], row["error"])
+            rows[row["task"]] = row if ran else blank
     return rows
 
 
+def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
+    return {
+        "id": cell_id,
+        "status": status,
+        "error": error,
+        "score": None,
+        "low": None,
+        "high": None,
+        "tokens_per_step": None,
+        "tokens_per_row": None,
+    }
+
+
+def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[MeansRow]:
+    """A row per model and sampler, with what is missing and why, with tasks `named` so."""
+    wanted = scope.cells.groupby("model")["task"].agg(set).to_dict()
+    return [
+        _means(model, sampler, group, sorted_tasks(wanted[model]), named)
+        for model, sampler, group in by_sampler(scope.records)
+    ]
+
+
+def _means(
+    model: str,
+    sampler: str,
+    group: Sequence[CellRow],
+    tasks: Sequence[str],
+    named: Callable[[str], str],
+) -> MeansRow:
+    """The means of a sampler's cells over its model's tasks."""
+    ran = [record for record in group if record["status"] == "ok"]
+    scored = [
+        (record["score"], _or_nan(record["low"]), _or_nan(record["high"]))
+        for record in ran
+        if record["score"] is not None
+    ]
+    score, low, high = (nan, nan, nan)
+    if len(scored) == len(tasks):
+        score, low, high = mean_interval(scored)
+    samples = _sum(record["n"] for record in ran)
+    weights = [record["n"] for record in ran]
+
+    def mean(values: Iterable[float | None]) -> float | None:
+        return average(list(values), len(tasks))
+
+    def per_answer(values: Iterable[float | None]) -> float | None:
+        return _ratio(_sum(map(_product, values, weights)), samples)
+
+    return {
+        "model": model,
+        "sampler": sampler,
+        "tasks": f"{len(scored)} of {len(tasks)}",
+        "score": number(score),
+        "low": number(low),
+        "high": number(high),
+        "tokens_per_step": mean(record["tokens_per_step"] for record in ran),
+        "tokens_per_forward": mean(record["tokens_per_forward"] for record in ran),
+        "tokens_per_row": mean(record["tokens_per_row"] for record in ran),
+        "ceiling": mean(record["ceiling"] for record in ran),
+        "bits_lost": mean(record["bits_lost"] for record in ran),
+        "nfe": per_answer(record["nfe"] for record in ran),
+        "rows": per_answer(record["rows"] for record in ran),
+        "tokens_forwarded": per_answer(record["tokens_forwarded"] for record in ran),
+        "samples_per_second": _ratio(samples, _sum(record["seconds"] for record in ran)),
+        "missing": missing(group, tasks, named),
+    }
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _product(value: float | None, weight: float | None) -> float | None:
+    return None if value is None or weight is None else value * weight
+
+
 def missing(
-    group: Sequence[Row], tasks: Iterable[str], named: Callable[[str], str] = narrow_name
+    group: Sequence[CellRow], tasks: Iterable[str], named: Callable[[str], str] = narrow_name
 ) -> str:
-    """Which of the tasks, `named` so, have no score in these cells of a sampler, and why; empty if
-    all have one.
+    """Which tasks of a sampler have no score, and why.
+
+    Args:
+        group: its cells.
+        tasks: full names of all tasks that it should have.
+        named: what a task is called in the text.
+
+    Returns:
+        A text on one line; empty if all tasks have a score.
     """
     reasons: dict[str, list[str]] = {}
     for record in group:
+        task = named(record["task"])
         if record["status"] != "ok":
-            reasons.setdefault(f"could not be run: {record['error']}", []).append(
-                named(record["task"])
-            )
+            reasons.setdefault(f"could not be run: {record['error']}", []).append(task)
         elif record["score"] is None:
             absent = record["absent"] if isinstance(record["absent"], dict) else {}
-            told = first_line(str(absent.get(record["headline"], "no reason recorded")))
-            reasons.setdefault(f"{record['headline']} not measured: {told}", []).append(
-                named(record["task"])
-            )
+            why = first_line(str(absent.get(record["headline"], "no reason recorded")))
+            reasons.setdefault(f"{record['headline']} not measured: {why}", []).append(task)
     unrun = [named(task) for task in tasks if task not in {record["task"] for record in group}]
     if unrun:
         reasons["not run"] = unrun
@@ -201,15 +347,14 @@ def policy_rows(scope: Scope) -> list[Row]:
         model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)
     }
     best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
-    rows = []
+    rows: list[Row] = []
     for model, kind, group in curve_lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
         speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))
         levels = {f"PB{level}": pbx(points, level) for level in LEVELS}
-        area = (
-            aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None
-        )  # a single point has no area
+        # a single point has no area
+        area = aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None
         rows.append({"model": model, "family": kind, "points": len(points), **levels, "AUP": area})
     models = list(dict.fromkeys(scope.cells["model"]))
     return sorted(rows, key=lambda row: (models.index(row["model"]), natural(row["family"])))

@@ -5,6 +5,7 @@ interval and tokens per step.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Literal
 
 import pandas as pd
 
@@ -21,12 +22,13 @@ from pbcore.report.cells import (
     rows_differ,
     samples_a_cell,
 )
-from pbcore.report.scopes import Row, Scope, average, by_sampler, by_task, scopes
+from pbcore.report.scopes import Scope, TaskRow, average, by_sampler, by_task, scopes
 from pbcore.text import md, name
 
 NOT_RUN = "·"
 FAILED = "error"
-HEADS = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
+RateKind = Literal["tokens_per_step", "tokens_per_row"]
+HEADS: Mapping[RateKind, str] = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,10 @@ class Line:
 
     model: str
     sampler: str
-    cells: tuple[Row, ...]
-    mean: Row
+    cells: tuple[TaskRow, ...]
+    mean: TaskRow
 
-    def rate(self, kind: str) -> str:
+    def rate(self, kind: RateKind) -> str:
         """The one rate of all tasks that have one, or else the mean."""
         known = {cell[kind] for cell in self.cells} - {None}
         return or_dash(known.pop() if len(known) == 1 and self.uniform else self.mean[kind])
@@ -62,7 +64,7 @@ class TradeOffTable:
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    rates: Mapping[str, str]
+    rates: Mapping[RateKind, str]
 
     @property
     def means(self) -> list[str]:
@@ -70,14 +72,14 @@ class TradeOffTable:
         return ["mean"] if len(self.tasks) > 1 else []
 
 
-def mark(cell: Row, places: int = 0) -> str:
+def mark(cell: TaskRow, places: int = 0) -> str:
     """A cell's score in %, or why there is none."""
     if cell["score"] is None:
         return {"absent": NOT_RUN, "ok": NONE}.get(cell["status"], FAILED)
     return fixed(cell["score"], places)
 
 
-def with_interval(cell: Row, places: int = 0) -> str:
+def with_interval(cell: TaskRow, places: int = 0) -> str:
     """`88 [70–95]`; the score alone where its interval isn't known, or why there is none."""
     return mark(cell, places) + interval_text(cell["low"], cell["high"])
 
@@ -90,12 +92,15 @@ def trade_off_tables(cells: pd.DataFrame) -> list[TradeOffTable]:
 
 
 def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence[str] = ()) -> str:
-    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue
-    in another part.
+    """The table as aligned text; task columns that don't fit continue in another part.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line
-    shows them; where it forwards what-if rows, a third its tokens per row. Notes `without` are left
-    out.
+    shows them; where it forwards what-if rows, a third its tokens per row.
+
+    Args:
+        table: what to show.
+        width: the most columns of a line.
+        without: notes of the table that are left out.
     """
     heads = [
         *(name(narrow_name(task)) for task in table.tasks),
@@ -180,7 +185,7 @@ def trade_off_markdown(table: TradeOffTable) -> str:
     return "\n".join([_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
 
 
-def with_rates(cell: Row, places: int = 0) -> str:
+def with_rates(cell: TaskRow, places: int = 0) -> str:
     """The score with its tokens per step, and behind a slash per row where they are others."""
     if cell["score"] is None:
         return mark(cell)
@@ -205,15 +210,31 @@ def _table(scope: Scope) -> TradeOffTable:
     lines = []
     for model, sampler, group in by_sampler(scope.records):
         row = tuple(by_task(group, tasks).values())
-        means = {key: average([cell[key] for cell in row], len(tasks)) for key in ("score", *HEADS)}
-        lines.append(Line(model, sampler, row, {"status": "ok", "low": None, "high": None} | means))
-    rates = HEADS if rows_differ(cells) else {"tokens_per_step": HEADS["tokens_per_step"]}
+        lines.append(Line(model, sampler, row, _mean_row(row)))
+    rates: Mapping[RateKind, str] = {"tokens_per_step": HEADS["tokens_per_step"]}
+    if rows_differ(cells):
+        rates = HEADS
     told = f"tokens per step{' / per row' if len(rates) > 1 else ''}"
     samples = samples_a_cell(cells)
     title = (
         f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
     )
     return TradeOffTable(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
+
+
+def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
+    """The plain means over all tasks, without an interval."""
+    count = len(row)
+    return {
+        "id": "",
+        "status": "ok",
+        "error": "",
+        "score": average([cell["score"] for cell in row], count),
+        "low": None,
+        "high": None,
+        "tokens_per_step": average([cell["tokens_per_step"] for cell in row], count),
+        "tokens_per_row": average([cell["tokens_per_row"] for cell in row], count),
+    }
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:

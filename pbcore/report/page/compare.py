@@ -132,13 +132,28 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
     model, sampler = (
         new if new == old else f"{old} → {new}" for new, old in (cell.pair.model, cell.pair.sampler)
     )
-    row: Row = {"model": model, "sampler": sampler, "task": cell.pair.task, "cell": cell}
-    for name in ("base", "head", "change", "low", "high"):
-        share = getattr(cell, name)
-        row[name] = None if share is None else 100 * share
-    row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
-    row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
-    return row | {"verdict": comparison.verdict(cell), "name": short(cell.pair.task)}
+    return {
+        "model": model,
+        "sampler": sampler,
+        "task": cell.pair.task,
+        "cell": cell,
+        "base": _percent(cell.base),
+        "head": _percent(cell.head),
+        "change": _percent(cell.change),
+        "low": _percent(cell.low),
+        "high": _percent(cell.high),
+        "p": cell.p_adjusted,
+        "worse": len(cell.worse),
+        "better": len(cell.better),
+        "differs": "; ".join(cell.differs),
+        "reason": f"{cell.status}: {cell.reason}",
+        "verdict": comparison.verdict(cell),
+        "name": short(cell.pair.task),
+    }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _changed(row: Row) -> bool:

@@ -2,7 +2,7 @@
 once, with the axes that these cells have.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -12,7 +12,7 @@ from pbcore.analysis.order import family
 from pbcore.printable import printable
 from pbcore.report.cells import elsewhere
 from pbcore.report.looks import Look
-from pbcore.report.scopes import Scope, number
+from pbcore.report.scopes import Row, Scope, number
 
 NAME = 300  # characters of a name
 DIGITS = 7  # significant ones of a number
@@ -130,7 +130,7 @@ def point_data(
         cells: the frame of `results.load` that they are of.
         known: the look of each model's families.
     """
-    records = whole.records
+    records: Sequence[Row] = whole.records
     tasks = whole.tasks
     models = _numbers(row["model"] for row in records)
     samplers = _numbers(row["sampler"] for row in records)

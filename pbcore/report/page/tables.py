@@ -14,7 +14,16 @@ from pbcore.printable import printable
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, score_column
 from pbcore.report.page.html import attribute, rendered, text
-from pbcore.report.scopes import LEVELS, Row, Scope, by_sampler, by_task, missing, overview
+from pbcore.report.scopes import (
+    LEVELS,
+    Row,
+    Scope,
+    TaskRow,
+    by_sampler,
+    by_task,
+    missing,
+    overview,
+)
 from pbcore.report.tables import mark, with_interval
 from pbcore.tasks.naming import category, short
 from pbcore.text import NAME
@@ -197,7 +206,7 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     """
     tasks = whole.tasks
     groups = [by_task(group, tasks) for _, _, group in by_sampler(whole.records)]
-    rows = [row | {"cells": cells} for row, cells in zip(overview(whole), groups, strict=True)]
+    rows = [{**row, "cells": cells} for row, cells in zip(overview(whole), groups, strict=True)]
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
     columns = [MODEL, SAMPLER, mean, rate]
@@ -240,7 +249,7 @@ def _score_on(task: str) -> Callable[[Row], float | None]:
     return value
 
 
-def _bounds(row: Row) -> tuple[float, float] | None:
+def _bounds(row: TaskRow) -> tuple[float, float] | None:
     low, high = row["low"], row["high"]
     return None if low is None or high is None else (low, high)
 
@@ -251,7 +260,7 @@ def matrix(scope: Scope) -> Markup:
     """
     tasks = scope.tasks
     groups = [by_task(group, tasks) for _, _, group in by_sampler(scope.records)]
-    rows = [row | {"cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
+    rows = [{**row, "cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, tasks)]
     about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
@@ -264,10 +273,10 @@ def _task_link(task: str) -> Link:
     """Opens the samples of a task's cell in a row of the matrix."""
 
     def linked(row: Row, inner: str) -> str:
-        cell = row["cells"][task]
+        cell: TaskRow = row["cells"][task]
         if cell["status"] == "ok":
             return link(cell["id"], inner, heat(cell["score"]))
-        why = cell.get("error") or "not run"
+        why = cell["error"] or "not run"
         return f'<span title="{attribute(why)}">{inner}</span>'
 
     return linked
@@ -293,7 +302,7 @@ def of_task(scope: Scope, task: str) -> Markup:
     """A task's cells, each a row that opens its samples."""
     groups = (group for _, _, group in by_sampler(scope.task(task).records))
     rows = [
-        record | {"missing": missing(group, [task], short)} for group in groups for record in group
+        {**record, "missing": missing(group, [task], short)} for group in groups for record in group
     ]
     columns = [
         MODEL,
