@@ -24,8 +24,16 @@ LINES, WIDE = 60, 2000  # of a block on the screen; longer ones are shortened
 def story(
     model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str
 ) -> Iterator[str]:
-    """The screen for one answer; its first line stands alone in pytest's short summary of those
-    that are wrong. `command` runs the sample again.
+    """The screen for one answer. Its first line stands alone in pytest's short summary of those
+    that are wrong.
+
+    Args:
+        model: what answered.
+        task: of the sample.
+        sample: the question.
+        answer: what was decoded.
+        result: the answer's scores.
+        command: runs the sample again.
     """
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):

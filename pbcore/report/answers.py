@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,7 +14,7 @@ from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord
-from pbcore.results.rundir import RunDir, StoredCell, open_run
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell, open_run
 from pbcore.results.stats import is_wrong_score
 from pbcore.results.table_row import frame
 from pbcore.tasks.naming import REWRITE
@@ -92,7 +91,7 @@ def name_and_facts(
     max_loss: float | None = None,
     price: Sequence[str] = (),
     price_batch: int | None = None,
-) -> tuple[str, Mapping[str, Any]]:
+) -> tuple[str, RunFacts]:
     """The name of a report of these sources, and the facts of run.json where it is of one run; what
     is given replaces the run's own.
 
@@ -103,13 +102,13 @@ def name_and_facts(
         price_batch: answers decoded together, for prices.
     """
     alone = len(sources) == 1 and sources[0].is_dir()
-    facts = RunDir(sources[0]).read_run() if alone else {}
+    facts = RunDir(sources[0]).read_run() if alone else RunFacts()
     if max_loss is not None:
-        facts = {**facts, "max_loss": max_loss}
+        facts["max_loss"] = max_loss
     if price:
-        facts = {**facts, "price": list(price)}
+        facts["price"] = list(price)
     if price_batch is not None:
-        facts = {**facts, "price_batch": price_batch}
+        facts["price_batch"] = price_batch
     return ", ".join(path.name for path in sources), facts
 
 

@@ -163,9 +163,19 @@ def _bits(row: dict[Any, Any]) -> str:
 def beside_published(
     cells: pd.DataFrame, files: Sequence[Path] = (), same: Mapping[str, str] | None = None
 ) -> tuple[list[Beside], str]:
-    """The rows beside the package's figures, or those of `files` (paths that
-    `results.published.read_published` knows), and a text for the case that none matches, with the
-    names on both sides. Raises LoadError for a file of another kind.
+    """Our scores beside published ones.
+
+    Args:
+        cells: a frame of `results.load`.
+        files: paths that `results.published.read_published` knows; without any, the package's own
+            figures.
+        same: our name of a model → the published one, where these don't match.
+
+    Returns:
+        The rows, and a text for the case that none matches, with the names on both sides.
+
+    Raises:
+        LoadError: for a file of another kind.
     """
     from pbcore.models.registry import sources
 

@@ -15,6 +15,7 @@ from pbcore.analysis.order import sorted_tasks
 from pbcore.extensions import provided
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.results.record import absent_reasons
+from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import first_lines, name
 
@@ -98,21 +99,23 @@ def samples_a_cell(cells: pd.DataFrame) -> str:
     )
 
 
-def facts_text(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
+def facts_text(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
     command = run.get("command")
     rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
-    rows |= {
-        key: str(run[key]) for key in ("started", "profile", "shard") if run.get(key) is not None
-    }
+    known: Mapping[str, object] = run
+    for key in ("started", "profile", "shard"):
+        if known.get(key) is not None:
+            rows[key] = str(known[key])
     for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
         rows[key.replace("_", " ")] = (
             names_once(cells[key].dropna().map(str)) if key in cells else ""
         )
     for key in ("machine", "versions"):
-        if isinstance(run.get(key), Mapping):
+        parts = known.get(key)
+        if isinstance(parts, Mapping):
             rows[key] = ", ".join(
-                f"{part} {value}" for part, value in run[key].items() if value not in (None, "", [])
+                f"{part} {value}" for part, value in parts.items() if value not in (None, "", [])
             )
     if "model_info" in cells:
         told = zip(cells["model"], cells["model_info"], strict=True)
@@ -184,7 +187,7 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     )
 
 
-def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+def measured(cells: pd.DataFrame, facts: RunFacts) -> str:
     """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of
     `results.load`; `facts`: those of run.json.
     """

@@ -53,7 +53,16 @@ def decimals(
     optional: bool = False,
     none: str = "not measured",
 ) -> Column:
-    """A column of numbers; `–` for what was not measured, and `none` says why."""
+    """A column of numbers; `–` for what was not measured.
+
+    Args:
+        key: of a row's number.
+        head: the column's.
+        places: decimals.
+        about: the tooltip of the head.
+        optional: whether it is left out where no row has a value.
+        none: why a row may have no value.
+    """
     value = itemgetter(key)
     return Column(
         head,
@@ -68,12 +77,25 @@ def decimals(
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
-    """A column of foreign text."""
+    """A column of foreign text.
+
+    Args:
+        key: of a row's text.
+        head: the column's.
+        about: the tooltip of the head.
+        wide: whether texts are long and wrap.
+    """
     return Column(head, lambda row: str(row[key]), None, about, wide)
 
 
 def score_column(head: str, about: str = "", none: str = "") -> Column:
-    """A column of scores in %, each with its 95 % interval."""
+    """A column of scores in %, each with its 95 % interval.
+
+    Args:
+        head: the column's.
+        about: the tooltip of the head.
+        none: why a row may have no score.
+    """
 
     def shown(row: Row) -> str:
         return or_dash(row["score"]) + interval_text(row["low"], row["high"])

@@ -322,9 +322,22 @@ def run_compare(args: argparse.Namespace) -> int:
 def joined_names(
     kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]
 ) -> dict[str, str]:
-    """NEW → OLD of the values of `--model` or `--sampler` (`kind`). A name may hold `=`, as in
-    `step=1000`: of all ways to divide a value the first that gives a name of each run is taken.
-    Raises InputError for a value without `=`, and for a NEW with two OLDs.
+    """The values of `--model` or `--sampler`, each NEW=OLD.
+
+    A name may hold `=`, as in `step=1000`: of all ways to divide a value the first that gives a
+    name of each run is taken.
+
+    Args:
+        kind: the option's name, for errors.
+        texts: its values.
+        news: the names in the new run.
+        olds: the names in the old run.
+
+    Returns:
+        NEW → OLD.
+
+    Raises:
+        InputError: for a value without `=`, and for a NEW with two OLDs.
     """
     names: dict[str, str] = {}
     for text in texts:

@@ -186,6 +186,11 @@ def _of_cells(number: int) -> str:
 def verdict_text(comparison: Comparison, verdict: Verdict, base: str) -> str:
     """The first lines of a comparison: the pooled verdict on each pair of given names; without
     names the gate's, with how many of all cells were compared.
+
+    Args:
+        comparison: of run A against run B.
+        verdict: the gate's.
+        base: what B is called.
     """
     if comparison.named:
         return "\n".join(map(named_text, comparison.named))
@@ -228,8 +233,16 @@ def _common(comparison: Comparison) -> list[str]:
 
 
 def side_names(comparison: Comparison, head: Path, base: Path) -> tuple[str, str]:
-    """What A and B are called: the names of their folders, their whole paths where these are alike,
-    and within one run the given names (of several pairs NEW and OLD, as on the command line).
+    """What A and B are called.
+
+    Args:
+        comparison: of run A against run B.
+        head: the directory of A.
+        base: the directory of B.
+
+    Returns:
+        The names of their folders, their whole paths where these are alike, and within one run the
+        given names (of several pairs NEW and OLD, as on the command line).
     """
     if head.resolve() != base.resolve():
         alike = head.resolve().name == base.resolve().name
@@ -265,6 +278,11 @@ def compared_text(comparison: Comparison) -> str:
 def compared_line(comparison: Comparison, head: str, base: str) -> str:
     """How many cells were compared, how many changed significantly either way, and how many answers
     flipped.
+
+    Args:
+        comparison: of run A against run B.
+        head: what A is called.
+        base: what B is called.
     """
     compared = comparison.of("compared")
     others = Counter(cell.status for cell in comparison.cells)

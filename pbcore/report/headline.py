@@ -1,10 +1,10 @@
 """The headline of a report: a sentence per model, the same in the terminal, report.md and page."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import wrap
-from typing import Any, Protocol
+from typing import Protocol
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from pbcore.printable import counted, fixed, printable, some
 from pbcore.report.cells import real
 from pbcore.report.prices import prices_of
 from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.rundir import RunFacts
 from pbcore.text import name
 
 MODELS = 5  # named in a sentence
@@ -40,7 +41,7 @@ class ModelAnswers(Protocol):
 def model_verdicts(
     cells: pd.DataFrame,
     answers: Iterable[ModelAnswers],
-    run: Mapping[str, Any],
+    run: RunFacts,
     price: Priced | None = None,
 ) -> list[Headline]:
     """The verdict on each model with scores, in the order of the frame.
@@ -68,11 +69,18 @@ def model_verdicts(
 
 
 def headlines(
-    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: Mapping[str, Any]
+    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts
 ) -> list[tuple[str, str]]:
-    """(model, sentence) for each model with scores, in the order of the frame; then those without a
-    verdict, a sentence for each cause, whose model is empty where it is about several. Parameters
-    as of `model_verdicts`.
+    """The verdict on each model in a sentence.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: those of its cells.
+        run: the facts of run.json.
+
+    Returns:
+        (model, sentence) for each model with scores, in the order of the frame; then those without
+        a verdict, a sentence for each cause, whose model is empty where it is about several.
     """
     sentences = []
     without: dict[str, list[str]] = {}  # the cause → its models
@@ -149,7 +157,13 @@ def speed(sampler: Against) -> str:
 
 
 def ratio_text(ratio: float, what: str, fewer: str = "fewer") -> str:
-    """A ratio of costs, reference to sampler: `7.5 times fewer rows`, `1.20 times more rows`."""
+    """A ratio of costs: `7.5 times fewer rows`, `1.20 times more rows`.
+
+    Args:
+        ratio: the reference's cost divided by the sampler's.
+        what: of what, in words.
+        fewer: the word for a ratio above 1.
+    """
     factor = ratio if ratio >= 1 else 1 / ratio
     shown = fixed(factor, 1 if factor >= 2 else 2)
     if shown == "1.00":

@@ -1,7 +1,7 @@
 """report.md: the tables, curves and facts of a run on one page."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
-from pbcore.results.rundir import write_atomic
+from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tabular import Code, Table
 from pbcore.text import code, md, name
 
@@ -91,16 +91,24 @@ def write_markdown(
 def report_text(
     cells: pd.DataFrame,
     name: str,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     plots: list[str],
     gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
     answers: Sequence[ReportCell] = (),
 ) -> str:
-    """The page for a frame of `results.load`: what was measured, the headline, the plot and table
-    of means, a table per category, further curves, what factors change (`changes`), order and
-    variety of answers, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent
-    scores, facts. The headline compares `answers`.
+    """The page: what was measured, the headline, the plot and table of means, a table per category,
+    further curves, what factors change, order and variety of answers, ceilings, the frontier, PBx,
+    speed, wrong answers, errors, absent scores, facts.
+
+    Args:
+        cells: a frame of `results.load`.
+        name: the run's.
+        facts: of run.json.
+        plots: the file names of its curves, that of all tasks first.
+        gaps: the cells that have an optimal frontier.
+        changes: what changes with each of the run's factors.
+        answers: of the cells, which the headline compares.
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for _, sentence in headlines(cells, answers, facts)]
@@ -313,7 +321,7 @@ def _failures(cells: pd.DataFrame) -> list[str]:
     ]
 
 
-def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+def _facts(cells: pd.DataFrame, facts: RunFacts) -> str:
     rows = facts_text(cells, facts)
     shown = [
         [key, Code(printable(text, 2000)) if key == "command" else printable(text, 2000)]

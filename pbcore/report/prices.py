@@ -20,6 +20,7 @@ from pbcore.report.columns import words
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
+from pbcore.results.rundir import RunFacts
 from pbcore.results.seconds import priced_seconds
 from pbcore.text import name
 
@@ -107,15 +108,13 @@ class Prices:
         return self._lists[key]
 
 
-def prices_of(facts: Mapping[str, Any]) -> list[Prices]:
+def prices_of(facts: RunFacts) -> list[Prices]:
     """The price lists that a run's facts name."""
     batch = facts.get("price_batch") or 1
     return [Prices(str(text), int(batch)) for text in facts.get("price") or ()]
 
 
-def price_section(
-    cells: pd.DataFrame, answers: Iterable[HasCell], facts: Mapping[str, Any]
-) -> Section:
+def price_section(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts) -> Section:
     """A row per model and sampler: mean score, calls, and milliseconds of an answer by each price
     list; no rows without lists.
 
@@ -170,11 +169,17 @@ def seconds_by_sampler(prices: Prices, answers: Iterable[HasCell]) -> dict[tuple
     return _means(known)
 
 
-def with_prices(
-    cells: pd.DataFrame, answers: Iterable[HasCell], facts: Mapping[str, Any]
-) -> pd.DataFrame:
+def with_prices(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts) -> pd.DataFrame:
     """The frame with a column of seconds per answer for each price list, `price_seconds:NAME`, by
-    which the page's plots can be drawn; without the columns of lists that price no cell.
+    which the page's plots can be drawn.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: its cells' records.
+        facts: of run.json, which name the lists.
+
+    Returns:
+        The frame, without the columns of lists that price no cell.
     """
     answers = list(answers)
     for one in prices_of(facts):

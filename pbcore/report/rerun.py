@@ -11,7 +11,7 @@ from pbcore.gates.verdict_text import Rerun
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, acts
 from pbcore.printable import command_line
-from pbcore.results.rundir import StoredCell
+from pbcore.results.rundir import RunFacts, StoredCell
 
 STOCK = {
     "waiting_line": "waiting_line",
@@ -22,10 +22,17 @@ STOCK = {
 _NO_OPTIONS = {"profile", "limit", "device", "rounds"}
 
 
-def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) -> Rerun:
-    """The command for a sample of one of these cells. `facts` are those of run.json; without
-    settings there, the options that the records keep. Cells are those in `benches/` of `folder`,
-    where pytest is to be started, or else the package's own.
+def rerun_of(run: Sequence[StoredCell], facts: RunFacts, folder: Path) -> Rerun:
+    """How to run a sample of one of these cells again.
+
+    Args:
+        run: the cells.
+        facts: of run.json; without settings there, the options that the records keep hold.
+        folder: where pytest is to be started. Cells are those in its `benches/`, or else the
+            package's own.
+
+    Returns:
+        What gives the command for a cell's id and a sample's index.
     """
     cells = {entry.cell.id: entry.cell for entry in run}
 
@@ -50,8 +57,12 @@ def bench_file(task: str) -> str:
 
 
 def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
-    """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the
-    package's own.
+    """The file with a task's cells, as pytest takes it.
+
+    Args:
+        task: the task's full name.
+        folder: where pytest is started.
+        place: where in it the file is looked for; without one there, it is the package's own.
     """
     here = Path(place) / bench_file(task)
     return (

@@ -37,9 +37,19 @@ def label(text: str) -> str:
 def panels(
     shape: Sequence[int], keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels in each row, and these panels, row by row: with shared axes, one
-    label for all x-axes and one for all y-axes, and room for a legend of `keys` rows below. Above a
+    """A figure with panels of shared axes, one label for all x-axes and one for all y-axes. Above a
     gap are tick labels.
+
+    Args:
+        shape: how many panels each row has.
+        keys: the rows of the legend below, for which there is room.
+        x: the label of the x-axes.
+        y: the label of the y-axes.
+        title: of the figure.
+        sharex: whether panels share their x-axes, too.
+
+    Returns:
+        The figure and its panels, row by row.
     """
     rows = len(shape)
     columns = max(shape)
@@ -71,8 +81,13 @@ def legend(
     size: float = 8,
     looks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """One legend below of these names as lines with their looks, or else of what has a label in the
-    figure's panels; each name once.
+    """One legend below a figure, with each name once.
+
+    Args:
+        figure: whose panels' labels it shows, unless it has `looks`.
+        columns: of the legend.
+        size: of its font, in points.
+        looks: name → matplotlib's options of the line that it shows.
     """
     lines: list[tuple[Artist, str]] = [
         (Line2D([], [], **look), name) for name, look in (looks or {}).items()
@@ -129,7 +144,16 @@ def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
 def draw_points(
     axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any
 ) -> ErrorbarContainer:
-    """Points with their intervals; an interval that isn't known has no bar."""
+    """Points with their intervals; an interval that isn't known has no bar.
+
+    Args:
+        axis: the panel.
+        x: of each point.
+        y: of each point.
+        low: the interval's lower end of each; NaN where it isn't known.
+        high: likewise the upper end.
+        look: matplotlib's options of line and marker.
+    """
     middle, below, above = (np.asarray(values, dtype=float) for values in (y, low, high))
     spread = np.nan_to_num(np.clip(np.vstack([middle - below, above - middle]), 0, None))
     return axis.errorbar(

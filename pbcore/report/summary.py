@@ -3,9 +3,8 @@ last the answer, a sentence per model with the table of means.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from textwrap import wrap
-from typing import Any
 
 import pandas as pd
 
@@ -17,14 +16,13 @@ from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
+from pbcore.results.rundir import RunFacts
 from pbcore.results.table_row import frame
 from pbcore.tabular import Table, terminal, with_intervals
 from pbcore.text import first_lines, name
 
 
-def summary(
-    records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None
-) -> str:
+def summary(records: Iterable[CellRecord], width: int = 100, run: RunFacts | None = None) -> str:
     """The trade-off tables of these cells as text, then counts, failure kinds and errors, and what
     was measured. Empty for no cells.
 
@@ -47,7 +45,7 @@ def answer(
     records: Iterable[CellRecord],
     answers: Iterable[ReportCell],
     width: int = 100,
-    run: Mapping[str, Any] | None = None,
+    run: RunFacts | None = None,
 ) -> str:
     """The answer of a run: a sentence per model, then the means over its tasks. Empty for no cells.
 

@@ -2,9 +2,8 @@
 falls first; of all tasks, and of each, for the page's filter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -20,6 +19,7 @@ from pbcore.report.headline import (
     sentence,
     speed,
 )
+from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import short
 from pbcore.text import name
 
@@ -47,17 +47,30 @@ class Card:
     sentence: str = ""
 
 
-def cards_of(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], run: Mapping[str, Any]
-) -> list[Card]:
-    """A card per model with scores. Parameters as of `report.headline.model_verdicts`."""
+def cards_of(cells: pd.DataFrame, answers: Sequence[ReportCell], run: RunFacts) -> list[Card]:
+    """A card per model with scores.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: those of its cells.
+        run: the facts of run.json.
+    """
     return [_card(verdict) for verdict in model_verdicts(cells, answers, run)]
 
 
 def cards_by_task(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], run: Mapping[str, Any]
+    cells: pd.DataFrame, answers: Sequence[ReportCell], run: RunFacts
 ) -> dict[str, list[Card]]:
-    """The cards of each task alone; none where there is only one."""
+    """The cards of each task alone.
+
+    Args:
+        cells: a frame of `results.load`.
+        answers: those of its cells.
+        run: the facts of run.json.
+
+    Returns:
+        Task → its cards; none where there is only one task.
+    """
     tasks = list(dict.fromkeys(map(str, cells["task"])))
     if len(tasks) < 2:
         return {}

@@ -36,8 +36,13 @@ Entries = Sequence[StoredCell]
 def comparison_page(
     comparison: Comparison, head: Entries, base: Entries, runs: tuple[Path, Path]
 ) -> str:
-    """The page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack
-    answers, as a baseline file does.
+    """The page of run A against run B.
+
+    Args:
+        comparison: of A against B.
+        head: the cells of A.
+        base: those of B, which may lack answers, as a baseline file does.
+        runs: the directories of A and B.
     """
     alike = runs[0].resolve() == runs[1].resolve()
     names = runs[0].name if alike else " against ".join(side_names(comparison, *runs))

@@ -110,7 +110,13 @@ def by_key(answers: Sequence[PackedAnswer]) -> dict[str, list[Any]]:
 
 
 def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnswer:
-    """An answer for the page's script. `tokens` takes the texts of its tokens and kinds."""
+    """An answer for the page's script.
+
+    Args:
+        cell: what it is part of.
+        sample: the answer.
+        tokens: takes the texts of its tokens and kinds.
+    """
     text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
     answer: PackedAnswer = {
         "index": sample.index,
@@ -244,8 +250,16 @@ def choose_answers(
 def page_data(
     cells: Sequence[ReportCell], run: str, room: int, remote: bool
 ) -> tuple[dict[str, Any], list[list[PackedAnswer]]]:
-    """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in
-    about `room` bytes of JSON, but at least `LEAST` of them for answers.
+    """The page's data and the answers in it.
+
+    Args:
+        cells: what it shows.
+        run: the run's name.
+        room: about how many bytes of JSON there is room for; answers have at least `LEAST` of them.
+        remote: whether the page asks a server for answers.
+
+    Returns:
+        The data, and the answers of each cell that are part of the page: none if `remote`.
     """
     pools, numbers = _pools(cells)
     data: dict[str, Any] = {

@@ -49,9 +49,15 @@ def document(
     remote: bool = False,
     sections: Sequence[str] = (),
 ) -> str:
-    """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how
-    many; with `remote` it may ask the server that it came from; `sections` are the headings that
-    its navigation names.
+    """The whole file.
+
+    Args:
+        title: of the page.
+        content: HTML.
+        data: HTML elements with the data for its script.
+        holds: how many answers are in it, of how many.
+        remote: whether it may ask the server that it came from.
+        sections: the headings that its navigation names.
     """
     style = asset("page.css") + "".join(
         f".s{i} {{ color: light-dark({light}, {dark}); }}\n"

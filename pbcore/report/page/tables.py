@@ -194,7 +194,14 @@ def broken(name: str) -> str:
 
 
 def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
-    """A link that opens a cell's samples; `only` wrong ones or flips."""
+    """A link that opens a cell's samples.
+
+    Args:
+        cell_id: the cell's.
+        inner: HTML of the link's text.
+        style: a class of the link.
+        only: `wrong` or `flips`, where only these are to be shown.
+    """
     chosen = f"&amp;only={only}" if only else ""
     kind = f' class="{style}"' if style else ""
     return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'

@@ -32,7 +32,7 @@ from pbcore.report.sections import (
     frontier_section,
     rooms,
 )
-from pbcore.results.rundir import write_atomic
+from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
 
 FILE = "report.html"
@@ -106,7 +106,7 @@ def page(
     cells: pd.DataFrame,
     answers: Sequence[ReportCell],
     name: str,
-    run: Mapping[str, Any],
+    run: RunFacts,
     *,
     size: int | None = None,
     remote: bool = False,
@@ -190,7 +190,7 @@ def _overview(whole: Scope) -> Markup:
 
 
 def _further(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], whole: Scope, run: Mapping[str, Any]
+    cells: pd.DataFrame, answers: Sequence[ReportCell], whole: Scope, run: RunFacts
 ) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
