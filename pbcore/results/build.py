@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +86,9 @@ def build_cell(
     ]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
-    counted = forward_rates(facts.id, samples)
-    if not counted and facts.nfe_mean is None:
+    rates = forward_rates(facts.id, samples)
+    if rates is None and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
-    sizes = _call_sizes(answers)
     late = [answer.official_text is not None or answer.text_after_eos for answer in answers]
     if None in late:
         missing.setdefault(
@@ -101,13 +100,12 @@ def build_cell(
         conditions=replace(facts.conditions, seeds=sorted(set(draws))),
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
-        **counted,
-        **sizes,
-        **_times(rounds, samples),
         failures=failure_counts(scored),
         text_after_eos=None if None in late else sum(map(bool, late)),
     )
-    return cell, samples
+    if rates is not None:
+        cell = rates.of(cell)
+    return _with_times(_with_calls(cell, answers), rounds, samples), samples
 
 
 def with_scores(
@@ -126,12 +124,13 @@ def with_scores(
     Raises:
         ValueError: if the lengths differ, or a score of a sample is missing without a reason.
     """
-    each = zip(samples, scored, strict=True)
-    again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
+    again = [
+        replace(sample, scores=_plain_scores(result), details=_plain_details(sample.index, result))
+        for sample, result in zip(samples, scored, strict=True)
+    ]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
-    missing = {
-        name: why for name, why in cell.absent.items() if name not in before
-    } | absent_metrics(scored)
+    missing = {name: why for name, why in cell.absent.items() if name not in before}
+    missing |= absent_metrics(scored)
     scores = _scores(cell.id, again, missing)
     return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
 
@@ -162,57 +161,73 @@ def sample_record(
         pieces: gives a token's text by its id; without it, tokens are not recorded.
     """
     steps = [int(step) for step in answer.steps]
-    told = answer.extra.get("served")
-    unknown = told or (answer.answer_tokens is None and not answer.token_ids)
+    served = answer.extra.get("served")
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
+    tokens, former = _shown_tokens(answer, pieces)
     return SampleRecord(
         index=int(index),
         text=answer.text,
+        scores=_plain_scores(scored),
         nfe=nfe,
-        rows=None if nfe is None else answer.rows or nfe,
-        tokens_forwarded=answer.tokens_forwarded,
-        tokens_prefilled=answer.tokens_prefilled,
-        canvas_tokens=(
-            None
-            if unknown
-            else sum(step >= 0 for step in steps)
-            if steps
-            else len(answer.token_ids)
-        ),
-        answer_tokens=(
-            sum(step >= 0 for step in steps[: answer.answer_tokens])
-            if steps
-            else answer.answer_tokens
-        ),
+        canvas_tokens=_canvas_tokens(answer, steps),
+        answer_tokens=_answer_tokens(answer, steps),
+        details=_plain_details(index, scored),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
+        official_text=answer.official_text,
+        served=None if served is None else plain(served, f"what was reported of sample {index}"),
         prefill=answer.prefill,
         store=answer.store,
-        official_text=answer.official_text,
-        served=None if told is None else plain(told, f"what was reported of sample {index}"),
-        **_scoring(index, scored),
-        **_tokens_told(answer, pieces),
+        tokens=tokens,
+        former=former,
+        rows=None if nfe is None else answer.rows or nfe,
+        tokens_forwarded=answer.tokens_forwarded,
+        tokens_prefilled=answer.tokens_prefilled,
     )
 
 
-def _scoring(index: int, scored: Scored) -> dict[str, Any]:
-    scores = {str(name): float(value) for name, value in scored.scores.items()}
-    return {"scores": scores, "details": plain(scored.details, f"details of sample {index}")}
+def _canvas_tokens(answer: Generation, steps: Sequence[int]) -> int | None:
+    """How many positions were decoded; None where the model doesn't tell."""
+    if answer.extra.get("served") or (answer.answer_tokens is None and not answer.token_ids):
+        return None
+    return _decoded(steps) if steps else len(answer.token_ids)
 
 
-def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dict[str, Any]:
-    """The fields `tokens` and `former` of a sample's record; empty if the tokens are not known."""
+def _answer_tokens(answer: Generation, steps: Sequence[int]) -> int | None:
+    """How many positions before the first EOS were decoded."""
+    return _decoded(steps[: answer.answer_tokens]) if steps else answer.answer_tokens
+
+
+def _decoded(steps: Sequence[int]) -> int:
+    return sum(step >= 0 for step in steps)
+
+
+def _plain_scores(scored: Scored) -> dict[str, float]:
+    return {str(name): float(value) for name, value in scored.scores.items()}
+
+
+def _plain_details(index: int, scored: Scored) -> dict[str, Any]:
+    details: dict[str, Any] = plain(scored.details, f"details of sample {index}")
+    return details
+
+
+def _shown_tokens(
+    answer: Generation, pieces: Callable[[int], str] | None
+) -> tuple[list[str] | None, list[FormerToken] | None]:
+    """The fields `tokens` and `former` of a sample's record; None if the tokens are not known."""
     ids = list(answer.token_ids)
     if pieces is None or not ids:
-        return {}
+        return None, None
     while ids[1:] and ids[-1] == ids[-2]:
         del ids[-1]
     former = [
-        FormerToken(one.position, pieces(one.token), one.step, one.until, float(one.confidence))
-        for one in answer.former
+        FormerToken(
+            token.position, pieces(token.token), token.step, token.until, float(token.confidence)
+        )
+        for token in answer.former
     ]
-    return {"tokens": [plain(pieces(token)) for token in ids], "former": former}
+    return [plain(pieces(token)) for token in ids], former
 
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
@@ -220,16 +235,17 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
     (`stop`) or at their limit (`length`), how many had which `max_new_tokens`, and the mean
     forwards of the model that drafted; empty for other models.
     """
-    told = [answer.extra for answer in answers]
+    extras = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
-    counts = {key: Counter(extra[name] for extra in told if name in extra) for key, name in names}
-    found: dict[str, Any] = {
-        key: {str(value): number for value, number in sorted(of.items())}
-        for key, of in counts.items()
-        if of
-    }
-    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
-    return found | ({"draft_forwards": sum(drafted) / len(told)} if drafted else {})
+    statistics: dict[str, Any] = {}
+    for key, name in names:
+        counts = Counter(extra[name] for extra in extras if name in extra)
+        if counts:
+            statistics[key] = {str(value): number for value, number in sorted(counts.items())}
+    drafted = [extra["draft_forwards"] for extra in extras if "draft_forwards" in extra]
+    if drafted:
+        statistics["draft_forwards"] = sum(drafted) / len(extras)
+    return statistics
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
@@ -238,7 +254,9 @@ def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
         raise ValueError(
             f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each"
         )
-    seeds_of = {index: [one.seed for one in same] for index, same in by_index(samples).items()}
+    seeds_of = {
+        index: [answer.seed for answer in same] for index, same in by_index(samples).items()
+    }
     first, expected = next(iter(seeds_of.items()))
     for index, seeds in seeds_of.items():
         if seeds != expected:
@@ -268,14 +286,50 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """NFE, rows and tokens forwarded over samples, tokens per step and per row (means of the
-    samples' rates) and tokens per forward (both summed over samples first); empty if the model
-    doesn't report its forwards.
+@dataclass(frozen=True, slots=True)
+class ForwardRates:
+    """What a cell's record has of forwards, under the same names: NFE, rows and tokens forwarded
+    over samples, tokens per step and per row (means of the samples' rates) and tokens per forward
+    (both summed over samples first). None where it isn't known of all samples.
+    """
+
+    nfe_mean: float
+    nfe_median: float
+    nfe_max: int
+    prefill_mean: float | None
+    store_mean: float | None
+    rows_mean: float
+    tokens_forwarded: float | None
+    tokens_prefilled: float | None
+    tokens_per_step: float | None
+    tokens_per_row: float | None
+    tokens_per_forward: float | None
+
+    def of(self, cell: CellRecord) -> CellRecord:
+        """The record with these rates."""
+        return replace(
+            cell,
+            nfe_mean=self.nfe_mean,
+            nfe_median=self.nfe_median,
+            nfe_max=self.nfe_max,
+            prefill_mean=self.prefill_mean,
+            store_mean=self.store_mean,
+            rows_mean=self.rows_mean,
+            tokens_forwarded=self.tokens_forwarded,
+            tokens_prefilled=self.tokens_prefilled,
+            tokens_per_step=self.tokens_per_step,
+            tokens_per_row=self.tokens_per_row,
+            tokens_per_forward=self.tokens_per_forward,
+        )
+
+
+def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> ForwardRates | None:
+    """The rates of a cell with these samples; None if the model doesn't report its forwards. Raises
+    ValueError if it does for some of them.
     """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
-        return {}
+        return None
     if len(forwards) < len(samples):
         index = next(sample.index for sample in samples if sample.nfe is None)
         raise ValueError(
@@ -283,65 +337,48 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
             " forward"
         )
     rows = [
-        nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)
+        nfe if sample.rows is None else sample.rows
+        for sample, nfe in zip(samples, forwards, strict=True)
     ]
-    known = {
-        name: _of_all(samples, name)
-        for name in (
-            "canvas_tokens",
-            "answer_tokens",
-            "prefill",
-            "store",
-            "tokens_forwarded",
-            "tokens_prefilled",
-        )
-    }
-    canvases = known["canvas_tokens"]
-    tokens = known["answer_tokens"]
-
-    def mean_rate(counts: Sequence[int]) -> float | None:
-        rates = (
-            [canvas / count for canvas, count in zip(canvases, counts, strict=True)]
-            if canvases
-            else []
-        )
-        return sum(rates) / len(rates) if rates else None
-
-    return {
-        "nfe_mean": sum(forwards) / len(forwards),
-        "nfe_median": float(median(forwards)),
-        "nfe_max": max(forwards),
-        **{
-            f"{name}_mean": fmean(known[name]) if known[name] else None
-            for name in ("prefill", "store")
-        },
-        "rows_mean": sum(rows) / len(rows),
-        **{
-            name: fmean(known[name]) if known[name] else None
-            for name in ("tokens_forwarded", "tokens_prefilled")
-        },
-        "tokens_per_step": mean_rate(forwards),
-        "tokens_per_row": mean_rate(rows),
-        "tokens_per_forward": sum(tokens) / sum(forwards) if tokens else None,
-    }
+    canvases = _of_all(sample.canvas_tokens for sample in samples)
+    tokens = _of_all(sample.answer_tokens for sample in samples)
+    return ForwardRates(
+        nfe_mean=sum(forwards) / len(forwards),
+        nfe_median=float(median(forwards)),
+        nfe_max=max(forwards),
+        prefill_mean=_mean_of_all(sample.prefill for sample in samples),
+        store_mean=_mean_of_all(sample.store for sample in samples),
+        rows_mean=sum(rows) / len(rows),
+        tokens_forwarded=_mean_of_all(sample.tokens_forwarded for sample in samples),
+        tokens_prefilled=_mean_of_all(sample.tokens_prefilled for sample in samples),
+        tokens_per_step=_mean_rate(canvases, forwards),
+        tokens_per_row=_mean_rate(canvases, rows),
+        tokens_per_forward=sum(tokens) / sum(forwards) if tokens else None,
+    )
 
 
-def _call_sizes(answers: Sequence[Generation]) -> dict[str, Any]:
-    """A cell's fields `calls`, `tokens_padded` and `answers_per_call`; empty if not all answers'
-    calls are known.
-    """
+def _mean_rate(canvases: Sequence[int], counts: Sequence[int]) -> float | None:
+    """The mean of the samples' canvas tokens per forward or row; None without canvases."""
+    if not canvases:
+        return None
+    rates = [canvas / count for canvas, count in zip(canvases, counts, strict=True)]
+    return sum(rates) / len(rates)
+
+
+def _with_calls(cell: CellRecord, answers: Sequence[Generation]) -> CellRecord:
+    """The record with the sizes of the answers' calls, if they are known of all."""
     known = [answer.calls for answer in answers if answer.calls is not None]
     if len(known) < len(answers):
-        return {}
+        return cell
     from pbcore.models.call_shape import summed  # a report needs no models
 
-    padded = [answer.tokens_padded or 0 for answer in answers]
     calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(known).items()]
-    return {
-        "calls": calls,
-        "tokens_padded": fmean(padded),
-        "answers_per_call": answers_per_call(answers),
-    }
+    return replace(
+        cell,
+        calls=calls,
+        tokens_padded=fmean(answer.tokens_padded or 0 for answer in answers),
+        answers_per_call=answers_per_call(answers),
+    )
 
 
 def answers_per_call(answers: Sequence[Generation]) -> float | None:
@@ -355,22 +392,37 @@ def answers_per_call(answers: Sequence[Generation]) -> float | None:
     return calls / sum(shares)
 
 
-def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:
+def _of_all(counts: Iterable[int | None]) -> list[int]:
     """A count of each sample; empty if it isn't known of all."""
-    counts = [getattr(sample, name) for sample in samples]
-    return [] if None in counts else counts
+    known: list[int] = []
+    for count in counts:
+        if count is None:
+            return []
+        known.append(count)
+    return known
 
 
-def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
+def _mean_of_all(counts: Iterable[int | None]) -> float | None:
+    known = _of_all(counts)
+    return fmean(known) if known else None
+
+
+def _with_times(
+    cell: CellRecord, rounds: Sequence[float], samples: Sequence[SampleRecord]
+) -> CellRecord:
+    """The record with the seconds of its rounds, if there are any."""
     if not rounds:
-        return {}
+        return cell
     seconds = float(median(rounds))
-    tokens = _of_all(samples, "answer_tokens")
-    times: dict[str, Any] = {"seconds": seconds, "rounds": [float(value) for value in rounds]}
-    if seconds > 0:
-        times["samples_per_second"] = len(samples) / seconds
-        times["tokens_per_second"] = sum(tokens) / seconds if tokens else None
-    return times
+    timed = replace(cell, seconds=seconds, rounds=[float(value) for value in rounds])
+    if seconds <= 0:
+        return timed
+    tokens = _of_all(sample.answer_tokens for sample in samples)
+    return replace(
+        timed,
+        samples_per_second=len(samples) / seconds,
+        tokens_per_second=sum(tokens) / seconds if tokens else None,
+    )
 
 
 def _scores(
@@ -394,7 +446,7 @@ def _scores(
 def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
     """A score's mean over seeds, of each sample that has it."""
     groups = by_index(sample for sample in samples if name in sample.scores)
-    return [fmean(one.scores[name] for one in same) for same in groups.values()]
+    return [fmean(answer.scores[name] for answer in same) for same in groups.values()]
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
@@ -416,19 +468,24 @@ def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: s
         raise LoadError(
             f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})"
         ) from error
-    for name, told, computed in aggregates:
-        numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
-        if told != computed and not (
-            numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        ):
-            values = [
-                f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120)
-                for one in (told, computed)
-            ]
+    for name, recorded, computed in aggregates:
+        if not _agree(recorded, computed):
             raise LoadError(
-                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give"
-                f" {values[1]}: edited or damaged"
+                f"{where}: cell {printable(cell.id)}: field {name} is {_shown(recorded)}, its"
+                f" samples give {_shown(computed)}: edited or damaged"
             )
+
+
+def _agree(recorded: Any, computed: Any) -> bool:
+    """Whether two aggregates are the same, numbers up to the order of their computation."""
+    if isinstance(recorded, (int, float)) and isinstance(computed, (int, float)):
+        close = math.isclose(recorded, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return recorded == computed or close
+    return bool(recorded == computed)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 120)
 
 
 def _aggregates(
@@ -439,9 +496,9 @@ def _aggregates(
         means = _means(name, samples)
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
-    for name, value in forward_rates(cell.id, samples).items():
-        if (
-            told := getattr(cell, name)
-        ) is not None:  # records written before there was such a field have none
-            yield name, told, value
+    rates = forward_rates(cell.id, samples)
+    for rate in () if rates is None else fields(rates):
+        recorded = getattr(cell, rate.name)
+        if recorded is not None:  # records written before there was such a field have none
+            yield rate.name, recorded, getattr(rates, rate.name)
     yield "failures", cell.failures, failure_counts(samples)
