@@ -107,7 +107,7 @@ def against(
                 raise InputError(
                     f"no model {name!r} in {where}; they have {', '.join(map(str, models))}"
                 )
-    found: list[Beside] = []
+    beside: list[Beside] = []
     figures = {task: rows.to_dict("records") for task, rows in published.groupby("task")}
     for cell in cells[cells["status"] == "ok"].to_dict("records"):
         joined = same.get(cell["model"])
@@ -119,8 +119,8 @@ def against(
                     if figure["model"] == joined
                     else []
                 )
-                found += _besides(cell, figure, (*note, *_differs(cell, figure)))
-    return sorted(found, key=_order)
+                beside += _besides(cell, figure, (*note, *_differs(cell, figure)))
+    return sorted(beside, key=_order)
 
 
 def _matches(names: set[Any], sampler: str, theirs: FrameRow) -> bool:

@@ -152,21 +152,23 @@ def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
     back: `remasks` per answer, and `flip_flops`, the share of them after which the same token came
     back (COVER, arXiv 2602.06161).
     """
-    found: dict[str, Any] = {}
+    statistics: dict[str, Any] = {}
     groups = list(by_index(samples).values())
     seeds = min((len(same) for same in groups), default=0)
-    scores = [[one.scores.get(metric) for one in same] for same in groups]
+    scores = [[answer.scores.get(metric) for answer in same] for same in groups]
     if seeds > 1:
-        found["distinct"] = fmean(len({one.text for one in same}) / len(same) for same in groups)
+        statistics["distinct"] = fmean(
+            len({answer.text for answer in same}) / len(same) for same in groups
+        )
         if all(score in (0, 1) for same in scores for score in same):
             ks = sorted({1 << i for i in range(seeds.bit_length())} | {seeds})
-            found["pass_at"] = {
+            statistics["pass_at"] = {
                 str(k): fmean(pass_at(same.count(1), len(same), k) for same in scores) for k in ks
             }
-    backs = [back for one in samples for back in returns(one)]
+    backs = [back for answer in samples for back in returns(answer)]
     if backs:
-        found |= {"remasks": len(backs) / len(samples), "flip_flops": fmean(backs)}
-    return found
+        statistics |= {"remasks": len(backs) / len(samples), "flip_flops": fmean(backs)}
+    return statistics
 
 
 def returns(sample: SampleRecord) -> list[bool]:
@@ -176,13 +178,13 @@ def returns(sample: SampleRecord) -> list[bool]:
     if not sample.former or not sample.tokens:
         return []
     stays: dict[int, list[tuple[int, str]]] = {}
-    for one in sample.former:
-        stays.setdefault(one.at, []).append((one.step, one.token))
-    found = []
+    for token_before in sample.former:
+        stays.setdefault(token_before.at, []).append((token_before.step, token_before.token))
+    came_back = []
     for at, earlier in stays.items():
         tokens = [token for _, token in sorted(earlier)]
         final = sample.tokens[
             min(at, len(sample.tokens) - 1)
         ]  # repetitions at the end are left out
-        found += [now == after for now, after in zip(tokens, [*tokens[1:], final], strict=True)]
-    return found
+        came_back += [now == after for now, after in zip(tokens, [*tokens[1:], final], strict=True)]
+    return came_back

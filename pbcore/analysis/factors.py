@@ -63,7 +63,7 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
     Cells that failed, or lack scores, are left out; of runs side by side the last counts. Where the
     dtype varies, the other factors stand by dtype: `batch-size in float32`.
     """
-    found_at: dict[tuple[Any, ...], tuple[dict[str, Any], CellWithAnswers]] = {}
+    seen: dict[tuple[Any, ...], tuple[dict[str, Any], CellWithAnswers]] = {}
     for entry in cells:
         cell = entry.cell
         metric = entry.cell.headline
@@ -76,7 +76,7 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
                 "metric": metric,
                 **_level(cell),
             }
-            found_at[tuple(names.items())] = (
+            seen[tuple(names.items())] = (
                 names,
                 entry,
             )  # runs side by side may differ in more than the factors
@@ -88,7 +88,7 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
             "text": one.text,
             "score": one.scores[names["metric"]],
         }
-        for names, entry in found_at.values()
+        for names, entry in seen.values()
         for one in entry.samples
         if names["metric"] in one.scores
     ]

@@ -235,8 +235,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
-    found: list[float] = adjusted.tolist()
-    return found
+    values: list[float] = adjusted.tolist()
+    return values
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:

@@ -42,9 +42,9 @@ def differences(
     """
     task_of = {cell.id: cell.task for cell in cells}
     answers: dict[str, list[tuple[str, SampleRecord]]] = {}
-    for cell, given in samples.items():
-        answers.setdefault(task_of.get(cell, cell), []).extend((cell, answer) for answer in given)
-    found = []
+    for cell, of_cell in samples.items():
+        answers.setdefault(task_of.get(cell, cell), []).extend((cell, answer) for answer in of_cell)
+    rows = []
     for task, (score, official) in product(sorted(answers), OFFICIAL.items()):
         both = [
             (one, one[1].scores)
@@ -54,5 +54,5 @@ def differences(
         if both:
             higher = tuple(one for one, scores in both if scores[score] > scores[official])
             lower = tuple(one for one, scores in both if scores[score] < scores[official])
-            found.append(Difference(task, score, official, len(both), higher, lower))
-    return found
+            rows.append(Difference(task, score, official, len(both), higher, lower))
+    return rows

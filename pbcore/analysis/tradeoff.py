@@ -147,14 +147,14 @@ def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
     """(model, family) of the `count` curves of a table of `curves` that have most points on their
     model's Pareto front, then the greatest score × log₂(1 + rate).
     """
-    found = []
+    ranked = []
     for _, group in table.groupby("model", sort=False):
         front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
         for names, line in group.groupby(["model", "family"], sort=False):
             points = list(zip(line["tokens_per_step"], line["score"], strict=True))
             worth = max(score * math.log2(1 + rate) for rate, score in points)
-            found.append((-len(front & set(points)), -worth, (str(names[0]), str(names[1]))))
-    return {name for _, _, name in sorted(found)[:count]}
+            ranked.append((-len(front & set(points)), -worth, (str(names[0]), str(names[1]))))
+    return {name for _, _, name in sorted(ranked)[:count]}
 
 
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:

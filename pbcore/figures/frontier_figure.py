@@ -79,21 +79,21 @@ def regrets(
         temperatures: 0 greedy, 1 as the data.
         seed: of the draws.
     """
-    found = []
+    gaps = []
     for op, n in tasks:
-        asked = question_set(op, n, count)
+        questions = question_set(op, n, count)
         for heat in temperatures:
             order, seen = (
                 frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True)
             )
             for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
-                measured = measure_accuracy(model, asked, sampler, seed)
+                measured = measure_accuracy(model, questions, sampler, seed)
                 best, better = (
                     min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen)
                 )
                 fewest = frontier.steps_for(order, measured.accuracy)
-                found.append(regret(op, n, sampler, measured, best, better, fewest))
-    return found
+                gaps.append(regret(op, n, sampler, measured, best, better, fewest))
+    return gaps
 
 
 def regret(

@@ -131,13 +131,13 @@ def measure_accuracy(
     Raises:
         The errors of `decode`.
     """
-    own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
-    out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
-    right = sum(asked.right(number, one.text) for number, one in enumerate(out))
+    own_seed = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
+    out = decode(model, asked.samples, sampler, seed=own_seed, batch_size=BATCH)
+    right = sum(asked.right(number, generation.text) for number, generation in enumerate(out))
     count = len(out)
     low, high = wilson(right, count)
     return MeasuredAccuracy(
-        right / count, low, high, count, sum(one.nfe or 0 for one in out) / count
+        right / count, low, high, count, sum(generation.nfe or 0 for generation in out) / count
     )
 
 

@@ -149,8 +149,8 @@ def canvas_length(cell: CellRecord) -> int | None:
     if spec.fixed is not None:
         return None
     options = cell.conditions.options
-    asked = spec.with_ways(None, bool(options.get("cot")), options.get("max_new_tokens"), None)
-    return max(asked.tokens(n) for n in lengths_of(cell.length) or (None,))
+    as_run = spec.with_ways(None, bool(options.get("cot")), options.get("max_new_tokens"), None)
+    return max(as_run.tokens(n) for n in lengths_of(cell.length) or (None,))
 
 
 def _close(rows: Sequence[CsvRow]) -> dict[tuple[float, float], list[str]]:
@@ -191,9 +191,9 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
     """Task → (parallelizability, gain per halved block) of each model and policy that has both."""
     by_k: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
-    for one in cells:
-        cell = one.cell
-        name = parse(one.cell.sampler)
+    for stored in cells:
+        cell = stored.cell
+        name = parse(stored.cell.sampler)
         policy, k = _top_k(name)
         if policy not in TOP_K:
             continue
@@ -202,13 +202,13 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
         if name.block is None:
             by_k[place][k] = mean
         if k == 2:
-            by_block[place][name.block or _canvas(one)] = mean
-    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+            by_block[place][name.block or _canvas(stored)] = mean
+    places: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for place, scores in by_k.items():
         x = parallelizability(scores) if len(scores) > 1 else None
         if x is not None and len(by_block[place]) > 1:
-            found[place[0]].append((x, block_slope(by_block[place])))
-    return found
+            places[place[0]].append((x, block_slope(by_block[place])))
+    return places
 
 
 def _curves(
@@ -224,8 +224,8 @@ def _curves(
     """
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
-    known = looks((row["model"], row["sampler"]) for row in rows)
-    policies = Counter((model, policy_of(sampler)) for model, sampler in known)
+    family_looks = looks((row["model"], row["sampler"]) for row in rows)
+    policies = Counter((model, policy_of(sampler)) for model, sampler in family_looks)
     own_colours = names is not None or max(policies.values(), default=0) > 1
     panels: dict[str, dict[str, list[CsvRow]]] = {}
     look: dict[str, dict[str, Any]] = {}
@@ -238,14 +238,16 @@ def _curves(
         )
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
         if curve not in look:
-            own = number_look(len(look))
-            look[curve] = own if own_colours else style.drawn_as(known[model, sampler])
+            own_look = number_look(len(look))
+            look[curve] = own_look if own_colours else style.drawn_as(family_looks[model, sampler])
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = -(-len(look) // (2 * columns))
     shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
     figure, axes = style.panels(shape, rows_of_keys, x, "score (%)")
     for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
-        for curve in (one for one in look if one in curves):
+        for curve in look:
+            if curve not in curves:
+                continue
             line = sorted(curves[curve], key=lambda row: float(row[x]))
             at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
             style.draw_points(

@@ -20,9 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
     A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells
     are; it is not run itself. Raises pytest.UsageError for a model or sampler that can't be meant.
     """
-    given = config.invocation_params
-    start = given.dir
-    texts = [text for text in config.args if may_name_cell(text, given.dir)]
+    invocation = config.invocation_params
+    start = invocation.dir
+    texts = [text for text in config.args if may_name_cell(text, invocation.dir)]
     if not texts:
         return
     from pbcore.grid.plan import add_own_tasks
@@ -46,10 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
             instead[place] = ""
     config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
     words = tuple(
-        instead.get(str(word), word) for word in given.args if instead.get(str(word)) != ""
+        instead.get(str(word), word) for word in invocation.args if instead.get(str(word)) != ""
     )
     config.invocation_params = pytest.Config.InvocationParams(
-        args=words, plugins=given.plugins, dir=start
+        args=words, plugins=invocation.plugins, dir=start
     )
     plan(config)
 

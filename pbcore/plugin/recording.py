@@ -106,12 +106,12 @@ def _conditions(
     config: pytest.Config, name: CellName, model: Model, task: Task, decoded: Decoded
 ) -> Conditions:
     """The conditions of the cell's measurement, with the batch that was decoded."""
-    known = conditions(config, name, model, task)
+    measured = conditions(config, name, model, task)
     if decoded.batch is not None:
-        known = replace(known, batch_size=known.at_once or decoded.batch)
+        measured = replace(measured, batch_size=measured.at_once or decoded.batch)
     if decoded.peak is not None:
-        known = replace(known, peak_memory_is=decoded.peak.kind)
-    return known
+        measured = replace(measured, peak_memory_is=decoded.peak.kind)
+    return measured
 
 
 def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) -> Ceiling | None:

@@ -149,9 +149,9 @@ class RunOutcome:
 
             try:
                 assembled = run.assemble(self.notes.append)
-                found = read_report_cells(run.path)
-                report, *plots = write_report(run.path, found)
-                self.page = write_page(run.path, found)
+                rows_and_cells = read_report_cells(run.path)
+                report, *plots = write_report(run.path, rows_and_cells)
+                self.page = write_page(run.path, rows_and_cells)
                 self.written = [path.name for path in (*assembled, report, self.page, *plots)]
             except OSError as error:
                 how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
@@ -205,7 +205,7 @@ class RunOutcome:
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
-        told = [
+        of_plugins = [
             line
             for lines in self._config.hook.pytest_pbcore_summary(config=self._config)
             for line in lines
@@ -214,7 +214,7 @@ class RunOutcome:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
             write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
-        for line in (*self._left_out(), *told, *self.notes):
+        for line in (*self._left_out(), *of_plugins, *self.notes):
             write(line)
         if self.written:
             write(f"{_from_here(run.path)}: {', '.join(self.written)}")

@@ -204,10 +204,10 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     """
     chosen: dict[str, CellRecord] = {}
     for cell in cells:
-        known = chosen.setdefault(cell.id, cell)
-        if known == cell or cell.status == "error":
+        earlier = chosen.setdefault(cell.id, cell)
+        if earlier == cell or cell.status == "error":
             continue
-        if known.status != "error":
+        if earlier.status != "error":
             raise LoadError(
                 f"{source} holds two different records of cell {printable(cell.id)}; load the run's"
                 " directory instead"

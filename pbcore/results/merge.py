@@ -72,11 +72,11 @@ def merge(
     for path in runs:
         for entry in load_stored(path, refuse):
             _check_data(entry, path, data)
-            known = chosen.setdefault(entry.cell.id, entry)
-            if reason := conflict(known, entry):
+            earlier = chosen.setdefault(entry.cell.id, entry)
+            if reason := conflict(earlier, entry):
                 conflicts.append(f"{printable(entry.cell.id)} ({path}): {reason}")
             else:
-                chosen[entry.cell.id] = min(known, entry, key=_order)
+                chosen[entry.cell.id] = min(earlier, entry, key=_order)
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(

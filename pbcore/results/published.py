@@ -66,10 +66,8 @@ def read_published(path: Path) -> pd.DataFrame | None:
     import pandas as pd
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
-        found = sorted(path.rglob(RESULTS_FILE))
-        return (
-            pd.concat([_run_folder(file) for file in found], ignore_index=True) if found else None
-        )
+        runs = sorted(path.rglob(RESULTS_FILE))
+        return pd.concat([_run_folder(file) for file in runs], ignore_index=True) if runs else None
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
@@ -142,12 +140,12 @@ def _run_folder(file: Path) -> pd.DataFrame:
     names = {"model": model, "method": method, "param": param, "run": file.parent.name}
     entries = []
     for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
-        known = {
+        measures = {
             key.removesuffix(",none"): value
             for key, value in values.items()
             if key.endswith(",none")
         }
-        entries.append({**known, **names, "task": name.removeprefix("parallelbench_")})
+        entries.append({**measures, **names, "task": name.removeprefix("parallelbench_")})
     return _rows(entries)
 
 

@@ -161,20 +161,20 @@ class Questions:
             raise InputError("its record has no digest of its data")
         folder = self._folder(cell, digest)
         seed = options.get("data_seed", self._facts.get("data_seed")) or 0
-        asked = task_spec(cell.task).asked(options)
+        ways = task_spec(cell.task).asked(options)
         # The task's default n, then those requested for the run, then those of the record.
         requested = self._settings.get("n")
-        known = (
+        given_lengths = (
             tuple(requested)
             if isinstance(requested, list) and all(type(n) is int for n in requested)
             else ()
         )
         errors: list[str] = []
         for lengths, limit in product(
-            (None, *filter(None, (known, lengths_of(cell.length)))), (cell.n_samples, None)
+            (None, *filter(None, (given_lengths, lengths_of(cell.length)))), (cell.n_samples, None)
         ):
             try:
-                task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
+                task = load_task(cell.task, folder, lengths, limit, seed=seed, **ways)
             except (ValueError, OSError) as error:
                 errors.append(str(error))
                 continue
@@ -210,13 +210,13 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
     """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises
     InputError for an answer to a sample that the task lacks.
     """
-    known = {sample.index: sample for sample in task.samples}
-    missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
+    samples = {sample.index: sample for sample in task.samples}
+    missing = next((answer.index for answer in stored.samples if answer.index not in samples), None)
     if missing is not None:
         raise InputError(f"{task.name} has no sample {missing}, which an answer names")
     official = bool(stored.cell.conditions.options.get("official_text"))
     texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
-    scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])
+    scored = task.score_many(texts, [samples[answer.index] for answer in stored.samples])
     record, again = with_scores(
         replace(stored.cell, headline=task.headline), stored.samples, scored
     )
@@ -239,13 +239,13 @@ def redrawn(
         The task with these samples; None if they differ now or can't be drawn.
     """
     try:
-        asked = task_spec(task).asked(options)
+        ways = task_spec(task).asked(options)
         drawn = load_task(
             task,
             n=lengths_of(length) or None,
             limit=count,
             seed=options.get("data_seed") or 0,
-            **asked,
+            **ways,
         )
     except (ValueError, OSError):
         return None

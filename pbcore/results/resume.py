@@ -137,12 +137,12 @@ def changed_settings(earlier: Mapping[str, Any], settings: Mapping[str, Any]) ->
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from
     these, plain values by name; none for a run that was killed before it wrote them.
     """
-    known = earlier.get("settings")
-    if known is None:
+    recorded = earlier.get("settings")
+    if recorded is None:
         return []
-    names = sorted(known.keys() | settings.keys())
+    names = sorted(recorded.keys() | settings.keys())
     both = [
-        (name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name)))
+        (name.replace("_", "-"), _shown(recorded.get(name)), _shown(settings.get(name)))
         for name in names
     ]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]

@@ -77,7 +77,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
     """
     ran = cell.status == "ok"
     headline = cell.scores.get(cell.headline)
-    told = cell.served
+    part = cell.served
     rewrite = cell.conditions.data_source == REWRITE
     flat: dict[str, Any] = {
         "id": cell.id,
@@ -95,7 +95,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
         means = (None,) * 3 if score is None else (score.mean, score.low, score.high)
         flat |= dict(zip((name, f"{name}_low", f"{name}_high"), means, strict=True))
     flat |= {name: cell_rate(cell, name) if ran else None for name in RATES}
-    served = (None,) * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
+    served = (None,) * len(SERVED) if part is None or isinstance(part, dict) else part.columns()
     flat |= dict(zip(SERVED, served, strict=True))
     known = cell.ceiling
     ceiling = (None,) * 3 if known is None else (known.mean, known.low, known.high)
@@ -105,7 +105,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
     flat |= {name: getattr(cell, name) for name in _FACTS}
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
-        "served": asdict(told) if is_dataclass(told) else told,
+        "served": asdict(part) if is_dataclass(part) else part,
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
@@ -131,10 +131,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED, *THEORY]
-    known = dict.fromkeys(
+    nullable = dict.fromkeys(
         ("shared_device", "dummy"), "boolean"
     )  # nullable: unknown for a cell that failed early
-    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
+    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **nullable})
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
