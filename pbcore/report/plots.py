@@ -140,11 +140,16 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
 def figure(
     grid: Sequence[Sequence[Panel]], measure: str, title: str = "", families: Collection[str] = ()
 ) -> Figure:
-    """A figure with one panel per (title, cells of a model), shared axes, and one legend below.
-    `families` are those of all figures of a run, in which each then has one look.
+    """A figure with one panel per model, shared axes, and one legend below.
 
     Models that report no tokens per step are horizontal lines with their interval: their quality,
     at any speed.
+
+    Args:
+        grid: the rows of panels, each (title, cells of a model).
+        measure: the label of the score's axis.
+        title: of the figure.
+        families: those of all figures of a run, in which each then has one look.
     """
     flat = [one for row in grid for one in row]
     panels = [speed_quality(cells) for _, cells in flat]

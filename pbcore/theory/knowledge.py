@@ -78,7 +78,7 @@ class States(Protocol):
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _CountState:
     """A state is how many of the n places or items are left."""
 
     n: int
@@ -88,7 +88,7 @@ class _Counted:
         return _open(self.n)
 
 
-class Shuffle(_Counted):
+class Shuffle(_CountState):
     """All orders of n items; each position is uniform over the m items left, greedily too (ties
     fall at random).
     """
@@ -113,7 +113,7 @@ class Shuffle(_Counted):
         ]
 
 
-class Replace(_Counted):
+class Replace(_CountState):
     """One of n items replaced; each of m places takes the new one with probability 1/m. Greedy
     keeps it if m > 2.
     """
@@ -136,7 +136,7 @@ class Replace(_Counted):
 
 
 @dataclass(frozen=True)
-class PlaceAmongNeighbours(_Counted):
+class PlaceAmongNeighbours(_CountState):
     """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold
     the new item itself. With the new item, position i of K says before, here or after; a gap is
     before or after each of K − 1 tokens.

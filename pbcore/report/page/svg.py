@@ -43,7 +43,7 @@ SHAPES = (  # of markers, as in `looks.MARKERS`
 )
 
 
-Level = tuple[float, float | None, float | None]  # score, low, high
+LevelBounds = tuple[float, float | None, float | None]  # score, low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,17 @@ class Series:
     model: str
     look: Look
     dots: tuple[Dot, ...] = ()
-    level: Level | None = None
+    level: LevelBounds | None = None
 
 
 def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> list[Series]:
-    """The `most` leading curves of a scope's means, and the levels of models that report no tokens
-    per step. `known`: the look of each model's families in all plots of a run.
+    """The leading curves of a scope's means, and the levels of models that report no tokens per
+    step.
+
+    Args:
+        scope: the cells.
+        known: the look of each model's families in all plots of a run.
+        most: how many curves.
     """
     found = []
     per_row = {
@@ -182,7 +187,13 @@ def _key(one: Series) -> str:
 
 
 def marker(look: Look, x: float, y: float) -> str:
-    """The shape of a series at a point: filled, hollow, or with a dot within."""
+    """The shape of a series at a point: filled, hollow, or with a dot within.
+
+    Args:
+        look: of the series.
+        x: its place in the drawing, in the SVG's units.
+        y: likewise, downwards.
+    """
     stroked = look.marker in (5, 6)
     kind = "mark stroke" if stroked else "mark open" if look.hollow else "mark"
     drawn = f'<path d="{SHAPES[look.marker]}" class="{kind}" transform="translate({x:g} {y:g})"/>'
@@ -205,7 +216,7 @@ class _Axis:
     step: float
 
     @classmethod
-    def of(cls, dots: Sequence[Dot], levels: Sequence[Level]) -> "_Axis":
+    def of(cls, dots: Sequence[Dot], levels: Sequence[LevelBounds]) -> "_Axis":
         """Both axes from where the data begin to where they end."""
         rates = [math.log2(dot.x) for dot in dots] or [0.0, 1.0]
         left = min(rates)
