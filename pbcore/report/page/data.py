@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
@@ -247,9 +247,74 @@ def choose_answers(
     return [[answer for _, answer in sorted(one, key=itemgetter(0))] for one in kept], list(tokens)
 
 
+class PackedQuestion(TypedDict, total=False):
+    """A question for the page's script: the part of its prompt that is its own, its length if it
+    was cut, one right answer (`label`), and whether that is the only one.
+    """
+
+    prompt: str
+    label: str
+    only: bool
+    cut: int
+
+
+class PackedQuestions(TypedDict):
+    """The questions of a task by their index; what all prompts begin and end with stands once."""
+
+    before: str
+    after: str
+    shots: int
+    of: dict[int, PackedQuestion]
+
+
+class Flips(TypedDict):
+    """The indices of the samples whose answers got worse or better."""
+
+    worse: tuple[int, ...]
+    better: tuple[int, ...]
+
+
+class PageCell(TypedDict):
+    """A cell for the page's script. `name` is the task's short one; `scores` are [mean, low, high]
+    in [0, 1] by metric; `verdicts` as of `answer_verdicts`; `facts` are names and texts;
+    `questions` is the number of its task's questions in the page's data. A comparison's cells have
+    the run's letter (`side`), the number of the other run's cell (`pair`) and `flips`.
+    """
+
+    id: str
+    model: str
+    task: str
+    name: str
+    sampler: str
+    headline: str
+    graded: bool
+    metrics: list[str]
+    scores: dict[str, list[float]]
+    n: int
+    verdicts: list[list[Any]]
+    kinds: list[str]
+    facts: list[list[str]]
+    questions: int
+    side: NotRequired[str]
+    flips: NotRequired[Flips]
+    pair: NotRequired[int]
+
+
+class PageData(TypedDict):
+    """The page's data: `tokens` are the texts that answers name by number, `questions` those of
+    each task; a `remote` page asks for both.
+    """
+
+    run: str
+    remote: bool
+    cells: list[PageCell]
+    tokens: list[str]
+    questions: list[PackedQuestions]
+
+
 def page_data(
     cells: Sequence[ReportCell], run: str, room: int, remote: bool
-) -> tuple[dict[str, Any], list[list[PackedAnswer]]]:
+) -> tuple[PageData, list[list[PackedAnswer]]]:
     """The page's data and the answers in it.
 
     Args:
@@ -262,7 +327,7 @@ def page_data(
         The data, and the answers of each cell that are part of the page: none if `remote`.
     """
     pools, numbers = _pools(cells)
-    data: dict[str, Any] = {
+    data: PageData = {
         "run": printable(run, NAME),
         "remote": remote,
         "cells": [_cell(one, number) for one, number in zip(cells, numbers, strict=True)],
@@ -283,7 +348,8 @@ def page_data(
         data["questions"][number] = packed_questions(
             {at: asked for at, asked in pool.items() if at in wanted}
         )
-    return data | {"tokens": tokens}, answers
+    data["tokens"] = tokens
+    return data, answers
 
 
 def cell_data(one: ReportCell) -> str:
@@ -298,16 +364,12 @@ def cell_data(one: ReportCell) -> str:
     )
 
 
-def _cell(one: ReportCell, questions: int) -> dict[str, Any]:
-    cell = one.cell
-    judged = [is_wrong(cell, sample) for sample in one.samples]
-    extra: dict[str, Any] = {}
-    if one.side:
-        extra = {"side": one.side, "flips": {"worse": one.worse, "better": one.better}}
-        extra |= {} if one.pair is None else {"pair": one.pair}
-    return {
-        "id": printable(one.id, NAME),
-        "model": printable(one.model, NAME),
+def _cell(shown: ReportCell, questions: int) -> PageCell:
+    cell = shown.cell
+    judged = [is_wrong(cell, sample) for sample in shown.samples]
+    packed_cell: PageCell = {
+        "id": printable(shown.id, NAME),
+        "model": printable(shown.model, NAME),
         "task": printable(cell.task, NAME),
         "name": printable(short(cell.task), NAME),
         "sampler": printable(cell.sampler, NAME),
@@ -318,13 +380,18 @@ def _cell(one: ReportCell, questions: int) -> dict[str, Any]:
             name: [round(value, 6) for value in (score.mean, score.low, score.high)]
             for name, score in cell.scores.items()
         },
-        "n": len(one.samples),
-        "verdicts": answer_verdicts(cell, one.samples),
+        "n": len(shown.samples),
+        "verdicts": answer_verdicts(cell, shown.samples),
         "kinds": [printable(kind, NAME) for kind in cell.failures],
         "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
         "questions": questions,
-        **extra,
     }
+    if shown.side:
+        packed_cell["side"] = shown.side
+        packed_cell["flips"] = {"worse": shown.worse, "better": shown.better}
+        if shown.pair is not None:
+            packed_cell["pair"] = shown.pair
+    return packed_cell
 
 
 def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
@@ -395,26 +462,6 @@ def _pools(cells: Iterable[ReportCell]) -> tuple[list[dict[int, StoredQuestion]]
             pools[number].update(one.questions)
         numbers.append(number)
     return pools, numbers
-
-
-class PackedQuestion(TypedDict, total=False):
-    """A question for the page's script: the part of its prompt that is its own, its length if it
-    was cut, one right answer (`label`), and whether that is the only one.
-    """
-
-    prompt: str
-    label: str
-    only: bool
-    cut: int
-
-
-class PackedQuestions(TypedDict):
-    """The questions of a task by their index; what all prompts begin and end with stands once."""
-
-    before: str
-    after: str
-    shots: int
-    of: dict[int, PackedQuestion]
 
 
 def packed_questions(pool: Mapping[int, StoredQuestion]) -> PackedQuestions:

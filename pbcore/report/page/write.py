@@ -248,9 +248,7 @@ def assembled(
     )
     room -= len(as_json(further).encode())
     data, packed = page_data(answers, run, room, remote)
-    data["where"] = where
-    if further is not None:
-        data |= further
+    shown_data = {**data, "where": where, **({} if further is None else further)}
     shown = sum(map(len, packed))
     total = sum(len(one.samples) for one in answers)
     note = ""
@@ -260,7 +258,7 @@ def assembled(
             f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
             f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
         )
-    parts = data_element("page", data) + "".join(
+    parts = data_element("page", shown_data) + "".join(
         data_element(f"s{number}", by_key(one)) for number, one in enumerate(packed) if one
     )
     return document(title, str(content) + note, parts, (shown, total), remote, sections)
