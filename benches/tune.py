@@ -95,7 +95,7 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
         request = TuningRequest(
             model=model,
             samplers=list(args.samplers or SAMPLERS.get(model, ())),
-            max_loss=MAX_LOSS,
+            max_loss=args.max_loss,
             axis=args.axis,
             price=args.price,
             budget=None,
@@ -159,6 +159,7 @@ def table(measured: Sequence[Measured]) -> str:
         row: list[Value] = [
             one.state.request.model,
             len(one.state.candidates),
+            f"{one.state.request.max_loss:g}",
             f"{taken:,.0f} of {every:,.0f} ({100 * taken / every:.0f} %)",
         ]
         if one.further is None:
@@ -168,11 +169,11 @@ def table(measured: Sequence[Measured]) -> str:
         better = ", ".join(one.better) or f"none of {one.compared}"
         rows.append([*row, own.sampler, times(own.cost), loss(own), bound(own.lower), better])
     heads = (
-        *("model", "candidates", "canvases forwarded, of all", "recommended"),
+        *("model", "candidates", "points allowed", "canvases forwarded, of all", "recommended"),
         *(f"fewer {measured[0].state.axis_words}", "loss", "bound"),
         "of which-sampler.md faster and as good",
     )
-    return markdown(Table(heads, rows, "lrrlrrrl"))
+    return markdown(Table(heads, rows, "lrrrlrrrl"))
 
 
 def say(text: str) -> None:
@@ -241,6 +242,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     about = f"a task; several times for several (default: {', '.join(TASKS)})"
     parser.add_argument("--task", action="append", help=about)
     parser.add_argument("--samplers", action="append", help="as of `pbcore tune` (repeatable)")
+    about = f"points that may be lost (default: {MAX_LOSS:g})"
+    parser.add_argument("--max-loss", type=float, default=MAX_LOSS, help=about)
     parser.add_argument("--axis", default="calls", help="as of `pbcore tune` (default: calls)")
     parser.add_argument("--price", help="as of `pbcore tune`")
     parser.add_argument("--further", type=int, default=500, help="further questions a task")
