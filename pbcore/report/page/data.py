@@ -300,9 +300,9 @@ class PageCell(TypedDict):
     pair: NotRequired[int]
 
 
-class PageData(TypedDict):
-    """The page's data: `tokens` are the texts that answers name by number, `questions` those of
-    each task; a `remote` page asks for both.
+class AnswerData(TypedDict):
+    """The answers of a page: `tokens` are the texts that answers name by number, `questions` those
+    of each task; a `remote` page asks for both.
     """
 
     run: str
@@ -314,7 +314,7 @@ class PageData(TypedDict):
 
 def page_data(
     cells: Sequence[ReportCell], run: str, room: int, remote: bool
-) -> tuple[PageData, list[list[PackedAnswer]]]:
+) -> tuple[AnswerData, list[list[PackedAnswer]]]:
     """The page's data and the answers in it.
 
     Args:
@@ -327,7 +327,7 @@ def page_data(
         The data, and the answers of each cell that are part of the page: none if `remote`.
     """
     pools, numbers = _pools(cells)
-    data: PageData = {
+    data: AnswerData = {
         "run": printable(run, NAME),
         "remote": remote,
         "cells": [_cell(one, number) for one, number in zip(cells, numbers, strict=True)],
