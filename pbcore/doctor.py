@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from pbcore.cache_folder import cache_folder
 from pbcore.links import install_command
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
@@ -19,7 +20,6 @@ from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import (
     JAVA_VARIABLE,
     URL_VARIABLE,
-    cache_folder,
     find_installation,
     java,
 )

@@ -84,6 +84,29 @@ def _own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, added, dict(getattr(registry, added)))
 
 
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache folder of a test file's own: prices that the user measured change what commands do,
+    and tests leave none there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PBCORE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def registries() -> Iterator[None]:
+    """Policies, models and scorers that a run inside adds stay with it; so do tasks, in every
+    test.
+    """
+    from pbcore.decoding.policies.registry import POLICIES
+    from pbcore.models.registry import FACTORIES
+    from pbcore.tasks.scoring import SCORERS
+
+    with POLICIES.restored(), FACTORIES.restored(), SCORERS.restored():
+        yield
+
+
 @pytest.fixture
 def pseudo_gpu() -> "Iterator[PseudoGpu]":
     """A CUDA device that isn't there (tests/pseudo_gpu.py says what it shows)."""

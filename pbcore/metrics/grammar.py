@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pbcore.cache_folder import cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match, install
 from pbcore.metrics.languagetool.server import GrammarServer, SharedServer, UserServer
 
@@ -191,7 +192,7 @@ def _made(url: str) -> Checker | LanguageToolUnavailable:
         )
     except LanguageToolUnavailable as error:
         return error
-    return Checker(server, VerdictCache(install.cache_folder() / CACHE_FILE))
+    return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -7,8 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-import platformdirs
-
+from pbcore.cache_folder import cache_folder
 from pbcore.errors import InputError
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
@@ -110,8 +109,7 @@ def computed(device: str, backend: str, model: str) -> PriceList:
 def here_file(model: str, dtype: str) -> Path:
     """Where `pbcore price` keeps this machine's prices of a model in a dtype."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-.") or "model"
-    folder = platformdirs.user_cache_path("pbcore", appauthor=False) / "prices"
-    return folder / f"{plain}-{dtype}.json"
+    return cache_folder() / "prices" / f"{plain}-{dtype}.json"
 
 
 def _measured(name: str, path: Path, model: str, dtype: str | None) -> PriceList:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.cache_folder import cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable, install
-from pbcore.metrics.languagetool.install import cache_folder, find_installation
+from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import SharedServer
 from tests.metrics import fake_java
 

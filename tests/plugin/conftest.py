@@ -14,11 +14,8 @@ from types import ModuleType
 
 import pytest
 
-from pbcore.decoding.policies.registry import POLICIES
-from pbcore.models.registry import FACTORIES
 from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
-from pbcore.tasks.scoring import SCORERS
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -62,15 +59,6 @@ def modules() -> Iterator[Modules]:
     found = Modules()
     yield found
     found.keep()
-
-
-@pytest.fixture
-def registries() -> Iterator[None]:
-    """Policies, models and scorers that a run inside adds stay with it; so do tasks, in every
-    test.
-    """
-    with POLICIES.restored(), FACTORIES.restored(), SCORERS.restored():
-        yield
 
 
 @pytest.fixture

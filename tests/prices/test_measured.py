@@ -14,7 +14,7 @@ from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
 from pbcore.prices import price_list
 from pbcore.prices.fit import fit_calls, fit_own
-from pbcore.prices.lists import check_price, of_measurement
+from pbcore.prices.lists import check_price, here_file, of_measurement
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
@@ -254,3 +254,11 @@ class TestCommand:
         told = capsys.readouterr().err
         assert what in told
         assert told.count("\n") == 1
+
+
+def test_prices_are_kept_in_the_cache_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """$PBCORE_CACHE moves them; a model's name is made a file's."""
+    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
+    assert here_file("org/model", "float32") == tmp_path / "prices" / "org-model-float32.json"

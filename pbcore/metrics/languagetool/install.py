@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock, Timeout
 
+from pbcore.cache_folder import CACHE_VARIABLE, cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable
 
 VERSION = "6.8"
@@ -26,17 +26,9 @@ NO_DOWNLOAD_VARIABLE = "PBCORE_NO_DOWNLOAD"
 VARIABLES = (
     URL_VARIABLE,
     FOLDER_VARIABLE,
-    "PBCORE_CACHE",
+    CACHE_VARIABLE,
     NO_DOWNLOAD_VARIABLE,
 )  # which server a process has
-
-
-def cache_folder() -> Path:
-    """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches."""
-    own = os.environ.get("PBCORE_CACHE")
-    return (
-        Path(own).expanduser() if own else platformdirs.user_cache_path("pbcore", appauthor=False)
-    )
 
 
 def java() -> Path:

@@ -1,0 +1,16 @@
+"""Where pbcore keeps what it makes once for a user: LanguageTool, its verdicts, measured prices."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+CACHE_VARIABLE = "PBCORE_CACHE"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches."""
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return Path(own).expanduser()
+    return platformdirs.user_cache_path("pbcore", appauthor=False)
