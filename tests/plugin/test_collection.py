@@ -233,8 +233,11 @@ class TestOwnDecoders:
             "ideal/copy/random-k2]",
             "diffusiongemma-26b/copy/eb-0.1-steps48-t_min0.4]",
         ]
-        none = run("--model diffusiongemma-26b --task copy --co -q")
-        none.stdout.fnmatch_lines(
+        default = run("--model diffusiongemma-26b --task copy --co -q")
+        assert [name.partition("[")[2] for name in ids(default)] == [
+            "diffusiongemma-26b/copy/eb-0.1]"
+        ]
+        default.stdout.fnmatch_lines(
             ["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"]
         )
 
