@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import pandas as pd
 
@@ -19,7 +19,6 @@ from pbcore.tasks.naming import category
 
 NUMBERS = (
     "n",
-    "score",
     "score_low",
     "score_high",
     "tokens_per_step",
@@ -30,9 +29,9 @@ NUMBERS = (
     "tokens_forwarded",
     "seconds",
     "samples_per_second",
-    "ceiling",
     "bits_lost",
 )
+SHARES = {"score": "score", "score_low": "low", "score_high": "high", "ceiling": "ceiling"}
 TEXTS = (
     "id",
     "model",
@@ -47,6 +46,9 @@ TEXTS = (
     "headline",
     "prompts",
 )
+# Means over tasks: plain ones, and those of costs per answer, which many answers weigh more.
+MEANS = ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost")
+COSTS = ("nfe", "rows", "tokens_forwarded")
 LEVELS = (90, 80, 70, 60)
 Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
@@ -153,7 +155,8 @@ def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
     """The whole run, and its categories in the paper's order. Rows stand beside calls where some
     cell's differ.
     """
-    table = real(cells).reindex(columns=[*TEXTS, *NUMBERS])
+    columns = dict.fromkeys([*TEXTS, *NUMBERS, *SHARES])
+    table = real(cells).reindex(columns=list(columns))
     if not rows_differ(table):
         table = table.assign(rows=float("nan"), tokens_per_row=float("nan"))
     whole = Scope("all tasks", table, [_row(record) for record in table.to_dict("records")])
@@ -166,36 +169,18 @@ def _row(record: Mapping[Any, Any]) -> CellRow:
     cause = ""
     if record["status"] != "ok":
         cause = first_line(str(record["error"] or "no cause recorded"))
-    return {
-        "id": str(record["id"]),
-        "model": str(record["model"]),
-        "task": str(record["task"]),
-        "category": str(record["category"]),
-        "sampler": str(record["sampler"]),
+    texts = {name: str(record[name]) for name in ("id", "model", "task", "category", "sampler")}
+    headline = "" if pd.isna(record["headline"]) else record["headline"]
+    row = {
+        **texts,
         "status": str(record["status"]),
         "error": cause,
-        "absent": record["absent"],
-        "dummy": record["dummy"],
-        "served": record["served"],
-        "headline": "" if pd.isna(record["headline"]) else record["headline"],
-        "prompts": record["prompts"],
-        "n": number(record["n"]),
-        "score": _percent(record["score"]),
-        "low": _percent(record["score_low"]),
-        "high": _percent(record["score_high"]),
-        "score_low": number(record["score_low"]),
-        "score_high": number(record["score_high"]),
-        "tokens_per_step": number(record["tokens_per_step"]),
-        "tokens_per_forward": number(record["tokens_per_forward"]),
-        "tokens_per_row": number(record["tokens_per_row"]),
-        "nfe": number(record["nfe"]),
-        "rows": number(record["rows"]),
-        "tokens_forwarded": number(record["tokens_forwarded"]),
-        "seconds": number(record["seconds"]),
-        "samples_per_second": number(record["samples_per_second"]),
-        "ceiling": _percent(record["ceiling"]),
-        "bits_lost": number(record["bits_lost"]),
+        "headline": headline,
+        **{name: record[name] for name in ("absent", "dummy", "served", "prompts")},
+        **{name: number(record[name]) for name in NUMBERS},
+        **{percent: _percent(record[share]) for share, percent in SHARES.items()},
     }
+    return cast(CellRow, row)
 
 
 def _percent(share: Any) -> float | None:
@@ -272,32 +257,25 @@ def _means(
     if len(scored) == len(tasks):
         score, low, high = mean_interval(scored)
     samples = _sum(record["n"] for record in ran)
-    weights = [record["n"] for record in ran]
-
-    def mean(values: Iterable[float | None]) -> float | None:
-        return average(list(values), len(tasks))
-
-    def per_answer(values: Iterable[float | None]) -> float | None:
-        return _ratio(_sum(map(_product, values, weights)), samples)
-
-    return {
+    rows: Sequence[Row] = ran
+    means = {name: average([row[name] for row in rows], len(tasks)) for name in MEANS}
+    costs = {}
+    for name in COSTS:
+        total = _sum(_product(row[name], row["n"]) for row in rows)
+        costs[name] = _ratio(total, samples)
+    row = {
         "model": model,
         "sampler": sampler,
         "tasks": f"{len(scored)} of {len(tasks)}",
         "score": number(score),
         "low": number(low),
         "high": number(high),
-        "tokens_per_step": mean(record["tokens_per_step"] for record in ran),
-        "tokens_per_forward": mean(record["tokens_per_forward"] for record in ran),
-        "tokens_per_row": mean(record["tokens_per_row"] for record in ran),
-        "ceiling": mean(record["ceiling"] for record in ran),
-        "bits_lost": mean(record["bits_lost"] for record in ran),
-        "nfe": per_answer(record["nfe"] for record in ran),
-        "rows": per_answer(record["rows"] for record in ran),
-        "tokens_forwarded": per_answer(record["tokens_forwarded"] for record in ran),
-        "samples_per_second": _ratio(samples, _sum(record["seconds"] for record in ran)),
+        **means,
+        **costs,
+        "samples_per_second": _ratio(samples, _sum(row["seconds"] for row in rows)),
         "missing": missing(group, tasks, named),
     }
+    return cast(MeansRow, row)
 
 
 def _or_nan(value: float | None) -> float:

@@ -10,6 +10,7 @@ import pandas as pd
 from pbcore.analysis.order import family
 from pbcore.report.looks import looks
 from pbcore.report.page.points import PointData, point_data
+from pbcore.report.page.tables import OVERVIEW
 from pbcore.report.scopes import scopes
 from pbcore.results import frame
 from tests.results import factory
@@ -84,3 +85,12 @@ def test_columns_name_models_tasks_and_samplers_by_number() -> None:
     assert [line["name"] for line in lines] == ["tiny · random", "ideal · random"]
     assert [line["hollow"] for line in lines] == [False, True]  # single points of two models
     assert cells["score"] == [100, 30]
+
+
+def test_the_page_has_the_numbers_of_its_means() -> None:
+    """Under a filter the page's script computes every column of the table of means from cells."""
+    columns = {column.key for column in OVERVIEW} - {"", "tasks"}
+    counted = table(rows=64).assign(tokens_forwarded=100.0, bits_lost=0.5, ceiling=0.9)
+    given = set(data_of(counted)["cells"])
+    # The script divides answers by seconds.
+    assert columns - given <= {"samples_per_second"}

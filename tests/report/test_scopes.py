@@ -1,0 +1,38 @@
+"""pbcore.report.scopes: the rows that tables, plots and page read."""
+
+from __future__ import annotations
+
+from typing import get_type_hints
+
+import pytest
+
+from pbcore.report.scopes import CellRow, MeansRow, overview, scopes
+from pbcore.results import frame
+from tests.results import factory
+
+
+def test_rows_hold_what_they_declare() -> None:
+    """A row has every field of its class and no other; what wasn't measured is None."""
+    record, _ = factory.cell("tiny", "waiting_line/copy", "confidence-k2")
+    whole, parts = scopes(frame([record]))
+    assert [scope.title for scope in parts] == ["waiting_line"]
+    (row,) = whole.records
+    (means,) = overview(whole)
+    assert set(row) == set(get_type_hints(CellRow))
+    assert set(means) == set(get_type_hints(MeansRow))
+    assert row["bits_lost"] is None
+
+
+def test_means_over_tasks_and_over_answers() -> None:
+    """Scores and tokens per step are plain means over tasks; forwards are means over all answers,
+    of which one task has three times as many.
+    """
+    one, _ = factory.cell("tiny", "waiting_line/copy", right=1.0, n=10, nfe=4)
+    other, _ = factory.cell("tiny", "waiting_line/sort", right=0.5, n=30, nfe=8)
+    (means,) = overview(scopes(frame([one, other]))[0])
+    assert means["score"] == pytest.approx(75.0)
+    assert means["nfe"] == pytest.approx((10 * 4 + 30 * 8) / 40)
+    assert one.tokens_per_step is not None
+    assert other.tokens_per_step is not None
+    plain = (one.tokens_per_step + other.tokens_per_step) / 2
+    assert means["tokens_per_step"] == pytest.approx(plain)
