@@ -66,13 +66,14 @@ class Capabilities:
         return OWN_DECODERS.get(self.entry.family)
 
     @cached_property
-    def _block(self) -> int | None:
+    def block(self) -> int | None:
+        """The block's length of a model that decodes block by block; None for others."""
         return block_of(self.entry)
 
     @property
     def in_blocks(self) -> bool:
         """Whether it decodes block by block, by itself or by its attention."""
-        return self._block is not None
+        return self.block is not None
 
     @property
     def may_decode_itself(self) -> bool:
@@ -113,8 +114,8 @@ class Capabilities:
             )
         if not _in_the_loop(str(name)):
             return f"{model} × {name}: a sampler for models that decode by themselves"
-        if entry.family == "masked" and self._block is not None:
-            reason = why_not_in_blocks(self._block, traits(policy(name)), name)
+        if entry.family == "masked" and self.block is not None:
+            reason = why_not_in_blocks(self.block, traits(policy(name)), name)
             return (
                 None
                 if reason is None

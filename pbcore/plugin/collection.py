@@ -13,6 +13,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
 from pbcore.plugin.state import plan, settings
+from pbcore.printable import printable
 
 # What a test of cells takes, by name, and the package whose it is.
 FIXTURES = {
@@ -59,10 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Says what a reader of the log must know before anything runs."""
-    trusted = settings(config).trust_remote_code
-    return (
-        ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
-    )
+    lines = []
+    if settings(config).trust_remote_code:
+        lines.append("pbcore: --trust-remote-code: code that comes with a checkpoint is run")
+    if settings(config).price:
+        by = settings(config).price[0]
+        for text, chosen in plan(config).canvases.items():
+            lines.append(printable(f"pbcore: {text} is {chosen} by --price {by}", 400))
+    return lines
 
 
 def left_out(config: pytest.Config) -> Counter[str]:

@@ -23,6 +23,11 @@ PROMPT = 154  # tokens of a waiting-line question by `tiny`'s tokenizer
 ANSWER = 32
 
 
+def is_open(sampler: str) -> bool:
+    """Whether a sampler's name has an `+ahead` without a number."""
+    return _OPEN.search(sampler) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Saving:
     """What was measured with so many canvases: calls as a share of those of the sampler alone, and
@@ -101,7 +106,7 @@ def with_canvases(sampler: str, prices: PriceList | None, call: CallShape, batch
         call: one call of the sampler alone, of a single row.
         batch: answers decoded together.
     """
-    if prices is None or _OPEN.search(sampler) is None:
+    if prices is None or not is_open(sampler):
         return sampler
     alone = _OPEN.sub("", sampler)
     number = canvases_that_pay(prices, alone, call, batch)

@@ -237,8 +237,9 @@ class TestOwnDecoders:
         assert [name.partition("[")[2] for name in ids(default)] == [
             "diffusiongemma-26b/copy/eb-0.1]"
         ]
-        default.stdout.fnmatch_lines(
-            ["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"]
+        none = run("--model diffusiongemma-26b --task copy --sampler random-k2 --co -q")
+        none.stdout.fnmatch_lines(
+            ["left out: 1 cell, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"]
         )
 
     def test_a_users_own_decides_by_its_check(self, run: Run, project: pytest.Pytester) -> None:
