@@ -174,7 +174,8 @@ def reach_of(job: Job, block: int, targets: int) -> int:
 
 
 def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
-    """The rows' next Step, before it has seen what their next forward says of the candidates.
+    """The rows' next Step, before it has seen what their next forward says of the candidates. What
+    changes from step to step is set in `guesses`, too, for canvases that rows might have.
 
     Args:
         job: what is decoded.

@@ -275,7 +275,9 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
 
 
 def _step(job: Job, base: _Base, due: _Due) -> Step:
-    """The step of rows on canvases that they might have."""
+    """The step of rows on canvases that they might have: what changes from step to step is set
+    here, as `forward.step_of` sets it for the rows themselves.
+    """
     device = base.canvas.device
     owner = torch.tensor(due.owner, device=device)  # (Q,)
     depth = torch.tensor(due.depth, device=device)  # (Q,)
