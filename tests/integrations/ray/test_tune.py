@@ -8,7 +8,7 @@ import pytest
 
 from tests.tune.test_command import counts, tune
 
-pytestmark = [pytest.mark.ray, pytest.mark.posix]
+pytestmark = [pytest.mark.ray, pytest.mark.posix, pytest.mark.nightly]
 WORDS = ("ideal", "--task", "copy", "--samplers", "eb-0.1,threshold,confidence-k4")
 
 
