@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -119,11 +120,11 @@ def test_cells_run_at_every_level(
     ]
     assert main(["vary", *factors, *cells, *sampler]) == 0
     rows = [
-        line.split("|")
+        re.split("  +", line.strip())
         for line in capfd.readouterr().out.splitlines()
         if "random-k4" in line and "→" in line
     ]
-    shares = {(row[1].strip(), row[4].strip()): row[7].split("[")[0].strip() for row in rows}
+    shares = {(row[0], row[3]): row[6].split("[")[0].strip() for row in rows}
     assert shares["shuffle", "batch-size"] == shares["copy", "batch-size"] == "0.0"
     assert shares["copy", "seed"] == "0.0"
     assert shares["shuffle", "seed"] == "100.0"
