@@ -75,7 +75,7 @@ class TestWindows:
         )
         assert "needs POSIX" in kills.stdout
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_cells_run_and_are_read_again(self, tmp_path: Path) -> None:
         """In a folder with a space and a backslash, in two processes, with clocks that tick every
         15.6 ms; then the run is resumed, reported and compared.

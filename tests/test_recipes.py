@@ -92,6 +92,7 @@ class TestRecipes:
         assert (tmp_path / "reports" / "apart" / "curves.png").is_file()
         assert list((tmp_path / "figures").glob("*.png"))
 
+    @pytest.mark.nightly
     def test_a_gate(self, tmp_path: Path) -> None:
         """Green on the same checkpoint, red on a worse one, with the cells that are worse."""
         folder = Path(pbcore.__file__).parent / "models" / "tiny"
@@ -100,6 +101,7 @@ class TestRecipes:
         verdicts = (tmp_path / "reports" / "regression" / "gate.md").read_text(encoding="utf-8")
         assert "checkpoint/shuffle/threshold-0.9" in verdicts
 
+    @pytest.mark.nightly
     def test_figures(self, tmp_path: Path) -> None:
         """A picture and a table of each panel."""
         follow(ROOT / "docs" / "recipe-figures.md", tmp_path)

@@ -313,7 +313,7 @@ class TestRates:
         equal = Table("equal", (650,), (flips(0.025, 0.025),))
         assert passed_of_four(equal, 150, all_equal=True) >= 0.8
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     @pytest.mark.parametrize("table", tables(), ids=lambda table: f"{table.name} {table.sizes}")
     def test_all_shapes(self, table: Table) -> None:
         """Type I error over 1,000 tables of every shape of the benchmark is at most 6.7 %."""

@@ -76,6 +76,7 @@ def test_a_cell(benches: Callable[..., list[Any]]) -> None:
 
 @pytest.mark.slow
 class TestRuns:
+    @pytest.mark.nightly
     def test_workers_share_the_device(self, benches: Callable[..., list[Any]]) -> None:
         """Two workers on one GPU give the answers of one process on the CPU."""
         more = [*CELLS, "--task", "shuffle", "--sampler", "threshold-0.9"]
@@ -114,6 +115,7 @@ class TestOtherCommands:
         assert "Pseudo GPU" in said
         assert "24" in said
 
+    @pytest.mark.nightly
     def test_the_harness(self, command: Command, tmp_path: Path) -> None:
         """`device=cuda:0` decodes there and scores as on the CPU."""
         tasks = copy_task(tmp_path / "tasks")
@@ -131,6 +133,7 @@ class TestOtherCommands:
             scores.append({name: score.mean for name, score in cell.scores.items()})
         assert scores[0] == scores[1]
 
+    @pytest.mark.nightly
     def test_training_an_adapter(self, command: Command, tmp_path: Path) -> None:
         """An adapter trained on the GPU loads, merged and beside the weights."""
         pytest.importorskip("peft")
@@ -141,6 +144,7 @@ class TestOtherCommands:
         )
         assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["r"]
 
+    @pytest.mark.nightly
     def test_training_a_network(self, command: Command, tmp_path: Path) -> None:
         """The recipe's first steps have the CPU's losses."""
         recipe = f"objective: diffusion\n{RECIPE.replace('1000', '100')}"

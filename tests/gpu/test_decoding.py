@@ -1,6 +1,7 @@
 """Samplers, modifiers, caches and families on the pseudo-GPU: the CPU's answers, or its refusals.
 
-The quick tests run a few samplers of each kind on every family, the slow ones all of them.
+The quick tests run a few samplers of each kind on every family, the slow ones all of them on
+LLaDA and Dream, the nightly ones everywhere.
 """
 
 from __future__ import annotations
@@ -240,7 +241,14 @@ class TestEverything:
     """All samplers, modifiers and caches on every family."""
 
     @pytest.mark.parametrize("samplers", KINDS.values(), ids=KINDS)
-    @pytest.mark.parametrize("name", CHECKPOINTS)
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "llada-tiny",
+            "dream-tiny",
+            *(pytest.param(name, marks=pytest.mark.nightly) for name in list(CHECKPOINTS)[2:]),
+        ],
+    )
     def test_checkpoints(self, name: str, samplers: list[str]) -> None:
         """Published architectures answer as on the CPU or refuse as there."""
         refused(check(checkpoint(name), PROMPTS, samplers, max_new_tokens=8))

@@ -230,7 +230,7 @@ def use_of(project: pytest.Pytester, cell_id: str, given: tuple[str, ...]) -> Us
     return Use.of(Settings.of(**values), name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestMeasured:
     def test_it_changes_the_cells_on_which_it_acts_and_no_other(
         self, ready: pytest.Pytester, in_process: Run, monkeypatch: pytest.MonkeyPatch

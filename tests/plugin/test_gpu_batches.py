@@ -40,6 +40,7 @@ class TestRecord:
         """Neither the CPU's 8 nor a constant, and within what the device has."""
         assert 8 < batch_size(tmp_path, 32 << 20) < 100
 
+    @pytest.mark.nightly
     def test_two_workers_take_half_each(self, tmp_path: Path) -> None:
         alone = tmp_path / "alone"
         both = tmp_path / "both"

@@ -129,7 +129,10 @@ class TestKill:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("workers", [0, 2])
-    @pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 3.0, 5.0])
+    @pytest.mark.parametrize(
+        "seconds",
+        [0.0, 2.0, *(pytest.param(late, marks=pytest.mark.nightly) for late in (1.0, 3.0, 5.0))],
+    )
     def test_a_kill_at_any_second(
         self, project: pytest.Pytester, run: Run, workers: int, seconds: float
     ) -> None:

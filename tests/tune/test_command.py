@@ -86,6 +86,7 @@ class TestTuning:
         assert again.stdout.splitlines()[-3:] == text.splitlines()[-3:]
         assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*.json")}
 
+    @pytest.mark.nightly
     def test_two_processes(self, tuned: tuple[Path, str], tmp_path: Path) -> None:
         """`-n 2` gives the same rounds, counts and scores."""
         words = ["ideal", *SMALL, "--max-loss", "10", "-n", "2", "--out", "run"]
