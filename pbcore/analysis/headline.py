@@ -2,7 +2,8 @@
 so many points to the reference, by one rule.
 
 Reference: `confidence-k1`, else the slowest sampler. Speed: forwards, added up over tasks, of each
-task's mean; only questions that both answered count, here and for the scores. Quality: the paired
+task's mean, or another cost of an answer; only questions that both answered count, here and for the
+scores. Quality: the paired
 test of `noninferiority`, with Holm's correction over the samplers that are faster than the
 reference.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Literal, get_args
 
 from pbcore.analysis.noninferiority import (
     CONFIDENCE,
@@ -34,6 +36,13 @@ NO_ANSWERS = (
 )
 NO_COMMON = "no two samplers answered the same questions"
 NO_SPEED = "neither forwards nor comparable times were measured"
+Cost = Literal["calls", "rows", "tokens", "seconds"]
+NOT_COUNTED: Mapping[Cost, str] = {
+    "calls": "forwards were not counted",
+    "rows": "rows were not counted",
+    "tokens": "tokens forwarded were not counted",
+    "seconds": "no comparable times were measured",
+}
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
@@ -60,19 +69,21 @@ class TaskScores:
 class Against:
     """A sampler beside its reference on the questions of `tasks` tasks that both answered.
 
-    `score` and `reference_score` are means over tasks. `forwards`, `rows` and `seconds` are the
-    reference's divided by the sampler's, so that 7.5 means 7.5 times fewer; None where not
-    measured, `rows` also where they are the forwards. `p_adjusted` is Holm's for "worse by the
-    margin or more" over the samplers compared, 1 for one that is not faster. `by_task` has each
-    task's scores.
+    `score` and `reference_score` are means over tasks. `forwards`, `rows`, `tokens` and `seconds`
+    are the reference's divided by the sampler's, so that 7.5 means 7.5 times fewer; None where not
+    measured, `rows` also where they are the forwards, `tokens` unless they are the speed. `speed`
+    is the one of them that decides. `p_adjusted` is Holm's for "worse by the margin or more" over
+    the samplers compared, 1 for one that is not faster. `by_task` has each task's scores.
     """
 
     sampler: str
     score: float
     reference_score: float
     quality: NonInferiority
+    speed: float | None
     forwards: float | None
     rows: float | None
+    tokens: float | None
     seconds: float | None
     p_adjusted: float
     better: bool
@@ -82,11 +93,6 @@ class Against:
     @property
     def tasks(self) -> int:
         return self.quality.tasks
-
-    @property
-    def speed(self) -> float | None:
-        """How much faster it is."""
-        return speed_up(self.forwards, self.rows, self.seconds)
 
     @property
     def shown(self) -> bool:
@@ -102,7 +108,8 @@ class Headline:
     more than `max_loss` here. `others` are the user's own samplers and those
     that are better, if not among these; `unpaired` those of the user's own without a question in
     common with the reference. Where none is chosen, `settled` is the fastest that more questions
-    could show, `settled_by` how many. `why` says why there is no verdict, where there is none.
+    could show, `settled_by` how many. `why` says why there is no verdict, where there is none, and
+    `speed_is` what speed is, in words, where the user has chosen it.
     """
 
     model: str
@@ -119,18 +126,20 @@ class Headline:
     unpaired: tuple[str, ...] = ()
     settled: Against | None = None
     settled_by: int | None = None
+    speed_is: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """A cell's mean score, forwards and rows by question; with `price` its seconds are those of a
-    price list, and its forwards and rows don't count.
+    """A cell's mean score, forwards, rows and tokens forwarded by question; with `price` its
+    seconds are those of a price list, and there are no other counts.
     """
 
     cell: CellRecord
     scores: Mapping[int, float]
     forwards: Mapping[int, float | None]
     rows: Mapping[int, float | None]
+    tokens: Mapping[int, float | None]
     price: Priced | None = None
 
 
@@ -141,13 +150,11 @@ class _Pair:
     sampler: str
     differences: tuple[tuple[float, ...], ...]  # of each task
     by_task: tuple[TaskScores, ...]
+    speed: float | None
     forwards: float | None
     rows: float | None
+    tokens: float | None
     seconds: float | None
-
-    @property
-    def speed(self) -> float | None:
-        return speed_up(self.forwards, self.rows, self.seconds)
 
     @property
     def change(self) -> float:
@@ -179,6 +186,7 @@ def headline(
     cells: Iterable[RecordAndAnswers],
     max_loss: float = MAX_LOSS,
     price: Priced | None = None,
+    cost: Cost | None = None,
 ) -> Headline:
     """The verdict on one model of a run.
 
@@ -187,7 +195,8 @@ def headline(
         cells: its cells with their answers; those of dummies, failed ones and those without the
             task's score don't count.
         max_loss: the loss that is allowed, in points, in (0, 100).
-        price: the seconds of an answer of a cell, which then are the speed; None: forwards are.
+        price: the seconds of an answer of a cell, which then are the speed; None: `cost` is.
+        cost: what speed is, as the reference's cost divided by the sampler's; None: `speed_up`.
 
     Raises:
         InputError: a loss outside its range.
@@ -196,18 +205,19 @@ def headline(
         raise InputError(f"max_loss {max_loss:g}: must lie between 0 and 100 points, such as 5")
     entries = list(cells)
     table = _answered(entries, price)
+    no_speed = NO_SPEED if cost is None or price is not None else NOT_COUNTED[cost]
     if not table:
         return Headline(model, max_loss, NO_ANSWERS)
     if len(table) < 2:
         return Headline(model, max_loss, FEW_SAMPLERS)
     reference = _reference(table)
     if reference is None:
-        return Headline(model, max_loss, NO_SPEED)
-    pairs = _pairs(table, reference)
+        return Headline(model, max_loss, no_speed)
+    pairs = _pairs(table, reference, cost if price is None else "seconds")
     if not pairs:
         return Headline(model, max_loss, NO_COMMON, reference)
     if all(pair.speed is None for pair in pairs):
-        return Headline(model, max_loss, NO_SPEED, reference)
+        return Headline(model, max_loss, no_speed, reference)
     paired = {reference, *(pair.sampler for pair in pairs)}
     ran = {cell.sampler for cell, _ in entries if not cell.conditions.dummy}
     unpaired = sorted(filter(is_own, ran - paired), key=natural)
@@ -232,8 +242,10 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
             score=fmean(task.score for task in pair.by_task),
             reference_score=fmean(task.reference_score for task in pair.by_task),
             quality=noninferiority(pair.differences, margin),
+            speed=pair.speed,
             forwards=pair.forwards,
             rows=pair.rows,
+            tokens=pair.tokens,
             seconds=pair.seconds,
             p_adjusted=p_loss.get(pair.sampler, 1.0),
             better=pair.sampler in better,
@@ -315,22 +327,30 @@ def _answered(
         if not known:
             continue
         questions = by_index(known)
+        uncounted = dict.fromkeys(questions)
         table.setdefault(cell.sampler, {})[cell.task] = _Scored(
-            cell,
-            {i: fmean(one.scores[cell.headline] for one in same) for i, same in questions.items()},
-            {
-                i: None if price else _mean([one.nfe for one in same])
-                for i, same in questions.items()
+            cell=cell,
+            scores={
+                i: fmean(one.scores[cell.headline] for one in same) for i, same in questions.items()
             },
-            {
-                i: None
-                if price
-                else _mean([one.nfe if one.rows is None else one.rows for one in same])
-                for i, same in questions.items()
-            },
-            price,
+            forwards=uncounted if price else _means(questions, lambda one: one.nfe),
+            rows=uncounted if price else _means(questions, _rows),
+            tokens=uncounted if price else _means(questions, lambda one: one.tokens_forwarded),
+            price=price,
         )
     return table
+
+
+def _rows(sample: SampleRecord) -> float | None:
+    """The rows of an answer; its forwards, where they are the same."""
+    return sample.nfe if sample.rows is None else sample.rows
+
+
+def _means(
+    questions: Mapping[int, Sequence[SampleRecord]], count: Callable[[SampleRecord], float | None]
+) -> dict[int, float | None]:
+    """The mean count of each question's answers."""
+    return {i: _mean([count(one) for one in same]) for i, same in questions.items()}
 
 
 def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
@@ -362,7 +382,9 @@ def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
     return max(equal, key=score)
 
 
-def _pairs(table: Mapping[str, Mapping[str, _Scored]], reference: str) -> list[_Pair]:
+def _pairs(
+    table: Mapping[str, Mapping[str, _Scored]], reference: str, cost: Cost | None
+) -> list[_Pair]:
     """The other samplers beside the reference, those without a common question left out."""
     base = table[reference]
     pairs = []
@@ -375,7 +397,7 @@ def _pairs(table: Mapping[str, Mapping[str, _Scored]], reference: str) -> list[_
             if questions:
                 shared.append((own, base[task], questions))
         if shared:
-            pairs.append(_pair(sampler, shared))
+            pairs.append(_pair(sampler, shared, cost))
     return pairs
 
 
@@ -389,34 +411,39 @@ def _common(own: _Scored, theirs: _Scored) -> list[int]:
     return sorted(own.scores.keys() & theirs.scores.keys())
 
 
-def _pair(sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]]) -> _Pair:
+def _pair(
+    sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]], cost: Cost | None
+) -> _Pair:
     differences = []
     by_task = []
-    costs: dict[str, list[float | None]] = {"own forwards": [], "own rows": []}
-    costs |= {"their forwards": [], "their rows": [], "own seconds": [], "their seconds": []}
+    own_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
+    their_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
     for own, theirs, questions in shared:
         differences.append(tuple(own.scores[i] - theirs.scores[i] for i in questions))
         own_score = fmean(own.scores[i] for i in questions)
         their_score = fmean(theirs.scores[i] for i in questions)
         by_task.append(TaskScores(own.cell.task, own_score, their_score))
-        costs["own forwards"].append(_mean([own.forwards[i] for i in questions]))
-        costs["their forwards"].append(_mean([theirs.forwards[i] for i in questions]))
-        costs["own rows"].append(_mean([own.rows[i] for i in questions]))
-        costs["their rows"].append(_mean([theirs.rows[i] for i in questions]))
         alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
-        costs["own seconds"].append(_seconds_of(own) if alike else None)
-        costs["their seconds"].append(_seconds_of(theirs) if alike else None)
-    total = {name: _total(values) for name, values in costs.items()}
-    same = total["own rows"] == total["own forwards"] and (
-        total["their rows"] == total["their forwards"]
-    )
+        for costs, side in ((own_costs, own), (their_costs, theirs)):
+            costs["calls"].append(_mean([side.forwards[i] for i in questions]))
+            costs["rows"].append(_mean([side.rows[i] for i in questions]))
+            costs["tokens"].append(_mean([side.tokens[i] for i in questions]))
+            costs["seconds"].append(_seconds_of(side) if alike else None)
+    own_total = {kind: _total(values) for kind, values in own_costs.items()}
+    their_total = {kind: _total(values) for kind, values in their_costs.items()}
+    ratios = {kind: _ratio(their_total[kind], own_total[kind]) for kind in own_total}
+    same = all(total["rows"] == total["calls"] for total in (own_total, their_total))
+    rows = None if same else ratios["rows"]
+    speed = speed_up(ratios["calls"], rows, ratios["seconds"]) if cost is None else ratios[cost]
     return _Pair(
         sampler=sampler,
         differences=tuple(differences),
         by_task=tuple(by_task),
-        forwards=_ratio(total["their forwards"], total["own forwards"]),
-        rows=None if same else _ratio(total["their rows"], total["own rows"]),
-        seconds=_ratio(total["their seconds"], total["own seconds"]),
+        speed=speed,
+        forwards=ratios["calls"],
+        rows=rows,
+        tokens=ratios["tokens"] if cost == "tokens" else None,
+        seconds=ratios["seconds"],
     )
 
 

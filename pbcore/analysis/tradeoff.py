@@ -68,23 +68,42 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     return float(rates[0] * scores[0] + np.trapezoid(scores * weights, rates))
 
 
-def pareto(points: Iterable[Point]) -> list[Point]:
-    """The Pareto front of (rate, score), by rising rate."""
+def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
+    """The Pareto front of (rate, score), by rising rate.
+
+    Args:
+        points: the points.
+        fewer: whether the rate is a cost, of which less is better.
+    """
     front: list[Point] = []
-    for x, y in sorted(set(points), reverse=True):
+    sign = -1 if fewer else 1
+    for x, y in sorted(set(points), key=lambda point: (sign * point[0], point[1]), reverse=True):
         if not front or y > front[-1][1]:
             front.append((x, y))
-    return front[::-1]
+    return front if fewer else front[::-1]
 
 
-def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells`
-    (a frame of `results.load`), sorted along each curve.
+def curves(
+    cells: pd.DataFrame, rate: str = "tokens_per_step", weighed: bool = False
+) -> pd.DataFrame:
+    """Trade-off curves: a row per model and sampler with its means over the tasks of `cells`,
+    sorted along each curve.
 
-    Columns: model, family, sampler, `rate`, score, low, high (in %; the interval as in
-    `mean_interval`), tasks. Left out: dummy models, failed cells, cells without a positive rate,
-    and samplers without a score for one of the model's tasks (means over different tasks can't be
-    compared). Raises InputError if a cell occurs twice.
+    Left out are dummy models, failed cells, cells without a positive rate, and samplers without a
+    score for one of the model's tasks (means over different tasks can't be compared).
+
+    Args:
+        cells: a frame of `results.load`.
+        rate: the column that says how fast a cell is, or what an answer costs.
+        weighed: whether the mean rate is one over all answers, as of costs per answer; else it is a
+            plain mean over tasks, as that of the scores always is.
+
+    Returns:
+        Columns model, family, sampler, `rate`, score, low, high (in %; the interval as in
+        `mean_interval`), tasks.
+
+    Raises:
+        InputError: a cell occurs twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
@@ -102,7 +121,7 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
             " of one run at a time"
         )
     usable = usable.reindex(
-        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
+        columns=["model", "task", "sampler", "n", rate, "score", "score_low", "score_high"]
     ).astype(dict.fromkeys(("score", "score_low", "score_high"), float))
     groups: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
     tasks: dict[str, set[str]] = {}
@@ -112,8 +131,10 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     rows: list[list[Any]] = []
     for (model, sampler), group in groups.items():
         if len(group) == len(tasks[model]):
-            speed = sum(values[0] for values in group) / len(group)
-            score, low, high = mean_interval([values[1:] for values in group])
+            weights = [values[0] if weighed else 1 for values in group]
+            total = sum(weight * values[1] for weight, values in zip(weights, group, strict=True))
+            speed = total / sum(weights)
+            score, low, high = mean_interval([values[2:] for values in group])
             means = [100 * score, 100 * low, 100 * high]
             rows.append([model, family(sampler), sampler, speed, *means, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
@@ -143,25 +164,34 @@ def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
-    """(model, family) of the `count` curves of a table of `curves` that have most points on their
-    model's Pareto front, then the greatest score × log₂(1 + rate).
+def leading(
+    table: pd.DataFrame, count: int, rate: str = "tokens_per_step", fewer: bool = False
+) -> set[tuple[str, str]]:
+    """(model, family) of the curves that have most points on their model's Pareto front, then the
+    greatest score × log₂(1 + rate), or score / log₂(1 + rate) where the rate is a cost.
+
+    Args:
+        table: of `curves`.
+        count: how many curves.
+        rate: its column of rates.
+        fewer: whether they are costs.
     """
     ranked = []
+    power = -1 if fewer else 1
     for _, group in table.groupby("model", sort=False):
-        front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
+        front = set(pareto(zip(group[rate], group["score"], strict=True), fewer))
         for names, line in group.groupby(["model", "family"], sort=False):
-            points = list(zip(line["tokens_per_step"], line["score"], strict=True))
-            worth = max(score * math.log2(1 + rate) for rate, score in points)
+            points = list(zip(line[rate], line["score"], strict=True))
+            worth = max(score * math.log2(1 + x) ** power for x, score in points)
             ranked.append((-len(front & set(points)), -worth, (str(names[0]), str(names[1]))))
     return {name for _, _, name in sorted(ranked)[:count]}
 
 
-def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per
-    step; only with a score for every task of the frame.
+def level_lines(cells: pd.DataFrame, rate: str = "tokens_per_step") -> dict[str, ScoreInterval]:
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without a value in
+    the column `rate`; only with a score for every task of the frame.
     """
-    groups = cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False)
+    groups = cells[cells[rate].isna()].groupby(["model", "sampler"], sort=False)
     tasks = set(cells["task"])
     return {
         " · ".join(map(str, names)): _mean_score(group)

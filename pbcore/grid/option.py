@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from pbcore.errors import InputError
 from pbcore.printable import shown
+from pbcore.speed import SpeedAxis
 
 T = TypeVar("T")
 
@@ -321,6 +322,12 @@ points = ValueKind(
     lambda text: float(text) if 0 < float(text) < 100 else None,
     "is not a loss in points, above 0 and below 100; write e.g. 5 or 2.5",
     "POINTS",
+)
+axis = ValueKind(
+    f"({'|'.join(get_args(SpeedAxis))})",
+    str,
+    f"is no axis of speed; write {', '.join(get_args(SpeedAxis))}",
+    "NAME",
 )
 
 

@@ -15,6 +15,7 @@ from pbcore.extensions import provided
 from pbcore.grid import option as kinds
 from pbcore.grid.option import Need, OptionGroup, Role, option, options_of
 from pbcore.links import docs
+from pbcore.speed import SpeedAxis
 
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
 BASELINE = Path("reports/baselines/embedded-cpu.json")
@@ -340,6 +341,13 @@ class Settings:
         " bound (default: 5)",
         kinds.points,
         5.0,
+    )
+    axis: SpeedAxis | None = option(
+        JUDGES,
+        "what speed is in the headline and on the plots: tokens-per-step, tokens-per-row,"
+        " tokens-per-forward, calls, rows, tokens (forwarded) or seconds (by the first --price,"
+        " else as measured; default: tokens-per-step)",
+        kinds.axis,
     )
     price: tuple[str, ...] = option(
         JUDGES,

@@ -175,6 +175,7 @@ def write_facts(config: pytest.Config) -> None:
             "limit": requested.limit,
             "shard": None if requested.shard is None else "/".join(map(str, requested.shard)),
             "max_loss": requested.max_loss,
+            "axis": requested.axis,
             "price": list(requested.price),
             "price_batch": requested.price_batch,
             "settings": requested.remembered,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from pbcore.errors import InputError
+from pbcore.report.options import OWN, ReportOptions
 from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
@@ -86,30 +87,17 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
 
 
-def name_and_facts(
-    sources: Sequence[Path],
-    max_loss: float | None = None,
-    price: Sequence[str] = (),
-    price_batch: int | None = None,
-) -> tuple[str, RunFacts]:
+def name_and_facts(sources: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, RunFacts]:
     """The name of a report of these sources, and the facts of run.json where it is of one run; what
     is given replaces the run's own.
 
     Args:
         sources: where the cells are from.
-        max_loss: the loss in points that the headline allows.
-        price: price lists, as `--price` names them.
-        price_batch: answers decoded together, for prices.
+        options: what is asked for.
     """
     alone = len(sources) == 1 and sources[0].is_dir()
     facts = RunDir(sources[0]).read_run() if alone else RunFacts()
-    if max_loss is not None:
-        facts["max_loss"] = max_loss
-    if price:
-        facts["price"] = list(price)
-    if price_batch is not None:
-        facts["price_batch"] = price_batch
-    return ", ".join(path.name for path in sources), facts
+    return ", ".join(path.name for path in sources), options.replaced(facts)
 
 
 def report_cells(

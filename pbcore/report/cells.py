@@ -59,10 +59,10 @@ def elsewhere(cells: pd.DataFrame) -> pd.Series:
     return served.map(lambda told: isinstance(told, dict)).astype(bool)
 
 
-def silent(cells: pd.DataFrame) -> pd.DataFrame:
-    """The scored cells of models that answered elsewhere and report no tokens per step."""
+def silent(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
+    """The scored cells of models that answered elsewhere and have no value in the column `rate`."""
     scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
-    return scored[elsewhere(scored) & scored["tokens_per_step"].isna()]
+    return scored[elsewhere(scored) & scored[rate].isna()]
 
 
 def or_dash(value: float | None, places: int = 1) -> str:

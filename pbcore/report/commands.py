@@ -19,7 +19,6 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.gates.judge import judge
 from pbcore.gates.verdict_text import gate_text
-from pbcore.grid.option import points
 from pbcore.printable import counted, printable
 from pbcore.report.answers import name_and_facts, read_all
 from pbcore.report.beside import (
@@ -39,9 +38,15 @@ from pbcore.report.comparison import (
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_markdown, write_report
+from pbcore.report.options import (
+    ReportOptions,
+    add_axis_option,
+    add_loss_option,
+    add_price_options,
+    check_price_texts,
+)
 from pbcore.report.page import rebuild, write_page
 from pbcore.report.page.compare import comparison_page
-from pbcore.report.price_options import add_price_options, check_price_texts
 from pbcore.report.prices import comparison_prices, price_section
 from pbcore.report.rerun import rerun_of
 from pbcore.report.sections import factor_section
@@ -69,11 +74,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     add("paths", nargs="+", type=Path, metavar="PATH", help=about)
     about = "folder for report.md, report.html and curves (default: tables on the terminal only)"
     add("-o", "--out", type=Path, metavar="DIR", help=about)
-    about = (
-        "loss in points that the fastest sampler of the headline may have, by its one-sided 95 %%"
-        " bound (default: the run's own, else 5)"
-    )
-    add("--max-loss", type=points, metavar="POINTS", help=about)
+    add_loss_option(parser)
+    add_axis_option(parser)
     add_price_options(parser)
     about = (
         "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
@@ -169,14 +171,14 @@ def run_report(args: argparse.Namespace) -> int:
     """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for
     unusable input.
     """
-    check_price_texts(args.price)
+    options = ReportOptions.of(args)
     with _damage_told():
         cells, answers = read_all(args.paths, with_questions=args.out is not None)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
-    _, facts = name_and_facts(args.paths, args.max_loss, args.price, args.price_batch)
+    _, facts = name_and_facts(args.paths, options)
     lines = headline_text(headlines(cells, answers, facts), width)
     if lines:
         print("\n".join(lines), end="\n\n")
@@ -190,19 +192,8 @@ def run_report(args: argparse.Namespace) -> int:
     section = against_markdown(rows, unmatched) if args.against_published else ""
     if args.out is not None:
         before = set(args.out.glob("*"))
-        markdown, *plots = write_markdown(
-            cells,
-            answers,
-            args.paths,
-            args.out,
-            section,
-            args.max_loss,
-            args.price,
-            args.price_batch,
-        )
-        html = rebuild(
-            cells, args.paths, args.out, answers, args.max_loss, args.price, args.price_batch
-        )
+        markdown, *plots = write_markdown(cells, answers, args.paths, args.out, section, options)
+        html = rebuild(cells, args.paths, args.out, answers, options)
         for path in (markdown, html, *plots):
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0

@@ -1,7 +1,7 @@
 """The headline of a report: a sentence per model, the same in the terminal, report.md and page."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 from typing import Protocol
@@ -13,18 +13,34 @@ from pbcore.analysis.headline import (
     MAX_LOSS,
     NO_ANSWERS,
     Against,
+    Cost,
     Headline,
     Priced,
     headline,
 )
 from pbcore.printable import counted, fixed, printable, some
 from pbcore.report.cells import real
-from pbcore.report.prices import prices_of
+from pbcore.report.prices import Prices, prices_of
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
+from pbcore.speed import SpeedAxis
 from pbcore.text import name
 
 MODELS = 5  # named in a sentence
+COSTS: Mapping[SpeedAxis | None, Cost] = {  # what speed is on an axis; else `speed_up`
+    "tokens-per-row": "rows",
+    "tokens-per-forward": "calls",
+    "calls": "calls",
+    "rows": "rows",
+    "tokens": "tokens",
+    "seconds": "seconds",
+}
+COST_WORDS: Mapping[Cost, str] = {
+    "calls": "in forwards",
+    "rows": "in rows",
+    "tokens": "in tokens forwarded",
+    "seconds": "in seconds as measured",
+}
 
 
 class ModelAnswers(Protocol):
@@ -49,9 +65,11 @@ def model_verdicts(
     Args:
         cells: a frame of `results.load`, whose models are named as in the report.
         answers: the cells' answers; without any the verdict says that they are needed.
-        run: the facts of run.json; `max_loss` is the loss in points that the run allowed.
-        price: the seconds of an answer of a cell, which then are the speed; None: forwards are.
+        run: the facts of run.json; `max_loss` is the loss in points that the run allowed, `axis`
+            what speed is.
+        price: the seconds of an answer of a cell, which then are the speed; None: as `run` says.
     """
+    cost = COSTS.get(run.get("axis"))
     scored = real(cells)
     scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
     known: dict[str, list[ModelAnswers]] = {}
@@ -60,12 +78,44 @@ def model_verdicts(
     found = []
     for model, group in scored.groupby("model", sort=False):
         own = [(one.cell, one.samples) for one in known.get(str(model), ())]
-        verdict = headline(str(model), own, run.get("max_loss") or MAX_LOSS, price)
+        loss = run.get("max_loss") or MAX_LOSS
+        verdict = headline(str(model), own, loss, price, cost)
+        verdict = replace(verdict, speed_is="" if cost is None else COST_WORDS[cost])
         if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
             why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
             verdict = replace(verdict, why=why)
         found.append(verdict)
     return found
+
+
+def chosen_verdicts(
+    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts
+) -> list[Headline]:
+    """`model_verdicts`; where the run asks for seconds (`--axis`), in those of the first price list
+    that gives a verdict on the model.
+    """
+    answers = list(answers)
+    verdicts = model_verdicts(cells, answers, run)
+    if run.get("axis") != "seconds":
+        return verdicts
+    priced: dict[str, Headline] = {}
+    for prices in prices_of(run):
+        for verdict in priced_verdicts(cells, answers, run, prices):
+            if not verdict.why:
+                priced.setdefault(verdict.model, verdict)
+    return [priced.get(verdict.model, verdict) for verdict in verdicts]
+
+
+def priced_verdicts(
+    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts, prices: Prices
+) -> list[Headline]:
+    """`model_verdicts` in the seconds of a price list."""
+    verdicts = model_verdicts(cells, answers, run, prices.seconds)
+    together = f"{counted(prices.batch, 'answer')} at a time"
+    return [
+        replace(verdict, speed_is=f"in seconds on {prices.head}, {together}")
+        for verdict in verdicts
+    ]
 
 
 def headlines(
@@ -87,17 +137,20 @@ def headlines(
     answers = list(answers)
     by_price: dict[str, list[tuple[str, str]]] = {}
     for prices in prices_of(run):
-        for verdict in model_verdicts(cells, answers, run, prices.seconds):
+        for verdict in priced_verdicts(cells, answers, run, prices):
             if not verdict.why:
-                together = f"{counted(prices.batch, 'answer')} at a time"
-                told = f"in seconds on {prices.head}, {together}: {sentence(verdict)}"
-                by_price.setdefault(verdict.model, []).append((name(verdict.model), told))
+                told = (name(verdict.model), sentence(verdict))
+                by_price.setdefault(verdict.model, []).append(told)
     for verdict in model_verdicts(cells, answers, run):
+        priced = by_price.pop(verdict.model, [])
+        if priced and run.get("axis") == "seconds":
+            sentences += priced  # the seconds that were asked for
+            continue
         if verdict.why:
             without.setdefault(verdict.why, []).append(name(verdict.model))
         else:
             sentences.append((name(verdict.model), sentence(verdict)))
-        sentences += by_price.pop(verdict.model, [])
+        sentences += priced
     for why, models in without.items():
         about = models[0] if len(models) == 1 else ""
         sentences.append((about, f"no verdict on {some(models, MODELS)}: {why}"))
@@ -115,6 +168,7 @@ def sentence(verdict: Headline) -> str:
     reference = name(verdict.reference)
     allowed = f"at most {points_text(verdict.max_loss)}"
     parts = []
+    model = f"{verdict.speed_is}: {model}" if verdict.speed_is else model
     if verdict.chosen is not None:
         best = verdict.chosen
         parts.append(
@@ -151,6 +205,8 @@ def speed(sampler: Against) -> str:
         parts.append(ratio_text(sampler.forwards, "forwards"))
     if sampler.rows is not None:
         parts.append(ratio_text(sampler.rows, "rows"))
+    if sampler.tokens is not None:
+        parts.append(ratio_text(sampler.tokens, "tokens forwarded"))
     if sampler.seconds is not None:
         parts.append(ratio_text(sampler.seconds, "time", "less"))
     return ", ".join(parts) or "its speed was not measured"

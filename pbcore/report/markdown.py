@@ -14,6 +14,7 @@ from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import fixed, printable
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
+from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     FORWARDED_NOTE,
@@ -28,8 +29,9 @@ from pbcore.report.cells import (
     served_sections,
 )
 from pbcore.report.headline import headlines
+from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
-from pbcore.report.prices import price_section
+from pbcore.report.prices import price_section, with_prices
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import trade_off_markdown, trade_off_tables
@@ -58,9 +60,7 @@ def write_markdown(
     sources: Sequence[Path],
     out: Path,
     more: str = "",
-    max_loss: float | None = None,
-    price: Sequence[str] = (),
-    price_batch: int | None = None,
+    options: ReportOptions = OWN,
 ) -> list[Path]:
     """Writes report.md of these sources' cells and the curves into a folder; report.md first.
 
@@ -70,12 +70,11 @@ def write_markdown(
         sources: where both are from.
         out: the folder.
         more: what stands at the end of report.md.
-        max_loss: the loss in points that the headline allows (default: the run's own).
-        price: price lists, as `--price` names them (default: the run's own).
-        price_batch: answers decoded together, for prices (default: the run's own, else 1).
+        options: what is asked for instead of what the run says.
     """
-    plots = write_plots(cells, out)
-    name, facts = name_and_facts(sources, max_loss, price, price_batch)
+    name, facts = name_and_facts(sources, options)
+    priced = with_prices(cells, answers, facts)
+    plots = write_plots(priced, out, chosen_axis(facts, priced))
     page = report_text(
         cells,
         name,
@@ -125,6 +124,7 @@ def report_text(
         price_section(cells, answers, facts).markdown(),
         *(f"## {title}\n\n{trade_off_markdown(table)}" for title, table in titles),
         _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
+        _axis_note(cells, answers, facts),
         factor_section(changes).markdown(),
         exploration_section(cells).markdown(),
         ceiling_section(cells),
@@ -188,6 +188,15 @@ def _images(plots: Iterable[str]) -> str:
 def _rows_note(cells: pd.DataFrame) -> list[str]:
     """The sentence on rows and calls, where a cell's differ."""
     return [f"{ROWS_NOTE[0].upper()}{ROWS_NOTE[1:]}."] if rows_differ(cells) else []
+
+
+def _axis_note(cells: pd.DataFrame, answers: Sequence[ReportCell], facts: RunFacts) -> str:
+    """Which cells have no value on the axis of the plots that was asked for."""
+    if facts.get("axis") is None:
+        return ""
+    priced = with_prices(cells, answers, facts)
+    note = plotted_note(priced, chosen_axis(facts, priced))
+    return f"{md(note, 600)}\n" if note else ""
 
 
 def _means(cells: pd.DataFrame) -> str:

@@ -1,6 +1,6 @@
-"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per
-category or task; and score over answers per second, the one axis on which models behind servers
-stand beside those that run here.
+"""Trade-off curves as PNG: score over tokens per step or another axis of speed, a curve per policy
+family, a panel per category or task; and score over answers per second, on which models behind
+servers stand beside those that run here.
 """
 
 import hashlib
@@ -18,29 +18,35 @@ from matplotlib.figure import Figure
 from pbcore.analysis.order import family, natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.report import style
+from pbcore.report.axes import STEPS, Axis, with_seconds
 from pbcore.report.cells import elsewhere, real, silent
 from pbcore.report.looks import COLOURS, DASHES, looks, number_look
-from pbcore.report.speed_quality import Curve, CurvePoint, Level, speed_quality
+from pbcore.report.speed_quality import Curve, CurvePoint, Level, SpeedQuality, speed_quality
 from pbcore.report.under_load import load_levels, under_load_figure
 from pbcore.tasks.naming import category
 
 MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
-RATE = "samples_per_second"
+RATE = Axis("samples_per_second", "answers per second")
 Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
 
-def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
+def write_plots(cells: pd.DataFrame, folder: Path, speed: Axis = STEPS) -> list[Path]:
     """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per
     model, a column per category) and `curves_<category>_<model>.png` (a panel per task), the latter
     two as far as `MOST_PANELS` panels go; `speed.png`, a panel per category, if a model elsewhere
     was timed; `under_load.png` with cells at several numbers at a time. Nothing and no folder
     without a cell to draw; dummies are left out.
+
+    Args:
+        cells: a frame of `results.load`, for a price list's axis with its column.
+        folder: where they are written.
+        speed: the axis of the trade-off curves.
     """
     scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    drawn = trade_off_figures(scored)
-    timed = scored[scored[RATE] > 0]
+    drawn = trade_off_figures(scored, speed)
+    timed = scored[scored[RATE.key] > 0]
     if elsewhere(timed).any():
         drawn["speed.png"] = speed_figure(timed)
     if not (table := load_levels(cells)).empty:
@@ -52,17 +58,24 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     return [folder / name for name in drawn]
 
 
-def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
-    """File name → figure of score over tokens per step of scored cells; none unless one has tokens
-    per step.
+def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Figure]:
+    """File name → figure of score over an axis of speed.
+
+    Args:
+        cells: scored cells.
+        speed: the axis.
+
+    Returns:
+        The figures; none unless a cell has a value on the axis.
     """
-    any_speed = silent(cells)
-    scored = cells[cells["tokens_per_step"] > 0]
+    cells = with_seconds(cells)
+    any_speed = silent(cells, speed.key)
+    scored = cells[cells[speed.key] > 0]
     if scored.empty:
         return {}
 
     def panel(title: str, part: pd.DataFrame) -> Panel:
-        """These cells, and those of models without tokens per step for the same tasks."""
+        """These cells, and those of models without a speed for the same tasks."""
         same = any_speed[any_speed["task"].isin(set(part["task"]))]
         return style.label(title), part if same.empty else pd.concat([part, same])
 
@@ -72,15 +85,15 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
         (kind, model): scored[(scored["model"] == model) & (scored["category"] == kind)]
         for kind, model in product(categories, models)
     }
-    families = {name for part in parts.values() for name in curves(part)["family"]}
+    families = {name for part in parts.values() for name in curves(part, speed.key)["family"]}
     _, whole = panel("", scored)
-    drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
+    drawn = {MEANS: mean_figure(whole, speed)} if len(curves(whole, speed.key)) else {}
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = [
             [panel(f"{model} · {kind}", parts[kind, model]) for kind in categories]
             for model in models
         ]
-        drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
+        drawn["categories.png"] = figure(grid, "mean score (%)", families=families, speed=speed)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
@@ -90,18 +103,21 @@ def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
         ]
         if len(each) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
-            drawn[name] = figure(
-                _rows(each), "score (%)", style.label(f"{model}: {kind}"), families
-            )
+            title = style.label(f"{model}: {kind}")
+            drawn[name] = figure(_rows(each), "score (%)", title, families, speed)
     return drawn
 
 
-def mean_figure(cells: pd.DataFrame) -> Figure:
-    """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading
+def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
+    """One wide plot: mean score over all tasks over an axis of speed, the `MOST_CURVES` leading
     curves of all models with their intervals and ceilings, and each model's Pareto front as a broad
     band.
+
+    Args:
+        cells: scored cells.
+        speed: the axis.
     """
-    shown = speed_quality(cells, MOST_CURVES)
+    shown = speed_quality(cells, MOST_CURVES, speed)
     known = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
@@ -125,9 +141,9 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
         _level(axis, level, color="#777777", linestyle="--", label=label)
     tasks = "–".join(map(str, shown.tasks))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
-    _scales(axis, shown.fastest, title)
+    _scales(axis, [shown], title, speed)
     axis.set_ylabel("mean score (%)", fontsize=9)
-    notes = ["tokens per step", "band: Pareto front"]
+    notes = [style.label(speed.full_label), "band: Pareto front"]
     notes += ["dotted: ceiling, the ideal model"] if shown.has_lids else []
     more = len(shown.curves) - len(leaders)
     notes += [f"{more} more curves in the table"] if more else []
@@ -138,24 +154,29 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
 
 
 def figure(
-    grid: Sequence[Sequence[Panel]], measure: str, title: str = "", families: Collection[str] = ()
+    grid: Sequence[Sequence[Panel]],
+    measure: str,
+    title: str = "",
+    families: Collection[str] = (),
+    speed: Axis = STEPS,
 ) -> Figure:
     """A figure with one panel per model, shared axes, and one legend below.
 
-    Models that report no tokens per step are horizontal lines with their interval: their quality,
-    at any speed.
+    Models that report no speed are horizontal lines with their interval: their quality, at any
+    speed.
 
     Args:
         grid: the rows of panels, each (title, cells of a model).
         measure: the label of the score's axis.
         title: of the figure.
         families: those of all figures of a run, in which each then has one look.
+        speed: the axis of speed.
     """
     flat = [one for row in grid for one in row]
-    panels = [speed_quality(cells) for _, cells in flat]
+    panels = [speed_quality(cells, axis=speed) for _, cells in flat]
     best = max(len(shown.families) for shown in panels) > MOST_CURVES
     if best:
-        panels = [speed_quality(cells, by_policy=True) for _, cells in flat]
+        panels = [speed_quality(cells, axis=speed, by_policy=True) for _, cells in flat]
     by_family = [{curve.family: curve for curve in shown.curves} for shown in panels]
     here = sorted({kind for one in by_family for kind in one}, key=natural)
     known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
@@ -171,11 +192,10 @@ def figure(
         }
     shape = [len(row) for row in grid]
     keys = max(1, -(-len(looked) // (2 * max(shape))))
-    x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
+    x = style.label(speed.full_label) + (" (best over blocks and modifiers)" if best else "")
     if any(shown.has_lids for shown in panels):
         x += " · dotted: ceiling, the ideal model"
     drawn, axes = style.panels(shape, keys, x, measure, title)
-    top = max(shown.fastest for shown in panels)
     for axis, (name, cells), one, shown in zip(axes, flat, by_family, panels, strict=True):
         weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
         for weight, (kind, curve) in zip(weights, one.items(), strict=True):
@@ -185,7 +205,7 @@ def figure(
                 alpha=0.95,
                 **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight},
             )
-        _scales(axis, top, name)
+        _scales(axis, panels, name, speed)
         if cells.empty:
             axis.text(
                 0.5,
@@ -210,16 +230,14 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     models = list(dict.fromkeys(cells["model"]))
     behind = set(cells[elsewhere(cells)]["model"])
     keys = -(-len(models) // 4)
-    x = "answers per second"
-    y = "mean score (%)"
-    drawn, axes = style.panels([len(kinds)], keys, x, y, sharex=False)
+    drawn, axes = style.panels([len(kinds)], keys, RATE.label, "mean score (%)", sharex=False)
     looked = {
         model: number_look(number % len(COLOURS)) | {"markersize": 4}
         for number, model in enumerate(models)
     }
     looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
     for axis, kind in zip(axes, kinds, strict=True):
-        shown = speed_quality(cells[cells["category"] == kind], rate=RATE)
+        shown = speed_quality(cells[cells["category"] == kind], axis=RATE)
         for model in sorted(shown.models, key=models.index):
             own = [point for curve in shown.of(model) for point in curve.points]
             _points(axis, own, **looked[model], linestyle="")
@@ -271,12 +289,21 @@ def _level(axis: Axes, level: Level, **look: Any) -> None:
         axis.axhspan(level.low, level.high, color=look["color"], alpha=0.1, linewidth=0)
 
 
-def _scales(axis: Axes, top: float, title: str) -> None:
-    """A panel of scores over tokens per step up to `top`, log scale."""
+def _scales(axis: Axes, panels: Sequence[SpeedQuality], title: str, speed: Axis) -> None:
+    """A panel of scores over speed, on a logarithmic scale that holds the points of all `panels`;
+    that of tokens per step begins at 1.
+    """
     axis.set_xscale("log", base=2)
-    highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
-    style.plain_ticks(axis.xaxis, [2.0**power for power in range(highest + 1)])
-    axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
+    top = max(shown.highest for shown in panels)
+    if speed == STEPS:
+        highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
+        ticks = [2.0**power for power in range(highest + 1)]
+        ends = 1.0, max(2.0, top)
+    else:
+        ends = min(shown.lowest for shown in panels), top
+        ticks = style.log_ticks(*ends)
+    style.plain_ticks(axis.xaxis, ticks)
+    axis.set_xlim(ends[0] * 2**-0.25, ends[1] * 2**0.25)
     style.percent(axis)
     style.finish(axis, title)
 

@@ -15,6 +15,7 @@ import pandas as pd
 from pbcore.analysis.tradeoff import pareto
 from pbcore.errors import PbcoreError
 from pbcore.printable import fixed
+from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash, real
 from pbcore.report.columns import words
 from pbcore.report.scopes import overview, scopes
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # a report without prices doesn't import what makes them
     from pbcore.prices import PriceList
 
 NO_CALLS = "the record has no counts of calls (written before they were counted, or by a server)"
-COLUMN = "price_seconds:"  # before a list's name: a frame's column of its seconds per answer
 FRONT = "*"  # marks what no other sampler of the model beats in seconds and score
 
 
@@ -186,7 +186,7 @@ def with_prices(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts
         seconds = {entry.id: one.seconds(entry.cell) for entry in answers}
         column = cells["id"].map(seconds).astype("float64")
         if column.notna().any():
-            cells = cells.assign(**{f"{COLUMN}{one.head}": column})
+            cells = cells.assign(**{f"{PRICED}{one.head}": column})
     return cells
 
 
@@ -198,8 +198,8 @@ def _front(rows: Sequence[_PricedRow], number: int) -> set[tuple[str, str]]:
         for row in rows:
             seconds = row.priced[number]
             if row.model == model and seconds and row.score is not None:
-                points[row.model, row.sampler] = (1 / seconds, row.score)
-        best = set(pareto(points.values()))
+                points[row.model, row.sampler] = (seconds, row.score)
+        best = set(pareto(points.values(), fewer=True))
         front |= {names for names, point in points.items() if point in best}
     return front
 

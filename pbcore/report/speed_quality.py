@@ -5,14 +5,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.report.axes import STEPS, Axis
 from pbcore.report.looks import FULL
 from pbcore.report.scopes import curve_lines, number
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A sampler's means over tasks: its rate, its score in % with its 95 % interval, whether it is
-    on its model's Pareto front, and the ceiling in %, None where it isn't known.
+    """A sampler's means over tasks: its rate (its value on the axis of speed), its score in % with
+    its 95 % interval, whether it is on its model's Pareto front, and the ceiling in %, None where
+    it isn't known.
     """
 
     sampler: str
@@ -87,9 +89,14 @@ class SpeedQuality:
         return sorted({(point.rate, point.score) for point in points if point.on_front})
 
     @property
-    def fastest(self) -> float:
+    def highest(self) -> float:
         """The highest rate; 1 without points."""
         return max((point.rate for curve in self.curves for point in curve.points), default=1.0)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate; 1 without points."""
+        return min((point.rate for curve in self.curves for point in curve.points), default=1.0)
 
     @property
     def has_lids(self) -> bool:
@@ -100,7 +107,7 @@ class SpeedQuality:
 def speed_quality(
     cells: pd.DataFrame,
     most: int | None = None,
-    rate: str = "tokens_per_step",
+    axis: Axis = STEPS,
     by_policy: bool = False,
 ) -> SpeedQuality:
     """The curves of a frame of `results.load`, as `analysis.tradeoff` has them, with their
@@ -110,16 +117,17 @@ def speed_quality(
     Args:
         cells: the cells.
         most: how many curves lead; None for all.
-        rate: the column that says how fast they are.
+        axis: of speed.
         by_policy: whether each policy is one curve, its Pareto front over blocks and modifiers.
     """
-    table = beside_ceilings(curves(cells, rate), cells)
+    rate = axis.key
+    table = beside_ceilings(curves(cells, rate, axis.weighed), cells)
     fronts = {
-        str(model): set(pareto(zip(own[rate], own["score"], strict=True)))
+        str(model): set(pareto(zip(own[rate], own["score"], strict=True), axis.is_cost))
         for model, own in table.groupby("model", sort=False)
     }
-    leaders = None if most is None else leading(table, most)
-    shown = _best_by_policy(table, rate) if by_policy else table
+    leaders = None if most is None else leading(table, most, rate, axis.is_cost)
+    shown = _best_by_policy(table, axis) if by_policy else table
     columns = ["sampler", rate, "score", "low", "high", "ceiling"]
     drawn = []
     for model, kind, own in curve_lines(shown):
@@ -138,19 +146,22 @@ def speed_quality(
         drawn.append(Curve(model, kind, points, leaders is None or (model, kind) in leaders))
     scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
     levels = []
-    for name, (score, low, high) in level_lines(scored).items():
+    for name, (score, low, high) in level_lines(scored, rate).items():
         model, _, sampler = name.rpartition(" · ")
         levels.append(Level(model, sampler, score, number(low), number(high)))
     return SpeedQuality(tuple(drawn), tuple(levels), tuple(sorted(set(table["tasks"]))))
 
 
-def _best_by_policy(table: pd.DataFrame, rate: str) -> pd.DataFrame:
+def _best_by_policy(table: pd.DataFrame, axis: Axis) -> pd.DataFrame:
     """The table of a grid with many families: each policy's Pareto front, under the policy's
     name.
     """
     by_policy = table.assign(family=table["family"].str.split("+").str[0])
-    fastest_first = by_policy.sort_values([rate, "score"], ascending=False, kind="stable")
+    fastest_first = by_policy.sort_values(
+        [axis.key, "score"], ascending=[axis.is_cost, False], kind="stable"
+    )
     others = fastest_first.groupby("family")["score"].transform(
         lambda scores: scores.cummax().shift(fill_value=-1)
     )
-    return fastest_first[fastest_first["score"] > others][::-1].sort_values("family", kind="stable")
+    front = fastest_first[fastest_first["score"] > others]
+    return front.sort_values(["family", axis.key], kind="stable")

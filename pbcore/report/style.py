@@ -141,6 +141,19 @@ def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
     axis.set_minor_locator(NullLocator())
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers on a logarithmic axis from `low` to `high` and a little beyond: more of each
+    decade where the axis is narrow.
+    """
+    inside: list[float] = []
+    for steps in ([1, 2, 5], [1, 1.5, 2, 3, 4, 5, 7], [part / 10 for part in range(10, 100)]):
+        ticks = LogLocator(subs=steps, numticks=100).tick_values(low, high)
+        inside = [float(tick) for tick in ticks if low * 0.85 <= tick <= high * 1.18]
+        if len(inside) >= 3:
+            break
+    return inside[:: max(1, -(-len(inside) // 9))]
+
+
 def draw_points(
     axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any
 ) -> ErrorbarContainer:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pbcore.errors import InputError, PbcoreError
 from pbcore.printable import counted, first_line
-from pbcore.report.price_options import add_price_options, check_price_texts
+from pbcore.report.options import OWN, ReportOptions, add_axis_option, add_price_options
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -46,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     view.add_argument(
         "--no-open", action="store_true", help="print the address, don't start a browser"
     )
+    add_axis_option(view)
     add_price_options(view)
     view.set_defaults(run=run_view)
 
@@ -53,9 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run_view(args: argparse.Namespace) -> int:
     """Opens report.html if it holds all answers of the one run; else serves a page until Ctrl-C."""
     runs = args.runs or [latest(Path("reports"))]
-    check_price_texts(args.price)
-    priced = bool(args.price) or args.price_batch is not None  # the run's own page has others
-    if len(runs) == 1 and not priced:
+    options = ReportOptions.of(args)
+    if len(runs) == 1 and options == OWN:
         file = runs[0] / FILE
         if not file.exists():
             from pbcore.report.page import write_page
@@ -65,7 +65,7 @@ def run_view(args: argparse.Namespace) -> int:
         if holds_all_answers(file):
             _open(file.resolve().as_uri(), args.no_open)
             return 0
-    with serve(runs, args.port, args.price, args.price_batch) as server:
+    with serve(runs, args.port, options) as server:
         _open(f"http://{HOST}:{server.server_port}/", args.no_open)
         print("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):
@@ -95,27 +95,21 @@ def _tell_size(runs: Sequence[Path]) -> None:
         print(f"reading {counted(cells, 'cell')} …", file=sys.stderr, flush=True)
 
 
-def serve(
-    runs: Sequence[Path],
-    port: int = 0,
-    price: Sequence[str] = (),
-    price_batch: int | None = None,
-) -> ThreadingHTTPServer:
+def serve(runs: Sequence[Path], port: int = 0, options: ReportOptions = OWN) -> ThreadingHTTPServer:
     """A server of one page for these runs, on this machine alone; the page asks it for the answers
-    of a cell. A run's own report.html is served as it is, if it names all cells of the run and no
-    prices are asked for.
+    of a cell. A run's own report.html is served as it is, if it names all cells of the run and
+    nothing else is asked for.
 
     Args:
         runs: run directories.
         port: of the server; 0: a free one.
-        price: price lists, as `--price` names them.
-        price_batch: answers decoded together, for prices.
+        options: what is asked for instead of what the runs say.
 
     Raises:
         InputError: for a port that can't be had; the errors of `results.load`, too.
     """
-    own = len(runs) == 1 and not price and price_batch is None
-    page, cell = (_kept(runs[0]) if own else None) or _built(runs, price, price_batch)
+    own = len(runs) == 1 and options == OWN
+    page, cell = (_kept(runs[0]) if own else None) or _built(runs, options)
     try:
         server = ViewServer((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
@@ -185,17 +179,15 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
     return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
 
 
-def _built(
-    runs: Sequence[Path], price: Sequence[str] = (), price_batch: int | None = None
-) -> tuple[str, AnswersOfCell]:
-    """A page of all runs, with these prices, and what tells the answers of its cells."""
+def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, AnswersOfCell]:
+    """A page of all runs, and what tells the answers of its cells."""
     from pbcore.report.answers import name_and_facts, read_all
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import page
 
     _tell_size(runs)
     cells, answers = read_all(runs)
-    facts = name_and_facts(runs, None, price, price_batch)
+    facts = name_and_facts(runs, options)
     text = page(cells, answers, *facts, remote=True)
     return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
 

@@ -22,6 +22,7 @@ from pbcore.results.rundir import (
 
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 # Of run.json: equal for all parts of one run.
+SHOWN = ("max_loss", "axis", "price", "price_batch")  # what reports show, kept where all agree
 SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")
 ADVICE = "merge parts of one run; to see runs side by side: pbcore report A B"
 
@@ -92,9 +93,10 @@ def merge(
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]
     settings = _shared_settings(facts)
-    losses = {part.get("max_loss") for part in facts}
-    if len(losses) == 1 and losses != {None}:
-        settings["max_loss"] = losses.pop()
+    for name in SHOWN:
+        values = [part.get(name) for part in facts]
+        if values[0] is not None and values.count(values[0]) == len(values):
+            settings[name] = values[0]
     run.write_run({**settings, "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)

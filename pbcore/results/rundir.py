@@ -31,6 +31,7 @@ from pbcore.printable import counted, printable, shown
 from pbcore.results import check
 from pbcore.results.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
+from pbcore.speed import SpeedAxis
 
 ANSWERS = ".answers.jsonl"
 BEGUN = ("run.json", ".lock")  # what a run has before its first cell
@@ -57,6 +58,7 @@ class RunFacts(TypedDict, total=False):
     """The facts of run.json, all of which a run may lack that was killed early or made by another
     tool. Those that are read again are checked; others are allowed.
 
+    `axis` is the axis of speed that reports show first (`--axis`),
     `price` and `price_batch` are the price lists and the batch by which seconds are estimated,
     `settings` the run's options by name, `machine` and `versions` what timings and results depend
     on, `nodes` the machines of a run on a cluster, `history` the facts of the runs that this one
@@ -73,6 +75,7 @@ class RunFacts(TypedDict, total=False):
     limit: int | None
     shard: str | None
     max_loss: float | None
+    axis: SpeedAxis | None
     price: list[str] | None
     price_batch: int | None
     versions: dict[str, Any]

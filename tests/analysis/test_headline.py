@@ -13,6 +13,7 @@ from pbcore.analysis.headline import (
     NO_ANSWERS,
     NO_COMMON,
     NO_SPEED,
+    Cost,
     Headline,
     RecordAndAnswers,
     headline,
@@ -49,6 +50,46 @@ def timed(entry: RecordAndAnswers, seconds: float | None, **conditions: Any) -> 
 
 def told(*cells: RecordAndAnswers, max_loss: float = 5.0) -> Headline:
     return headline("tiny", cells, max_loss)
+
+
+class TestCost:
+    """What speed is, where the user chooses it."""
+
+    CELLS = (
+        cell("confidence-k1", nfe=32, rows=32, tokens=3200),
+        cell("eb-0.1", nfe=8, rows=8, tokens=1600),
+        cell("spec-8", nfe=4, rows=32, tokens=800),
+    )
+
+    @pytest.mark.parametrize(
+        ("cost", "fastest", "speed"),
+        [("calls", "spec-8", 8), ("rows", "eb-0.1", 4), ("tokens", "spec-8", 4)],
+    )
+    def test_decides(self, cost: Cost, fastest: str, speed: float) -> None:
+        """The reference's cost divided by the sampler's."""
+        chosen = headline("tiny", self.CELLS, cost=cost).chosen
+        assert chosen is not None
+        assert (chosen.sampler, chosen.speed) == (fastest, speed)
+
+    def test_measured_seconds(self) -> None:
+        """Whatever the counts say."""
+        slow, fast, faster = (
+            timed(one, time) for one, time in zip(self.CELLS, (9, 2, 3), strict=True)
+        )
+        chosen = headline("tiny", [slow, fast, faster], cost="seconds").chosen
+        assert chosen is not None
+        assert (chosen.sampler, chosen.speed) == ("eb-0.1", 4.5)
+
+    def test_tokens_are_named_only_where_they_decide(self) -> None:
+        """None on other axes."""
+        chosen = headline("tiny", self.CELLS, cost="calls").chosen
+        assert chosen is not None
+        assert chosen.tokens is None
+
+    def test_what_was_not_counted(self) -> None:
+        """No verdict, with the reason."""
+        cells = [cell("confidence-k1", nfe=32), cell("eb-0.1", nfe=8)]
+        assert headline("tiny", cells, cost="tokens").why == "tokens forwarded were not counted"
 
 
 class TestReference:

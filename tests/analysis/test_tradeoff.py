@@ -170,6 +170,12 @@ class TestPareto:
         }
         assert pareto(points) == sorted(slow)
 
+    @given(POINTS)
+    def test_costs(self, points: list[tuple[float, float]]) -> None:
+        """Of a cost less is better: the front of the points mirrored."""
+        mirrored = [(-x, y) for x, y in pareto([(-x, y) for x, y in points])]
+        assert pareto(points, fewer=True) == sorted(mirrored)
+
 
 class TestCurves:
     def test_means_over_tasks(self) -> None:
@@ -188,6 +194,18 @@ class TestCurves:
         scores = [record.scores["accuracy"] for record, _ in entries[:2]]
         _, low, high = mean_interval([(score.mean, score.low, score.high) for score in scores])
         assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
+
+    def test_weighed_by_answers(self) -> None:
+        """Costs per answer are means over all answers, scores stay plain means over tasks."""
+        entries = [
+            factory.cell("tiny", "waiting_line/copy", right=1.0, nfe=8, n=10),
+            factory.cell("tiny", "waiting_line/sort", right=0.5, nfe=16, n=30),
+        ]
+        cells = frame(record for record, _ in entries)
+        assert curves(cells, "nfe")["nfe"][0] == 12
+        weighed = curves(cells, "nfe", weighed=True)
+        assert weighed["nfe"][0] == (8 * 10 + 16 * 30) / 40
+        assert weighed["score"][0] == 75.0
 
     def test_a_curve_runs_from_slow_to_fast(self) -> None:
         """Points follow their rate, not their name or the order of the cells; models and families

@@ -103,6 +103,7 @@ EFFECTS = {
     "profile": Effect(elsewhere="tests/grid/test_plan.py"),
     "preset": Effect(elsewhere="tests/grid/test_presets.py"),
     "questions": Effect(elsewhere="tests/grid/test_plan.py"),
+    "axis": Effect(elsewhere="tests/report/test_axes.py"),
     "price": Effect(elsewhere="tests/report/test_prices.py"),
     "price_batch": Effect(elsewhere="tests/report/test_prices.py"),
     "limit": Effect(("--limit", "1"), lambda stored: stored.cell.n_samples),

@@ -52,7 +52,7 @@ class TestSpeedQuality:
         assert low is not None
         assert high is not None
         assert 60 < low < 90 < high < 100
-        assert shown.fastest == 4
+        assert shown.highest == 4
 
     def test_the_front_is_of_all_curves(self) -> None:
         """The best score at each speed of a model, whichever curve has it, and curves that don't
@@ -91,7 +91,7 @@ class TestSpeedQuality:
     def test_nothing(self) -> None:
         """No cells, no curves."""
         shown = speed_quality(frame(records()).iloc[:0])
-        assert (shown.curves, shown.levels, shown.fastest) == ((), (), 1.0)
+        assert (shown.curves, shown.levels, shown.highest) == ((), (), 1.0)
 
 
 class TestDrawers:

@@ -184,6 +184,15 @@ class TestRunsThatBelongTogether:
             merge([first, second], tmp_path / "m")
         assert not (tmp_path / "m").exists()
 
+    def test_what_reports_show_is_kept_where_all_agree(self, tmp_path: Path) -> None:
+        """Price lists, axis and allowed loss; the report's own defaults where the runs differ."""
+        facts = {"price": ["h200"], "axis": "tokens"}
+        first = self.run(tmp_path, "a", max_loss=5.0, **facts)
+        second = self.run(tmp_path, "b", "random-k2", max_loss=3.0, **facts)
+        known = merge([first, second], tmp_path / "m").read_run()
+        assert (known.get("price"), known.get("axis")) == (["h200"], "tokens")
+        assert "max_loss" not in known
+
     def test_other_data_is_refused(self, tmp_path: Path) -> None:
         """The folders' paths may differ between machines, but not what is in them."""
         first = self.run(tmp_path, "a", data_dir="/one/data")

@@ -12,7 +12,7 @@ from pbcore.printable import fixed
 from pbcore.report.answers import ReportCell
 from pbcore.report.headline import (
     basis,
-    model_verdicts,
+    chosen_verdicts,
     points_text,
     quality,
     questions_text,
@@ -55,7 +55,7 @@ def cards_of(cells: pd.DataFrame, answers: Sequence[ReportCell], run: RunFacts) 
         answers: those of its cells.
         run: the facts of run.json.
     """
-    return [_card(verdict) for verdict in model_verdicts(cells, answers, run)]
+    return [_card(verdict) for verdict in chosen_verdicts(cells, answers, run)]
 
 
 def cards_by_task(
@@ -96,6 +96,8 @@ def _card(verdict: Headline) -> Card:
         title = f"not shown to lose at most {allowed} to {verdict.reference}, and no other one is"
         if verdict.settled is not None:
             title += f"; {questions_text(verdict.settled_by)}"
+    if verdict.speed_is:
+        title = f"{verdict.speed_is}: {title}"
     several = len(best.by_task) > 1
     return Card(
         model=model,

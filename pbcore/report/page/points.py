@@ -3,13 +3,13 @@ once, with the axes that these cells have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import pandas as pd
 
 from pbcore.analysis.order import family
 from pbcore.printable import printable
+from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
 from pbcore.report.cells import elsewhere
 from pbcore.report.looks import Look
 from pbcore.report.scopes import Row, Scope, number
@@ -30,31 +30,6 @@ NUMBERS = (
     "nfe",
     "rows",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis of the plots. `key` is a column of `results.load`; `better` says which end is good.
-    A `weighed` mean over tasks is one over all their answers, as of costs per answer; others are
-    plain means over tasks.
-    """
-
-    key: str
-    label: str
-    better: Literal["more", "less"] = "more"
-    weighed: bool = False
-
-
-AXES = (
-    Axis("tokens_per_step", "tokens per step"),
-    Axis("tokens_per_row", "tokens per row"),
-    Axis("tokens_per_forward", "answer tokens per forward"),
-    Axis("nfe", "forwards per answer", "less", True),
-    Axis("rows", "rows per answer", "less", True),
-    Axis("tokens_forwarded", "tokens forwarded per answer", "less", True),
-    Axis("seconds_per_answer", "measured seconds per answer", "less", True),
-)
-PRICED = "price_seconds:"  # before a price list's name: the column of its seconds per answer
 
 
 class AxisData(TypedDict):
@@ -93,26 +68,21 @@ class PointData(TypedDict):
     cells: dict[str, list[Any]]
 
 
-def axis_columns(whole: Scope, cells: pd.DataFrame) -> dict[Axis, list[float | None]]:
+def axis_columns(
+    whole: Scope, cells: pd.DataFrame, first: Axis = STEPS
+) -> dict[Axis, list[float | None]]:
     """The axes that some cell has a value for, with each cell's value; those of price lists last.
 
     Args:
         whole: all cells but dummies.
         cells: the frame of `results.load` that they are of.
+        first: the axis that comes before all others.
     """
-    frame = cells.loc[whole.cells.index]
-    frame = frame.assign(
-        rows=whole.cells["rows"],
-        tokens_per_row=whole.cells["tokens_per_row"],
-        seconds_per_answer=whole.cells["seconds"] / whole.cells["n"],
+    frame = with_seconds(cells.loc[whole.cells.index]).assign(
+        rows=whole.cells["rows"], tokens_per_row=whole.cells["tokens_per_row"]
     )
-    priced = [
-        Axis(key, f"seconds per answer by {key.removeprefix(PRICED)}", "less", True)
-        for key in map(str, cells.columns)
-        if key.startswith(PRICED)
-    ]
     found = {}
-    for axis in (*AXES, *priced):
+    for axis in dict.fromkeys((first, *AXES.values(), *priced_axes(cells))):
         if axis.key in frame:
             values = [number(value) for value in frame[axis.key]]
             if any(value is not None and value > 0 for value in values):
@@ -121,7 +91,10 @@ def axis_columns(whole: Scope, cells: pd.DataFrame) -> dict[Axis, list[float | N
 
 
 def point_data(
-    whole: Scope, cells: pd.DataFrame, known: Mapping[tuple[str, str], Look]
+    whole: Scope,
+    cells: pd.DataFrame,
+    known: Mapping[tuple[str, str], Look],
+    across: Axis = STEPS,
 ) -> PointData:
     """The data of a run's plots and means.
 
@@ -129,6 +102,7 @@ def point_data(
         whole: all cells but dummies.
         cells: the frame of `results.load` that they are of.
         known: the look of each model's families.
+        across: the axis of speed that the plots have first; the next one if no cell has a value.
     """
     records: Sequence[Row] = whole.records
     tasks = whole.tasks
@@ -147,7 +121,7 @@ def point_data(
     }
     for key in NUMBERS:
         columns[key] = [_rounded(row[key]) for row in records]
-    axes = axis_columns(whole, cells)
+    axes = axis_columns(whole, cells, across)
     for axis, values in axes.items():
         columns[axis.key] = [_rounded(value) for value in values]
     return {

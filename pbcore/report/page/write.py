@@ -14,9 +14,11 @@ from pbcore.analysis.order import family
 from pbcore.links import docs
 from pbcore.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
+from pbcore.report.axes import chosen_axis
 from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, measured, rows_differ
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
+from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.page.cards import cards_by_task, cards_of
 from pbcore.report.page.data import by_key, page_data
 from pbcore.report.page.html import as_json, attribute, data_element, document, rendered, text
@@ -82,9 +84,7 @@ def rebuild(
     sources: Sequence[Path],
     out: Path,
     answers: Sequence[ReportCell],
-    max_loss: float | None = None,
-    price: Sequence[str] = (),
-    price_batch: int | None = None,
+    options: ReportOptions = OWN,
 ) -> Path:
     """Writes report.html.
 
@@ -93,12 +93,10 @@ def rebuild(
         sources: where the cells are from.
         out: the folder.
         answers: the cells' answers.
-        max_loss: the loss in points that the headline allows (default: the run's own).
-        price: price lists, as `--price` names them (default: the run's own).
-        price_batch: answers decoded together, for prices (default: the run's own, else 1).
+        options: what is asked for instead of what the run says.
     """
     where = " ".join(os.path.relpath(path, out) for path in sources)
-    name, facts = name_and_facts(sources, max_loss, price, price_batch)
+    name, facts = name_and_facts(sources, options)
     return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
 
 
@@ -159,7 +157,7 @@ def page(
         "the run",
     ]  # of its navigation
     data = PageData(
-        points=point_data(whole, cells, known) if whole.records else None,
+        points=point_data(whole, cells, known, chosen_axis(run, cells)) if whole.records else None,
         chosen={
             task: {card.model: card.sampler for card in cards if card.chosen}
             for task, cards in {"": heads, **by_task}.items()

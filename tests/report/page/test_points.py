@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import family
+from pbcore.report.axes import AXES
 from pbcore.report.looks import looks
 from pbcore.report.page.points import PointData, point_data
 from pbcore.report.page.tables import OVERVIEW
@@ -41,6 +42,17 @@ class TestAxes:
     def test_the_papers_axis_is_first(self) -> None:
         """Tokens per step is what a plot shows by itself."""
         assert labels(table())[0] == "tokens per step"
+
+    def test_the_axis_that_was_asked_for_is_first(self) -> None:
+        """And each other one comes once; one without values gives way to the paper's."""
+        whole, _ = scopes(table())
+        known = looks([("tiny", "spec")])
+        axes = point_data(whole, table(), known, AXES["calls"])["axes"]
+        keys = [axis["key"] for axis in axes]
+        assert keys[:2] == ["nfe", "tokens_per_step"]
+        assert len(set(keys)) == len(keys)
+        axes = point_data(whole, table(), known, AXES["tokens"])["axes"]
+        assert axes[0]["key"] == "tokens_per_step"
 
     def test_price_lists(self) -> None:
         """Each list's seconds are an axis under its name; what was counted otherwise is not."""
