@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     reason="this transformers has no DiffusionGemma",
 )
 
-TEXT = {
+TEXT: dict[str, Any] = {
     "hidden_size": 16,
     "intermediate_size": 24,
     "moe_intermediate_size": 8,
@@ -111,6 +112,40 @@ class TestGenerate:
             counted = sum(token != 0 for token in generation.token_ids)
             assert generation.extra["tokens_per_forward"] == pytest.approx(counted / generation.nfe)
             assert len(generation.extra["drafts"]) == generation.nfe
+
+    def test_tokens_forwarded_are_those_of_the_network(
+        self, model: native.DiffusionGemma, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Tokens, tokens attended to and logits of every call, as its layer with full attention and
+        its head get them: the prompt, the denoising of each canvas, the storing of each but the
+        last.
+        """
+        attended: list[tuple[int, int]] = []
+        heads: list[int] = []  # after how many calls of the layers
+        kernel = torch.nn.functional.scaled_dot_product_attention
+
+        def attends(query: Any, key: Any, *rest: Any, **settings: Any) -> Any:
+            attended.append((query.shape[2], key.shape[2]))
+            return kernel(query, key, *rest, **settings)
+
+        monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attends)
+        layers = len(TEXT["layer_types"])
+        hook = model._module.lm_head.register_forward_pre_hook(
+            lambda module, args: heads.append(len(attended) // layers - 1)
+        )
+        (run,) = model.generate(PROMPTS[:1], parse("eb-0.1-steps3"), max_new_tokens=24, seed=0)
+        hook.remove()
+        seen = Counter[tuple[int, int, int]]()
+        for number, (tokens, keys) in enumerate(attended[1::layers]):
+            seen[tokens, keys, tokens if number in heads else 0] += 1
+        assert run.calls is not None
+        counted = Counter[tuple[int, int, int]]()
+        for shape, times in run.calls.items():
+            assert shape.rows == 1
+            counted[shape.tokens, shape.context + shape.tokens, shape.logits] += times
+        assert counted == seen
+        assert len(run.token_ids) == 24
+        assert run.tokens_forwarded == sum(tokens for tokens, _ in attended[1::layers])
 
     def test_a_confident_stop_saves_forwards(self, model: native.DiffusionGemma) -> None:
         """A stopping rule that any canvas meets ends after its stable steps."""
