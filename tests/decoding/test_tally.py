@@ -30,7 +30,7 @@ from pbcore.tasks import load_task
 from tests.decoding.toys import Toy
 from tests.models.block_models import block_model
 from tests.models.causal import causal_checkpoint
-from tests.models.checkpoints import llama_checkpoint
+from tests.models.checkpoints import llama_checkpoint, with_own_code
 
 PROMPTS = ([5, 6, 7], [8], [9, 10, 11, 12, 13], [6, 9, 8, 7])
 LENGTH = 8
@@ -327,6 +327,17 @@ class TestOtherModels:
             shape.logits * times for run in found for shape, times in (run.calls or {}).items()
         ]
         assert sum(logits) == sum(positions for _, positions in calls)
+
+    @pytest.mark.parametrize("sampler", ["confidence-k2", "threshold-0.3+b4", "spec-4"])
+    def test_a_checkpoints_own_code(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampler: str
+    ) -> None:
+        """It works out the logits of every column."""
+        monkeypatch.setattr(
+            "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+        )
+        folder = with_own_code(tmp_path, "pass")
+        counted(load_model(str(folder), trust_remote_code=True), PROMPTS, sampler)
 
     def test_ideal_counts_whole_canvases(self) -> None:
         """It has no network; its calls count as those of a whole canvas, as NFE does."""

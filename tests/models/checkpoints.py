@@ -127,3 +127,16 @@ def eager(model: Any, ids: list[int], layers: range) -> tuple[torch.Tensor, torc
     return output.logits[0], torch.stack(
         [output.attentions[layer][0].mean(0) for layer in layers]
     ).mean(0)
+
+
+def with_own_code(folder: Path, first: str) -> Path:
+    """A checkpoint of a kind that only the code in it knows; `first` is what that code does."""
+    llama_checkpoint(folder)
+    auto = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    edit_config(folder, auto_map=auto, model_type="own")
+    (folder / "own.py").write_text(
+        f"from transformers import LlamaConfig, LlamaForCausalLM\n{first}\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    return folder

@@ -15,21 +15,8 @@ from pbcore.models.architecture import architecture
 from pbcore.models.checkpoints import empty_model, random_weights
 from pbcore.models.errors import ModelError
 from pbcore.models.network import count_parameters
-from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards
+from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards, with_own_code
 from tests.models.test_adapter import write as write_adapter
-
-
-def with_own_code(folder: Path, first: str) -> Path:
-    """A checkpoint of a kind that only the code in it knows; `first` is what that code does."""
-    llama_checkpoint(folder)
-    auto = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
-    edit_config(folder, auto_map=auto, model_type="own")
-    (folder / "own.py").write_text(
-        f"from transformers import LlamaConfig, LlamaForCausalLM\n{first}\n"
-        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
-        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
-    )
-    return folder
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
