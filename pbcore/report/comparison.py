@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
@@ -15,9 +16,9 @@ from pbcore.text import NAME, code, folded, md
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 FLIPS = 12  # flipped answers named per cell
-ComparedLine = tuple[CellComparison, tuple[str, ...], list[str]]
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
-RATES = {  # column of a comparison → its head, its head and decimals on the page
+# A comparison's rates: the head of their column, that on the page, and its decimals there.
+RATES = {
     "nfe": ("NFE", "NFE", 1),
     "rows": ("rows", "rows", 1),
     "tokens_forwarded": ("forwarded", "tokens forwarded", 1),
@@ -25,6 +26,28 @@ RATES = {  # column of a comparison → its head, its head and decimals on the p
     "tokens_per_row": ("tok/row", "tokens/row", 2),
     "samples_per_second": ("samples/s", "samples/s", 1),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A changed cell in the table: its entries under the heads, and the conditions that differ in
+    it but not in every cell.
+    """
+
+    cell: CellComparison
+    entries: tuple[str, ...]
+    differs: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedCells:
+    """The table of the cells in which something changed, worst first; `more` says how many further
+    ones there are.
+    """
+
+    heads: tuple[str, ...]
+    lines: list[_Line]
+    more: str
 
 
 def comparison_text(
@@ -43,32 +66,34 @@ def comparison_text(
         width: columns of the terminal.
         limit: rows of the table; the rest are counted.
     """
-    header, rows, more = _table(comparison, limit)
+    changed = _changed_cells(comparison, limit)
     lines = folded(compared_line(comparison, head, base), width)
     for reason, names in _uncompared(comparison).items():
         cells = some([printable(name) for name in names], 4)
         lines += folded(f"  {printable(reason, 300)}: {cells}", width)
-    lines += [_terminal_table(comparison, header, rows, width)] if rows else []
-    lines += [more] if more else []
+    if changed.lines:
+        lines.append(_terminal_table(comparison, changed, width))
+    if changed.more:
+        lines.append(changed.more)
     for note in _notes(comparison):
         lines += folded(note, width)
     return "\n".join(lines)
 
 
-def _terminal_table(
-    comparison: Comparison, header: Sequence[str], rows: Sequence[ComparedLine], width: int
-) -> str:
-    marks = [_mark(comparison, cell) for cell, _, _ in rows]
+def _terminal_table(comparison: Comparison, changed: _ChangedCells, width: int) -> str:
+    marks = [_mark(comparison, line.cell) for line in changed.lines]
     indent = max((len(mark) + 1 for mark in marks if mark), default=0)
-    entries = [
-        [f"{mark:{indent}}{printable(cell.pair.name, 2 * NAME)}", *columns]
-        for mark, (cell, columns, _) in zip(marks, rows, strict=True)
-    ]
-    heads = [f"{'':{indent}}cell", *header]
-    table = Table(heads, entries, "l" + "r" * len(header))
-    if max(map(len, terminal(table).split("\n"))) > width and len(header) > len(SCORES):
-        table = Table(heads[:-1], [row[:-1] for row in entries], table.sides[:-1])
-    notes = [[printable(note, 300) for note in notes] for _, _, notes in rows]
+    rows = []
+    notes = []
+    for mark, line in zip(marks, changed.lines, strict=True):
+        name = printable(line.cell.pair.name, 2 * NAME)
+        rows.append([f"{mark:{indent}}{name}", *line.entries])
+        notes.append([printable(note, 300) for note in line.differs])
+    heads = [f"{'':{indent}}cell", *changed.heads]
+    table = Table(heads, rows, "l" + "r" * len(changed.heads))
+    too_wide = max(len(line) for line in terminal(table).split("\n")) > width
+    if too_wide and len(changed.heads) > len(SCORES):
+        table = Table(heads[:-1], [row[:-1] for row in rows], table.sides[:-1])
     return terminal(table, width, notes=notes)
 
 
@@ -92,63 +117,65 @@ def comparison_markdown(
         verdict: the gate's, whose sentence then follows the headline.
         limit: rows of the table; the rest are counted.
     """
-    header, rows, more = _table(comparison, limit)
-    told = [*map(named_text, comparison.named), compared_line(comparison, head, base)]
-    lines = [f"### {md(told[0], 600)}", ""]
-    lines += [line for sentence in told[1:] for line in (md(sentence, 600), "")]
+    changed = _changed_cells(comparison, limit)
+    first, *further = [
+        *(named_text(pair) for pair in comparison.named),
+        compared_line(comparison, head, base),
+    ]
+    lines = [f"### {md(first, 600)}", ""]
+    for sentence in further:
+        lines += [md(sentence, 600), ""]
     if verdict is not None:
         lines += [_gate(comparison, verdict), ""]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
-    own = []
-    entries = []
+    if changed.lines:
+        lines += ["", _markdown_table(comparison, changed)]
+    if changed.more:
+        lines.append(f"\n{changed.more}.")
+    lines.append("")
+    for note in _notes(comparison):
+        lines.append(f"{md(note, 400)}  ")
     flipped = []
-    for cell, columns, notes in rows:
-        significant = _mark(comparison, cell)
-        mark = f"**{significant}** " if significant else ""
-        entries.append([MarkdownText(f"{mark}{code(cell.pair.name, 120, cell=True)}"), *columns])
-        own += [f"{code(cell.pair.name, 120)}: {md('; '.join(notes), 400)}  "] if notes else []
-        flipped += (
-            [f"- {code(cell.pair.name, 120)}: {_flips(cell)}"] if cell.worse or cell.better else []
-        )
-    if rows:
-        lines += ["", markdown(Table(["cell", *header], entries, "l" + "r" * len(header)))]
-    lines += [f"\n{more}."] if more else []
-    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison)), *own]
+    for line in changed.lines:
+        name = code(line.cell.pair.name, 120)
+        if line.differs:
+            lines.append(f"{name}: {md('; '.join(line.differs), 400)}  ")
+        if line.cell.worse or line.cell.better:
+            flipped.append(f"- {name}: {_flips(line.cell)}")
     if flipped:
-        lines += [
-            "",
-            "<details><summary>Flipped answers, by sample</summary>",
-            "",
-            *flipped,
-            "",
-            "</details>",
-        ]
+        lines += ["", "<details><summary>Flipped answers, by sample</summary>", ""]
+        lines += flipped
+        lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(comparison: Comparison, limit: int) -> tuple[tuple[str, ...], list[ComparedLine], str]:
-    """The header; for at most `limit` of the compared cells in which something changed, worst
-    first, the entries under it and the conditions that differ there alone; and how many more such
-    cells there are.
-    """
-    changed = [
-        cell
-        for cell in comparison.worst_first()
-        if cell.status == "compared" and not cell.unchanged
-    ]
+def _markdown_table(comparison: Comparison, changed: _ChangedCells) -> str:
+    rows = []
+    for line in changed.lines:
+        name = code(line.cell.pair.name, 120, cell=True)
+        mark = _mark(comparison, line.cell)
+        rows.append([MarkdownText(f"**{mark}** {name}" if mark else name), *line.entries])
+    return markdown(Table(["cell", *changed.heads], rows, "l" + "r" * len(changed.heads)))
+
+
+def _changed_cells(comparison: Comparison, limit: int) -> _ChangedCells:
+    """The table of the compared cells in which something changed, with at most `limit` lines."""
+    changed = []
+    for cell in comparison.worst_first():
+        if cell.status == "compared" and not cell.unchanged:
+            changed.append(cell)
     rates = rates_shown(comparison)
     common = _common(comparison)
-    rows = [
-        (cell, _columns(cell, rates), [note for note in cell.differs if note not in common])
-        for cell in changed[:limit]
-    ]
-    more = (
-        f"… and {counted(len(changed) - limit, 'more cell')} that changed"
-        if len(changed) > limit
-        else ""
-    )
-    return (*SCORES, *(RATES[name][0] for name in rates)), rows, more
+    lines = []
+    for cell in changed[:limit]:
+        differs = [note for note in cell.differs if note not in common]
+        lines.append(_Line(cell, _entries(cell, rates), differs))
+    more = ""
+    if len(changed) > limit:
+        more = f"… and {counted(len(changed) - limit, 'more cell')} that changed"
+    heads = (*SCORES, *(RATES[name][0] for name in rates))
+    return _ChangedCells(heads, lines, more)
 
 
 def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
@@ -164,10 +191,8 @@ def named_text(pair: NamedPair) -> str:
     """The pooled verdict on a pair of names: `random-k2 against confidence-k2: -9.4 points
     [-16.1, -2.6], 15 newly wrong, 0 newly right; worse (mean of 3 cells)`.
     """
-    names = " ".join(
-        printable(new if new == old else f"{new} against {old}", 2 * NAME)
-        for new, old in filter(None, (pair.model, pair.sampler))
-    )
+    given = [sides for sides in (pair.model, pair.sampler) if sides is not None]
+    names = " ".join(printable(_against(new, old), 2 * NAME) for new, old in given)
     mean = pair.mean
     if not mean.cells:
         return f"{names}: no cell could be compared"
@@ -177,6 +202,10 @@ def named_text(pair: NamedPair) -> str:
         f"{names}: {pair.verdict}, {signed(100 * mean.change)} points {interval}, {pair.worse:,}"
         f" {wrong}, {pair.better:,} {right} ({_of_cells(mean.cells)})"
     )
+
+
+def _against(new: str, old: str) -> str:
+    return new if new == old else f"{new} against {old}"
 
 
 def _of_cells(number: int) -> str:
@@ -193,13 +222,14 @@ def verdict_text(comparison: Comparison, verdict: Verdict, base: str) -> str:
         base: what B is called.
     """
     if comparison.named:
-        return "\n".join(map(named_text, comparison.named))
-    told = [base, joined(comparison)]
+        return "\n".join(named_text(pair) for pair in comparison.named)
+    parts = [base, joined(comparison)]
     if comparison.of("missing", "new"):
-        told.append(compared_text(comparison))
+        parts.append(compared_text(comparison))
+    against = ", ".join(part for part in parts if part)
     word = "PASSED" if passed(comparison, verdict) else "FAILED"
     counts = f": {counts_text(verdict)}" if verdict.judgements else ""
-    return f"gate {word} against {', '.join(filter(None, told))}{counts}"
+    return f"gate {word} against {against}{counts}"
 
 
 def passed(comparison: Comparison, verdict: Verdict) -> bool:
@@ -225,11 +255,10 @@ def _gate(comparison: Comparison, verdict: Verdict) -> str:
 def _common(comparison: Comparison) -> list[str]:
     """The conditions that differ in every compared cell, which are stated once."""
     compared = comparison.of("compared")
-    return (
-        [note for note in compared[0].differs if all(note in cell.differs for cell in compared)]
-        if compared
-        else []
-    )
+    if not compared:
+        return []
+    first, *others = compared
+    return [note for note in first.differs if all(note in cell.differs for cell in others)]
 
 
 def side_names(comparison: Comparison, head: Path, base: Path) -> tuple[str, str]:
@@ -285,28 +314,25 @@ def compared_line(comparison: Comparison, head: str, base: str) -> str:
         base: what B is called.
     """
     compared = comparison.of("compared")
-    others = Counter(cell.status for cell in comparison.cells)
-    verdicts = Counter(map(comparison.verdict, compared))
-    flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
+    verdicts = Counter(comparison.verdict(cell) for cell in compared)
+    worse = sum(len(cell.worse) for cell in compared)
+    better = sum(len(cell.better) for cell in compared)
     sides = _given(comparison)
     within = sides is not None and head.startswith(f"{sides[0]} of ")
     limit = 3 * NAME if within else 2 * NAME
-    runs = (
-        f"A = {printable(head, limit)}",
-        f"B = {printable(base, limit)}",
-        "" if within else joined(comparison),
-    )
+    runs = [f"A = {printable(head, limit)}", f"B = {printable(base, limit)}"]
+    given = joined(comparison)
+    if given and not within:
+        runs.append(given)
     text = (
-        f"{', '.join(filter(None, runs))}: {compared_text(comparison)},"
-        f" {verdicts['worse']} worse, {verdicts['better']} better; {counted(flips[0], 'answer')}"
-        f" worse, {flips[1]:,} better"
+        f"{', '.join(runs)}: {compared_text(comparison)}, {verdicts['worse']} worse,"
+        f" {verdicts['better']} better; {counted(worse, 'answer')} worse, {better:,} better"
     )
-    told = [
-        f"{others[status]} {status}"
-        for status in ("refused", "error", "missing", "new")
-        if others[status]
-    ]
-    return ", ".join([text, *told])
+    statuses = Counter(cell.status for cell in comparison.cells)
+    for status in ("refused", "error", "missing", "new"):
+        if statuses[status]:
+            text += f", {statuses[status]} {status}"
+    return text
 
 
 def joined(comparison: Comparison) -> str:
@@ -315,10 +341,9 @@ def joined(comparison: Comparison) -> str:
     """
     parts = []
     for kind, names in (("model", comparison.models), ("sampler", comparison.samplers)):
-        pairs = [new if new == old else f"{new} against {old}" for new, old in names.items()]
-        parts += (
-            [f"{kind} {some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
-        )
+        pairs = [printable(_against(new, old), 2 * NAME) for new, old in names.items()]
+        if pairs:
+            parts.append(f"{kind} {some(pairs, 3)}")
     return ", ".join(parts)
 
 
@@ -326,41 +351,48 @@ def rates_shown(comparison: Comparison) -> list[str]:
     """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its
     calls, tokens forwarded where a side of a compared cell has them.
     """
-    pairs = [(cell.rates.get("nfe"), cell.rates.get("rows")) for cell in comparison.of("compared")]
-    differ = any(rows is not None and rows != calls for calls, rows in pairs)
-    hidden = set() if differ else {"rows", "tokens_per_row"}
-    tokens = [cell.rates.get("tokens_forwarded", ()) for cell in comparison.of("compared")]
-    if not any(count is not None for sides in tokens for count in sides):
-        hidden.add("tokens_forwarded")
+    hidden = {"rows", "tokens_per_row", "tokens_forwarded"}
+    for cell in comparison.of("compared"):
+        rows = cell.rates.get("rows")
+        if rows is not None and rows != cell.rates.get("nfe"):
+            hidden -= {"rows", "tokens_per_row"}
+        tokens = cell.rates.get("tokens_forwarded", ())
+        if any(count is not None for count in tokens):
+            hidden.discard("tokens_forwarded")
     return [name for name in RATES if name not in hidden]
 
 
-def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
-    """A cell's entries under the header; rates as `16 → 8.5`, or the one value where both are the
+def _entries(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
+    """A cell's entries under the heads; rates as `16 → 8.5`, or the one value where both are the
     same.
     """
-    interval = (
-        ""
-        if cell.low is None or cell.high is None
-        else f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
-    )
-    pairs = ([_number(value) for value in cell.rates.get(name, (None, None))] for name in rates)
+    interval = ""
+    if cell.low is not None and cell.high is not None:
+        interval = f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
+    shown_rates = []
+    for name in rates:
+        before, after = cell.rates.get(name, (None, None))
+        shown_rates.append(_change(_number(before), _number(after)))
     return (
         "–" if cell.base is None else fixed(100 * cell.base),
         "–" if cell.head is None else fixed(100 * cell.head),
         "" if cell.change is None else signed(100 * cell.change),
         interval,
-        (
-            ""
-            if cell.p_adjusted is None
-            else "<0.001"
-            if cell.p_adjusted < 0.001
-            else f"{cell.p_adjusted:.3f}"
-        ),
+        _p_value(cell.p_adjusted),
         str(len(cell.worse)),
         str(len(cell.better)),
-        *(before if before == after else f"{before} → {after}" for before, after in pairs),
+        *shown_rates,
     )
+
+
+def _p_value(p: float | None) -> str:
+    if p is None:
+        return ""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _change(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
 
 
 def _number(value: float | None) -> str:
@@ -371,29 +403,33 @@ def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
     unchanged = sum(cell.unchanged for cell in compared)
-    others = comparison.left_out
+    of_head, of_base = comparison.left_out
     notes = mean_text(comparison)
-    notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
-    notes += [f"left out, without any change: {counted(unchanged, 'cell')}"] if unchanged else []
-    if any(others):
+    for note in _common(comparison):
+        notes.append(f"in every cell, B → A: {printable(note, 200)}")
+    if unchanged:
+        notes.append(f"left out, without any change: {counted(unchanged, 'cell')}")
+    if of_head or of_base:
         notes.append(
-            f"not compared, under other names: {counted(others[0], 'cell')} of A, {others[1]} of B"
+            f"not compared, under other names: {counted(of_head, 'cell')} of A, {of_base} of B"
         )
     if comparison.lacking:
-        notes.append(
-            "not compared, as A never had them:"
-            f" {some([printable(name) for name in comparison.lacking], 4)}"
-        )
+        names = some([printable(name) for name in comparison.lacking], 4)
+        notes.append(f"not compared, as A never had them: {names}")
     if unchanged < len(compared):
-        names = "; names in cells: B→A" if any(cell.pair.renamed for cell in compared) else ""
-        notes.append(
+        columns = (
             "scores in %, differences A − B in points; p: two-sided, adjusted for"
             f" {counted(len(compared), 'cell')} (Holm), while a gate's is one-sided; intervals are"
-            " not adjusted; worse, better: flipped answers" + names
+            " not adjusted; worse, better: flipped answers"
         )
-        shown = rates_shown(comparison)
-        notes += [ROWS_NOTE] if "rows" in shown else []
-        notes += [FORWARDED_NOTE] if "tokens_forwarded" in shown else []
+        if any(cell.pair.renamed for cell in compared):
+            columns += "; names in cells: B→A"
+        notes.append(columns)
+        rates = rates_shown(comparison)
+        if "rows" in rates:
+            notes.append(ROWS_NOTE)
+        if "tokens_forwarded" in rates:
+            notes.append(FORWARDED_NOTE)
     return notes
 
 
@@ -413,8 +449,10 @@ def _flips(cell: CellComparison) -> str:
     """`worse 3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
     parts = []
     for kind, flips in (("worse", cell.worse), ("better", cell.better)):
-        names = [
-            f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips
-        ]
-        parts += [f"{kind} {some(names, FLIPS)}"] if names else []
+        names = []
+        for flip in flips:
+            seed = f" (seed {flip.seed})" if flip.seed else ""
+            names.append(f"{flip.index}{seed}")
+        if names:
+            parts.append(f"{kind} {some(names, FLIPS)}")
     return "; ".join(parts)

@@ -19,6 +19,7 @@ from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
     FORWARDED_NOTE,
     ROWS_NOTE,
+    AddedSection,
     facts_text,
     failed,
     measured,
@@ -34,7 +35,7 @@ from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
-from pbcore.report.tables import trade_off_markdown, trade_off_tables
+from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tabular import Code, Table
@@ -109,21 +110,17 @@ def report_text(
         changes: what changes with each of the run's factors.
         answers: of the cells, which the headline compares.
     """
-    told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    told += [f"**{md(sentence, 2000)}.**" for _, sentence in headlines(cells, answers, facts)]
-    titles = (
-        (md(table.title.replace(" [95 % interval]", "")), table)
-        for table in trade_off_tables(cells)
-    )
-    curves = _images(plot for plot in plots if plot != MEANS)
+    sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
+    for _, headline in headlines(cells, answers, facts):
+        sentences.append(f"**{md(headline, 2000)}.**")
     parts = [
         f"# {md(name)}\n",
-        "\n\n".join(told) + "\n",
-        _images(plot for plot in plots if plot == MEANS),
+        "\n\n".join(sentences) + "\n",
+        _images([plot for plot in plots if plot == MEANS]),
         _means(cells),
         price_section(cells, answers, facts).markdown(),
-        *(f"## {title}\n\n{trade_off_markdown(table)}" for title, table in titles),
-        _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
+        *(_trade_off(table) for table in trade_off_tables(cells)),
+        _curves(cells, [plot for plot in plots if plot != MEANS]),
         _axis_note(cells, answers, facts),
         factor_section(changes).markdown(),
         exploration_section(cells).markdown(),
@@ -133,28 +130,49 @@ def report_text(
         _speed(cells),
         _under_load(cells),
         _shared_forwards(cells),
-        *(
-            _section(section.title, _items(md(line, 600) for line in lines), section.note)
-            for section, lines in served_sections(cells)
-        ),
+        *(_served(section, lines) for section, lines in served_sections(cells)),
         _section("Wrong answers by kind", _items(_failures(cells))),
-        _section(
-            "Cells that could not be run",
-            _items(f"{code(cell)}: {md(why)}" for cell, why in failed(cells)),
-        ),
+        _failed(cells),
         _section("Not measured", _items(md(line, 600) for line in not_measured(cells))),
         _facts(cells, facts),
     ]
-    return "\n".join(filter(None, parts))
+    return "\n".join(part for part in parts if part)
 
 
 def _section(title: str, text: str, note: str = "") -> str:
     """A heading with its text, and a note under it; empty without text."""
-    return "\n\n".join([f"## {title}", text, *([note] if note else [])]) + "\n" if text else ""
+    if not text:
+        return ""
+    paragraphs = [f"## {title}", text]
+    if note:
+        paragraphs.append(note)
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _items(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _trade_off(table: TradeOffTable) -> str:
+    """A category's table; its intervals stand in a table of their own, so the title has none."""
+    title = md(table.title.replace(" [95 % interval]", ""))
+    return f"## {title}\n\n{trade_off_markdown(table)}"
+
+
+def _curves(cells: pd.DataFrame, plots: Sequence[str]) -> str:
+    """The curves that don't stand at the top."""
+    if not plots:
+        return ""
+    return _section("Trade-off curves", "\n".join([_images(plots), *_rows_note(cells)]))
+
+
+def _served(section: AddedSection, lines: Iterable[str]) -> str:
+    return _section(section.title, _items(md(line, 600) for line in lines), section.note)
+
+
+def _failed(cells: pd.DataFrame) -> str:
+    lines = [f"{code(cell_id)}: {md(why)}" for cell_id, why in failed(cells)]
+    return _section("Cells that could not be run", _items(lines))
 
 
 def _table(table: pd.DataFrame, significant: int | None = None) -> str:
@@ -171,23 +189,26 @@ def _table(table: pd.DataFrame, significant: int | None = None) -> str:
 
     shown = table.astype(object).where(table.notna(), None)
     rows = [[entry(value) for value in row] for row in shown.to_numpy().tolist()]
-    sides = [
-        "l" if shown[column].map(lambda one: isinstance(one, str)).any() else "r"
-        for column in shown
-    ]
-    heads = list(map(str, table.columns))
-    return tabular.markdown(Table(heads, rows, "".join(sides), f".{significant}g"))
+    sides = ""
+    for column in shown:
+        has_text = any(isinstance(value, str) for value in shown[column])
+        sides += "l" if has_text else "r"
+    heads = [str(column) for column in table.columns]
+    return tabular.markdown(Table(heads, rows, sides, f".{significant}g"))
 
 
 def _images(plots: Iterable[str]) -> str:
-    return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix(
-        "\n"
-    )
+    images = [f"![{plot.removesuffix('.png')}]({plot})\n" for plot in plots]
+    return "\n".join(images)
 
 
 def _rows_note(cells: pd.DataFrame) -> list[str]:
     """The sentence on rows and calls, where a cell's differ."""
-    return [f"{ROWS_NOTE[0].upper()}{ROWS_NOTE[1:]}."] if rows_differ(cells) else []
+    return [_as_sentence(ROWS_NOTE)] if rows_differ(cells) else []
+
+
+def _as_sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
 
 
 def _axis_note(cells: pd.DataFrame, answers: Sequence[ReportCell], facts: RunFacts) -> str:
@@ -228,11 +249,12 @@ def _interval(low: float | None, high: float | None) -> str | None:
 
 
 def _pbx(cells: pd.DataFrame) -> str:
-    tables = [
-        table.assign(category=category).set_index(["category", "model", "family"]).reset_index()
-        for category, group in cells.groupby("category", sort=False)
-        if not (table := pbx_table(group)).empty
-    ]
+    tables = []
+    for category, group in cells.groupby("category", sort=False):
+        table = pbx_table(group)
+        if not table.empty:
+            table.insert(0, "category", category)
+            tables.append(table)
     title = "PBx: the largest tokens per step at which the category's mean score is at least x %"
     notes = ["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)]
     return _section(title, _table(pd.concat(tables)) if tables else "", "  \n".join(notes))
@@ -249,37 +271,44 @@ def _by_sampler(cells: pd.DataFrame, sums: Callable[[pd.DataFrame], dict[str, An
 
 
 def _speed(cells: pd.DataFrame) -> str:
-    ran = (
-        cells[(cells["status"] == "ok") & cells["seconds"].notna()]
-        if "seconds" in cells
-        else cells[:0]
-    )
-    told = _rows_note(ran)
-    forwarded = "tokens_forwarded" in ran and ran["tokens_forwarded"].notna().any()
-    if forwarded:
-        told = [*told, f"{FORWARDED_NOTE[0].upper()}{FORWARDED_NOTE[1:]}."]
+    """Forwards, seconds and rates of the cells that have a time of their own."""
+    ran = cells[:0]
+    if "seconds" in cells:
+        ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()]
+    costs = {"NFE": "nfe"}  # the table's head → the frame's column
+    sentences = ["Tokens are counted in the answers, before the first EOS."]
+    if rows_differ(ran):
+        costs["rows"] = "rows"
+        sentences += _rows_note(ran)
+    if "tokens_forwarded" in ran and ran["tokens_forwarded"].notna().any():
+        costs["tokens forwarded"] = "tokens_forwarded"
+        sentences.append(_as_sentence(FORWARDED_NOTE))
 
     def sums(group: pd.DataFrame) -> dict[str, Any]:
-        seconds = group["seconds"].sum()
         samples = group["n"].sum()
-        forwards = {"NFE": "nfe"} | ({"rows": "rows"} if rows_differ(ran) else {})
-        forwards |= {"tokens forwarded": "tokens_forwarded"} if forwarded else {}
-        counts = {
-            head: (group[kind] * group["n"]).sum(min_count=len(group))
-            for head, kind in forwards.items()
-        }
-        mark = "*" if group["shared_device"].any() else ""
-        speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
-        if seconds:
-            tokens = (group["tokens_per_second"] * group["seconds"]).sum()
-            speeds["samples/s"] = f"{fixed(samples / seconds)}{mark}"
-            speeds["tokens/s"] = f"{fixed(tokens / seconds, 0)}{mark}"
-        return {head: count / samples for head, count in counts.items()} | speeds
+        row: dict[str, Any] = {}
+        for head, column in costs.items():
+            total = (group[column] * group["n"]).sum(min_count=len(group))
+            row[head] = total / samples
+        return row | _speeds(group)
 
-    note = " ".join(["Tokens are counted in the answers, before the first EOS.", *told])
-    shared = ran.get("shared_device", pd.Series(dtype=bool)).any()
-    inexact = "\n\\* inexact: measured while workers shared a device." if shared else ""
-    return _section("Speed", _by_sampler(ran, sums), note + inexact)
+    note = " ".join(sentences)
+    if ran.get("shared_device", pd.Series(dtype=bool)).any():
+        note += "\n\\* inexact: measured while workers shared a device."
+    return _section("Speed", _by_sampler(ran, sums), note)
+
+
+def _speeds(group: pd.DataFrame) -> dict[str, str]:
+    """Seconds of a sampler's cells and what came in them; `*` marks inexact ones."""
+    seconds = group["seconds"].sum()
+    mark = "*" if group["shared_device"].any() else ""
+    speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
+    if seconds:
+        samples = group["n"].sum()
+        tokens = (group["tokens_per_second"] * group["seconds"]).sum()
+        speeds["samples/s"] = f"{fixed(samples / seconds)}{mark}"
+        speeds["tokens/s"] = f"{fixed(tokens / seconds, 0)}{mark}"
+    return speeds
 
 
 def _under_load(cells: pd.DataFrame) -> str:
@@ -293,9 +322,11 @@ def _under_load(cells: pd.DataFrame) -> str:
         " at B at a time (least squares), rates stay about below the lines B / A and 1 / C of the"
         " roofline, which meet at B = A / C."
     )
-    found = _items(md(line, 300) for line in bends(table))
+    roofs = _items(md(line, 300) for line in bends(table))
+    if roofs:
+        note += f"\n\n{roofs}"
     shown = _table(table.dropna(axis="columns", how="all"), significant=4)
-    return _section("Speed under load", shown, f"{note}\n\n{found}" if found else note)
+    return _section("Speed under load", shown, note)
 
 
 def _shared_forwards(cells: pd.DataFrame) -> str:
@@ -317,23 +348,23 @@ def _shared_forwards(cells: pd.DataFrame) -> str:
 
 
 def _failures(cells: pd.DataFrame) -> list[str]:
+    """A line per model and category: how many answers failed in which way."""
     counts: dict[str, Counter[str]] = {}
     for record in real(cells).to_dict("records"):
         if isinstance(record.get("failures"), dict):
-            counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(
-                record["failures"]
-            )
-    return [
-        f"{md(name)}: " + ", ".join(f"{md(kind)} {count}" for kind, count in kinds.most_common(20))
-        for name, kinds in counts.items()
-        if kinds
-    ]
+            title = f"{record['model']} {record['category']}"
+            counts.setdefault(title, Counter()).update(record["failures"])
+    lines = []
+    for title, kinds in counts.items():
+        most = [f"{md(kind)} {count}" for kind, count in kinds.most_common(20)]
+        if most:
+            lines.append(f"{md(title)}: {', '.join(most)}")
+    return lines
 
 
 def _facts(cells: pd.DataFrame, facts: RunFacts) -> str:
-    rows = facts_text(cells, facts)
-    shown = [
-        [key, Code(printable(text, 2000)) if key == "command" else printable(text, 2000)]
-        for key, text in rows.items()
-    ]
-    return _section("The run", tabular.markdown(Table(["", ""], shown)))
+    rows = []
+    for key, text in facts_text(cells, facts).items():
+        shown = printable(text, 2000)
+        rows.append([key, Code(shown) if key == "command" else shown])
+    return _section("The run", tabular.markdown(Table(["", ""], rows)))

@@ -4,6 +4,7 @@ and the frontier. Each is described once and rendered twice.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ from pbcore.tasks.naming import short
 from pbcore.text import folded
 
 LEVELLED = "levelled "  # before the key of a name that the page's filters don't know
+EXPLORATION = {"pass_at", "flip_flops", "law"}  # without any of them a cell has no row
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +64,8 @@ def factor_section(changes: Iterable[FactorChange]) -> Section:
     """What changes with a run's factors; no rows for a run without factors and with one seed."""
     changes = list(changes)
     # A level is part of the page's model, or of its sampler (+x8): such a row is of several.
-    own = "" if all(one.factor == SEED for one in changes) else LEVELLED
-    rows = [
-        {
-            "task": one.task,
-            f"{own}model": one.model,
-            f"{own}sampler": one.sampler,
-            "factor": one.factor,
-            "from → to": f"{one.base} → {one.head}",
-            "n": str(one.answers.n),
-            "answers %": _share(one.answers),
-            "scores %": _share(one.scores),
-            "mean": f"{fixed(100 * one.before)} → {fixed(100 * one.after)}",
-            "change, points": (
-                f"{signed(100 * one.change)} [{signed(100 * one.low)} – {signed(100 * one.high)}]"
-            ),
-        }
-        for one in changes
-    ]
+    prefix = "" if all(change.factor == SEED for change in changes) else LEVELLED
+    rows = [_factor_row(change, prefix) for change in changes]
     title = "What changes with each factor"
     note = (
         "Answers and scores: the share that is another one when this factor alone changes, beside"
@@ -87,6 +73,23 @@ def factor_section(changes: Iterable[FactorChange]) -> Section:
         " directions cancel in the mean."
     )
     return Section(title, title, note, _columns(rows), rows)
+
+
+def _factor_row(change: FactorChange, prefix: str) -> dict[str, str]:
+    """What one step of a factor changes; `prefix` stands before the keys of its names."""
+    interval = f"[{signed(100 * change.low)} – {signed(100 * change.high)}]"
+    return {
+        "task": change.task,
+        f"{prefix}model": change.model,
+        f"{prefix}sampler": change.sampler,
+        "factor": change.factor,
+        "from → to": f"{change.base} → {change.head}",
+        "n": str(change.answers.n),
+        "answers %": _share(change.answers),
+        "scores %": _share(change.scores),
+        "mean": f"{fixed(100 * change.before)} → {fixed(100 * change.after)}",
+        "change, points": f"{signed(100 * change.change)} {interval}",
+    }
 
 
 def _share(share: Score) -> str:
@@ -107,13 +110,15 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a
     law to compare with, without columns that are empty.
     """
-    own = {"pass_at", "flip_flops", "law"}  # a cell with none of them has no row
-    rows = [
-        _explored(one, told)
-        for one in cells.to_dict("records")
-        if isinstance(told := one.get("decoding"), Mapping) and own & set(told)
-    ]
-    columns = [column for column in _columns(rows) if any(row[column.head] != NONE for row in rows)]
+    rows = []
+    for cell in cells.to_dict("records"):
+        decoding = cell.get("decoding")
+        if isinstance(decoding, Mapping) and not EXPLORATION.isdisjoint(decoding):
+            rows.append(_exploration_row(cell, decoding))
+    columns = []
+    for column in _columns(rows):
+        if any(row[column.head] != NONE for row in rows):
+            columns.append(column)
     note = (
         "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and"
         " the share after which the same token came back (2602.06161). Texts / seed: different"
@@ -128,30 +133,29 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     )
 
 
-def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str]:
-    law = told.get("law", {})
-    passed = told.get("pass_at", {})
+def _exploration_row(cell: Mapping[Any, Any], decoding: Mapping[str, Any]) -> dict[str, str]:
+    law = decoding.get("law", {})
+    pass_at = [f"{k}: {100 * share:.0f} %" for k, share in decoding.get("pass_at", {}).items()]
+    places = law.get("places", law.get("stationary"))
     return {
         "task": cell["task"],
         "model": cell["model"],
         "sampler": cell["sampler"],
-        "τ": _number(told.get("kendall"), ".2f"),
-        "remasks": _number(told.get("remasks"), ".2f"),
-        "same token again": _number(told.get("flip_flops"), ".0%"),
-        "texts / seed": _number(told.get("distinct"), ".2f"),
-        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or NONE,
+        "τ": _number(decoding.get("kendall"), ".2f"),
+        "remasks": _number(decoding.get("remasks"), ".2f"),
+        "same token again": _number(decoding.get("flip_flops"), ".0%"),
+        "texts / seed": _number(decoding.get("distinct"), ".2f"),
+        "pass@k": ", ".join(pass_at) if pass_at else NONE,
         "TV of transitions": _number(law.get("kernel"), ".3f", law.get("kernel_by_chance")),
-        "TV of places or visits": _number(
-            law.get("places", law.get("stationary")), ".3f", law.get("places_by_chance")
-        ),
+        "TV of places or visits": _number(places, ".3f", law.get("places_by_chance")),
         "bits (exact)": _number(law.get("entropy"), ".2f", law.get("entropy_exact")),
     }
 
 
 def _number(value: float | None, form: str, exact: float | None = None) -> str:
-    return (NONE if value is None else format(value, form)) + (
-        "" if exact is None else f" ({exact:{form}})"
-    )
+    """`0.123 (0.120)`: a value in a format, and behind it the exact one where it is known."""
+    text = NONE if value is None else format(value, form)
+    return text if exact is None else f"{text} ({exact:{form}})"
 
 
 def _gap(row: Row) -> str:
@@ -159,8 +163,13 @@ def _gap(row: Row) -> str:
     gap = row["gap"]
     if gap is None:
         return NONE
-    shown = signed(gap).replace("-", "−").removeprefix("+")
-    return f"{shown}, by chance" if gap < 0 and row["best"] >= row["low"] else shown
+    text = signed(gap).replace("-", "−").removeprefix("+")
+    by_chance = gap < 0 and row["best"] >= row["low"]
+    return f"{text}, by chance" if by_chance else text
+
+
+def _best(row: Row) -> str:
+    return "unbounded" if row["best"] is None else fixed(row["best"])
 
 
 FRONTIER = (
@@ -172,45 +181,50 @@ FRONTIER = (
     tables.words("chooses", "chooses", "which frontier binds the sampler, if one does"),
     tables.Column(
         "best %",
-        lambda row: "unbounded" if row["best"] is None else fixed(row["best"]),
-        lambda row: row["best"],
+        _best,
+        itemgetter("best"),
         "the best accuracy of samplers of its kind in as many steps",
     ),
-    tables.Column("gap, points", _gap, lambda row: row["gap"], "best less score"),
+    tables.Column("gap, points", _gap, itemgetter("gap"), "best less score"),
 )
 
 
 def rooms(answers: Iterable[ReportCell]) -> list[Room]:
     """The cells that have a frontier, by model and task, samplers in natural order."""
-    found = []
-    for one in answers:
-        known = frontier_room(
-            one.cell,
-            one.samples,
-            {index: question.length for index, question in one.questions.items()},
-        )
-        found += [] if known is None else [replace(known, model=one.model)]
-    models = list(dict.fromkeys(one.model for one in found))
-    tasks = sorted_tasks(one.task for one in found)
-    return sorted(
-        found,
-        key=lambda one: (models.index(one.model), tasks.index(one.task), natural(one.sampler)),
-    )
+    unordered = []
+    for answer in answers:
+        lengths = {index: question.length for index, question in answer.questions.items()}
+        room = frontier_room(answer.cell, answer.samples, lengths)
+        if room is not None:
+            unordered.append(replace(room, model=answer.model))
+    models = list(dict.fromkeys(room.model for room in unordered))
+    tasks = sorted_tasks(room.task for room in unordered)
+
+    def place(room: Room) -> tuple[Any, ...]:
+        return models.index(room.model), tasks.index(room.task), natural(room.sampler)
+
+    return sorted(unordered, key=place)
 
 
 def frontier_section(found: Iterable[Room]) -> Section:
     """Cells beside the optimal frontier: the best accuracy of independent draws in as many
     steps.
     """
-    rows: list[Row] = [
-        {
-            **{name: getattr(one, name) for name in ("model", "sampler", "task", "steps", "gap")},
-            **{name: 100 * getattr(one, name) for name in ("score", "low", "high")},
-            "best": None if one.best is None else 100 * one.best,
-            "chooses": KINDS[one.kind],
+    rows: list[Row] = []
+    for room in found:
+        row = {
+            "model": room.model,
+            "sampler": room.sampler,
+            "task": room.task,
+            "steps": room.steps,
+            "gap": room.gap,
+            "score": 100 * room.score,
+            "low": 100 * room.low,
+            "high": 100 * room.high,
+            "best": None if room.best is None else 100 * room.best,
+            "chooses": KINDS[room.kind],
         }
-        for one in found
-    ]
+        rows.append(row)
     title = "the best accuracy of independent draws in as many steps"
     note = (
         "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only"

@@ -3,12 +3,12 @@ side.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
 
-from pbcore.analysis.compare import CellComparison, Comparison
+from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.printable import counted, fixed, signed
 from pbcore.report.answers import ReportCell, questions_of
 from pbcore.report.cells import NONE, ROWS_NOTE
@@ -44,12 +44,15 @@ def comparison_page(
         base: those of B, which may lack answers, as a baseline file does.
         runs: the directories of A and B.
     """
-    alike = runs[0].resolve() == runs[1].resolve()
-    names = runs[0].name if alike else " against ".join(side_names(comparison, *runs))
-    title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
-    return assembled(
-        title, _content(comparison, runs), _answers(comparison, (head, base), runs), runs[0].name
-    )
+    sides = runs[0].name if _same_run(runs) else " against ".join(side_names(comparison, *runs))
+    names = [name for name in (sides, joined(comparison)) if name]
+    content = _content(comparison, runs)
+    answers = _answers(comparison, (head, base), runs)
+    return assembled(f"pbcore · {', '.join(names)}", content, answers, runs[0].name)
+
+
+def _same_run(runs: tuple[Path, Path]) -> bool:
+    return runs[0].resolve() == runs[1].resolve()
 
 
 def _answers(
@@ -62,67 +65,52 @@ def _answers(
     for compared in comparison.cells:
         for place in zip(SIDES, compared.pair.ids, strict=True):
             pairs.setdefault(place, compared)
-    given = [(side, entry) for side, entries in zip(SIDES, sides, strict=True) for entry in entries]
-    places = [(side, entry) for side, entry in given if (side, entry.cell.id) in pairs]
-    numbers = {(side, entry.cell.id): number for number, (side, entry) in enumerate(places)}
-    kept = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
-    found = []
-    for side, entry in places:
+    entries: list[tuple[str, StoredCell]] = []  # of the compared cells, with their sides
+    numbers: dict[tuple[str, str], int] = {}  # by side and the cell's id there, on the page
+    for side, stored in zip(SIDES, sides, strict=True):
+        for entry in stored:
+            if (side, entry.cell.id) in pairs:
+                numbers[side, entry.cell.id] = len(entries)
+                entries.append((side, entry))
+    questions = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
+    answers = []
+    for side, entry in entries:
         cell = entry.cell
-        pair = pairs[side, entry.cell.id]
-        beside = "B" if side == "A" else "A"
-        other = numbers.get((beside, pair.pair.ids[SIDES.index(beside)]))
-        worse, better = (
-            tuple(dict.fromkeys(flip.index for flip in flips))
-            for flips in (pair.worse, pair.better)
+        compared = pairs[side, cell.id]
+        head_id, base_id = compared.pair.ids
+        other = ("B", base_id) if side == "A" else ("A", head_id)
+        answers.append(
+            ReportCell(
+                id=f"{side}:{cell.id}",
+                model=cell.model,
+                cell=cell,
+                samples=entry.samples,
+                questions=questions[side](cell),
+                side=side,
+                pair=numbers.get(other),
+                worse=_indices(compared.worse),
+                better=_indices(compared.better),
+            )
         )
-        name = f"{side}:{cell.id}"
-        asked = kept[side](cell)
-        found.append(
-            ReportCell(name, cell.model, cell, entry.samples, asked, side, other, worse, better)
-        )
-    return found
+    return answers
+
+
+def _indices(flips: Iterable[Flip]) -> tuple[int, ...]:
+    """The samples that flipped, each once, whatever its seed."""
+    return tuple(dict.fromkeys(flip.index for flip in flips))
 
 
 def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     rows = [_row(comparison, cell) for cell in comparison.worst_first()]
     compared = [row for row in rows if row["cell"].status == "compared"]
     others = [row for row in rows if row["cell"].status != "compared"]
-    verdicts = Counter(row["verdict"] for row in compared)
-    given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
-    within = bool(comparison.named) and runs[0].resolve() == runs[1].resolve()
-    called = side_names(comparison, *runs) if within else tuple(map(str, runs))
-    sides = [f"<code>{text(name, 600)}</code>" for name in called]
-    parts = [
-        *(f"<p><strong>{text(named_text(pair), 600)}</strong></p>" for pair in comparison.named),
-        (
-            f"<p>A: {sides[0]} · B:"
-            f" {sides[1]}{given}. {compared_text(comparison)},"
-            f" {verdicts['worse']} significantly worse in A, {verdicts['better']} significantly"
-            f" better (Holm's test over all cells, level {comparison.level:g}).</p>"
-        ),
-        *(f"<p>{text(sentence, 600)}</p>" for sentence in mean_text(comparison)),
-    ]
-    if compared:
-        rates = rates_shown(comparison)
-        columns = [*COMPARED, *map(_rate, rates), words("differs", "other conditions", wide=True)]
-        caption = (
-            "A − B in points; each cell opens its"
-            f" answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
-        )
-        changed = sorted(filter(_changed, compared), key=_by_change)
-        same = [row for row in compared if not _changed(row)]
-        if changed:
-            label = "compared cells"
-            table = html_table(columns, changed, caption, label, links=LINKS, name="differences")
-            parts.append(table)
-        if same:
-            label = f"{counted(len(same), 'cell')} with the same verdict on every answer"
-            table = html_table(columns, same, caption, label, links=LINKS, name="no difference")
-            shown = "" if changed else " open"
-            parts.append(
-                f'<details data-fold="same"{shown}><summary>{label}</summary>{table}</details>'
-            )
+    parts = []
+    for pair in comparison.named:
+        parts.append(f"<p><strong>{text(named_text(pair), 600)}</strong></p>")
+    parts.append(_summary(comparison, runs, Counter(row["verdict"] for row in compared)))
+    for sentence in mean_text(comparison):
+        parts.append(f"<p>{text(sentence, 600)}</p>")
+    parts += _compared_tables(compared, rates_shown(comparison))
     if others:
         columns = [MODEL, SAMPLER, words("name", "task"), words("reason", "why", wide=True)]
         label = "cells that were not compared"
@@ -130,16 +118,55 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     return Markup(f"<section><h2>Differences</h2>{''.join(parts)}</section>")
 
 
+def _summary(comparison: Comparison, runs: tuple[Path, Path], verdicts: Counter[str]) -> str:
+    """Which runs were compared, and how many cells are worse or better."""
+    if comparison.named and _same_run(runs):
+        names = side_names(comparison, *runs)
+    else:
+        names = str(runs[0]), str(runs[1])
+    head, base = (f"<code>{text(name, 600)}</code>" for name in names)
+    given = joined(comparison)
+    also = f", {text(given, 600)}" if given else ""
+    return (
+        f"<p>A: {head} · B: {base}{also}. {compared_text(comparison)},"
+        f" {verdicts['worse']} significantly worse in A, {verdicts['better']} significantly"
+        f" better (Holm's test over all cells, level {comparison.level:g}).</p>"
+    )
+
+
+def _compared_tables(compared: Sequence[Row], rates: Sequence[str]) -> list[str]:
+    """A table of the cells in which something changed, and one, folded, of the others."""
+    columns = [*COMPARED]
+    columns += [_rate(name) for name in rates]
+    columns.append(words("differs", "other conditions", wide=True))
+    caption = "A − B in points; each cell opens its answers"
+    if "rows" in rates:
+        caption += f"; {ROWS_NOTE}"
+    changed = [row for row in compared if _changed(row)]
+    same = [row for row in compared if not _changed(row)]
+    parts: list[str] = []
+    if changed:
+        changed.sort(key=_by_change)
+        label = "compared cells"
+        table = html_table(columns, changed, caption, label, links=LINKS, name="differences")
+        parts.append(table)
+    if same:
+        label = f"{counted(len(same), 'cell')} with the same verdict on every answer"
+        table = html_table(columns, same, caption, label, links=LINKS, name="no difference")
+        shown = "" if changed else " open"
+        parts.append(
+            f'<details data-fold="same"{shown}><summary>{label}</summary>{table}</details>'
+        )
+    return parts
+
+
 def _row(comparison: Comparison, cell: CellComparison) -> Row:
     """A row of the table: names as `B's → A's` where they differ, scores and differences in
     points.
     """
-    model, sampler = (
-        new if new == old else f"{old} → {new}" for new, old in (cell.pair.model, cell.pair.sampler)
-    )
     return {
-        "model": model,
-        "sampler": sampler,
+        "model": _renamed(*cell.pair.model),
+        "sampler": _renamed(*cell.pair.sampler),
         "task": cell.pair.task,
         "cell": cell,
         "base": _percent(cell.base),
@@ -155,6 +182,10 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         "verdict": comparison.verdict(cell),
         "name": short(cell.pair.task),
     }
+
+
+def _renamed(new: str, old: str) -> str:
+    return new if new == old else f"{old} → {new}"
 
 
 def _percent(share: float | None) -> float | None:
@@ -181,18 +212,27 @@ def _change(row: Row) -> str:
 def _rate(name: str) -> Column:
     _, head, places = RATES[name]
 
-    def shown(row: Row) -> str:
-        before, after = (
-            NONE if value is None else fixed(value, places) for value in row["cell"].rates[name]
-        )
-        return before if before == after else f"{before} → {after}"
+    def number(value: float | None) -> str:
+        return NONE if value is None else fixed(value, places)
 
-    return Column(head, shown, lambda row: row["cell"].rates[name][1], "B → A, where they differ")
+    def shown(row: Row) -> str:
+        before, after = row["cell"].rates[name]
+        return _renamed(number(after), number(before))
+
+    def after(row: Row) -> float | None:
+        value: float | None = row["cell"].rates[name][1]
+        return value
+
+    return Column(head, shown, after, "B → A, where they differ")
 
 
 def _flips(row: Row) -> str:
-    signs = [f"{sign} {row[name]}" for name, sign in (("worse", "↓"), ("better", "↑")) if row[name]]
-    return " ".join(signs) or "none"
+    signs = []
+    if row["worse"]:
+        signs.append(f"↓ {row['worse']}")
+    if row["better"]:
+        signs.append(f"↑ {row['better']}")
+    return " ".join(signs) if signs else "none"
 
 
 def _opened(row: Row, inner: str) -> str:
@@ -200,9 +240,9 @@ def _opened(row: Row, inner: str) -> str:
 
 
 def _flips_opened(row: Row, inner: str) -> str:
-    return (
-        link(f"A:{row['cell'].id}", inner, only="flips") if row["worse"] or row["better"] else inner
-    )
+    if not row["worse"] and not row["better"]:
+        return inner
+    return link(f"A:{row['cell'].id}", inner, only="flips")
 
 
 COMPARED = (

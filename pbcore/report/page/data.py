@@ -7,7 +7,6 @@ Tokens (numbers of a table of texts), steps and confidences are strings of digit
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
 from typing import Any, NotRequired, TypedDict
 
 from pbcore.printable import first_line, fixed, printable
@@ -15,7 +14,7 @@ from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.page.html import as_json
 from pbcore.results.check import dump_json
 from pbcore.results.questions import StoredQuestion
-from pbcore.results.record import CellRecord, FormerToken, SampleRecord, absent_reasons
+from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, absent_reasons
 from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import short
@@ -102,11 +101,11 @@ def by_key(answers: Sequence[PackedAnswer]) -> dict[str, list[Any]]:
     """A cell's answers as the page holds them: by key, so that names stand once; 0 where an answer
     has none, and without keys that no answer has.
     """
-    return {
-        key: [answer.get(key, 0) for answer in answers]
-        for key in KEYS
-        if any(key in answer for answer in answers)
-    }
+    columns: dict[str, list[Any]] = {}
+    for key in KEYS:
+        if any(key in answer for answer in answers):
+            columns[key] = [answer.get(key, 0) for answer in answers]
+    return columns
 
 
 def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnswer:
@@ -117,12 +116,13 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
         sample: the answer.
         tokens: takes the texts of its tokens and kinds.
     """
-    text = (cell.conditions.options.get("official_text") and sample.official_text) or sample.text
+    text = sample.text
+    if cell.conditions.options.get("official_text") and sample.official_text:
+        text = sample.official_text
+    scores = [sample.scores.get(name) for name in cell.scores]
     answer: PackedAnswer = {
         "index": sample.index,
-        "scores": [
-            round(sample.scores[name], 4) if name in sample.scores else None for name in cell.scores
-        ],
+        "scores": [None if score is None else round(score, 4) for score in scores],
     }
     if sample.seed:
         answer["seed"] = sample.seed
@@ -142,14 +142,16 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
         answer["former"] = [_former(former, tokens) for former in sample.former]
     if sample.served is not None:
         answer["served"] = dump_json(sample.served)[:LONGEST]
-    if why := sample.details.get("why"):
+    why = sample.details.get("why")
+    if why:
         answer["why"] = str(why)[:LONGEST]
     matches = sample.details.get("matches")
     if isinstance(matches, list) and matches:
         answer["matches"] = _matches(cell, matches, text)
-    if kinds := sample.details.get("failure"):
-        names = kinds if isinstance(kinds, list) else [kinds]
-        answer["kinds"] = [_number(tokens, str(kind)) for kind in names]
+    failure = sample.details.get("failure")
+    if failure:
+        kinds = failure if isinstance(failure, list) else [failure]
+        answer["kinds"] = [_number(tokens, str(kind)) for kind in kinds]
     return answer
 
 
@@ -184,8 +186,8 @@ def step_digits(steps: Sequence[int]) -> str | list[int]:
 
 def confidence_digits(share: float) -> str:
     """A number of [0, 1] in two digits; `!` for 1."""
-    part = round(min(max(share, 0.0), 1.0) * FINEST)
-    return "!" if part == FINEST else _two(part)
+    number = round(min(max(share, 0.0), 1.0) * FINEST)
+    return "!" if number == FINEST else _two(number)
 
 
 def token_digits(number: int) -> str:
@@ -203,19 +205,26 @@ def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[Packed
     text, or of one with steps its final answer: its offsets start there.
     """
     options = cell.conditions.options
-    marked = options.get("cot") and options.get("cot_answer") != "whole"
-    offset = text.rfind((final_answer(text) or "" if marked else text).strip())
+    checked = text
+    if options.get("cot") and options.get("cot_answer") != "whole":
+        checked = final_answer(text) or ""
+    offset = text.rfind(checked.strip())
     keys = {"offset", "length", "rule", "message"}
-    return [
-        {
-            "start": match["offset"] + offset,
-            "length": match["length"],
-            "rule": str(match["rule"]),
-            "message": str(match["message"]),
-        }
-        for match in matches
-        if isinstance(match, dict) and match.keys() >= keys and isinstance(match["offset"], int)
-    ]
+    packed_matches: list[PackedMatch] = []
+    for match in matches:
+        if not isinstance(match, dict) or not keys <= match.keys():
+            continue
+        if not isinstance(match["offset"], int):
+            continue
+        packed_matches.append(
+            {
+                "start": match["offset"] + offset,
+                "length": match["length"],
+                "rule": str(match["rule"]),
+                "message": str(match["message"]),
+            }
+        )
+    return packed_matches
 
 
 def choose_answers(
@@ -226,25 +235,41 @@ def choose_answers(
     that cells of one task have the same samples.
     """
     tokens: Tokens = {}
-    order = []
-    for number, one in enumerate(cells):
-        counts: Counter[int] = Counter()  # of answers of each kind
-        for position, sample in sorted(enumerate(one.samples), key=lambda item: item[1].place):
-            flipped = sample.index in (*one.worse, *one.better)
-            kind = 0 if flipped else 2 if is_wrong(one.cell, sample) is False else 1
-            order.append((kind, counts[kind], number, position))
-            counts[kind] += 1
-    kept: list[list[tuple[int, PackedAnswer]]] = [[] for _ in cells]
-    for _, _, number, position in sorted(order):
+    kept: list[dict[int, PackedAnswer]] = [{} for _ in cells]  # by their positions in the cell
+    for number, position in _by_weight(cells):
         before = len(tokens)
         answer = packed(cells[number].cell, cells[number].samples[position], tokens)
-        values = [answer.get(key, 0) for key in KEYS]
-        added = (as_json(one) for one in (values, *islice(tokens, before, None)))
-        room -= sum(len(text.encode("utf-8", "replace")) + 1 for text in added)
+        room -= _size([answer.get(key, 0) for key in KEYS])
+        for token in islice(tokens, before, None):
+            room -= _size(token)
         if room < 0:
             break
-        kept[number].append((position, answer))
-    return [[answer for _, answer in sorted(one, key=itemgetter(0))] for one in kept], list(tokens)
+        kept[number][position] = answer
+    in_order = [[answers[position] for position in sorted(answers)] for answers in kept]
+    return in_order, list(tokens)
+
+
+def _by_weight(cells: Sequence[ReportCell]) -> list[tuple[int, int]]:
+    """(number of the cell, position in it) of all answers, first those that a page should have."""
+    order = []
+    for number, shown in enumerate(cells):
+        flipped = {*shown.worse, *shown.better}
+        counts: Counter[int] = Counter()  # of answers of each kind
+        for position, sample in sorted(enumerate(shown.samples), key=lambda item: item[1].place):
+            if sample.index in flipped:
+                kind = 0
+            elif is_wrong(shown.cell, sample) is False:
+                kind = 2
+            else:
+                kind = 1
+            order.append((kind, counts[kind], number, position))
+            counts[kind] += 1
+    return [(number, position) for _, _, number, position in sorted(order)]
+
+
+def _size(data: Any) -> int:
+    """Bytes of its JSON and a comma."""
+    return len(as_json(data).encode("utf-8", "replace")) + 1
 
 
 class PackedQuestion(TypedDict, total=False):
@@ -326,30 +351,44 @@ def page_data(
     Returns:
         The data, and the answers of each cell that are part of the page: none if `remote`.
     """
-    pools, numbers = _pools(cells)
+    pools, pool_numbers = _pools(cells)
     data: AnswerData = {
         "run": printable(run, NAME),
         "remote": remote,
-        "cells": [_cell(one, number) for one, number in zip(cells, numbers, strict=True)],
+        "cells": [_cell(cell, pool) for cell, pool in zip(cells, pool_numbers, strict=True)],
         "tokens": [],
-        "questions": [] if remote else [packed_questions(pool) for pool in pools],
+        "questions": [],
     }
     if remote:
         return data, [[] for _ in cells]
+    data["questions"] = [packed_questions(pool) for pool in pools]
     room -= len(as_json(data).encode()) + AROUND * len(cells)
     answers, tokens = choose_answers(cells, max(room, LEAST))
-    for number, pool in enumerate(pools):
-        wanted = {
-            answer["index"]
-            for one, at in zip(answers, numbers, strict=True)
-            if at == number
-            for answer in one
-        }
-        data["questions"][number] = packed_questions(
-            {at: asked for at, asked in pool.items() if at in wanted}
-        )
+    data["questions"] = _answered_questions(pools, pool_numbers, answers)
     data["tokens"] = tokens
     return data, answers
+
+
+def _answered_questions(
+    pools: Sequence[Mapping[int, StoredQuestion]],
+    pool_numbers: Sequence[int],
+    answers: Sequence[Sequence[PackedAnswer]],
+) -> list[PackedQuestions]:
+    """Of each pool the questions that some answer on the page is to.
+
+    Args:
+        pools: of questions.
+        pool_numbers: which pool each cell's are in; −1 for none.
+        answers: of each cell on the page.
+    """
+    indices: defaultdict[int, set[int]] = defaultdict(set)
+    for number, cell_answers in zip(pool_numbers, answers, strict=True):
+        indices[number].update(answer["index"] for answer in cell_answers)
+    questions = []
+    for number, pool in enumerate(pools):
+        answered = {index: pool[index] for index in pool if index in indices[number]}
+        questions.append(packed_questions(answered))
+    return questions
 
 
 def cell_data(one: ReportCell) -> str:
@@ -366,7 +405,6 @@ def cell_data(one: ReportCell) -> str:
 
 def _cell(shown: ReportCell, questions: int) -> PageCell:
     cell = shown.cell
-    judged = [is_wrong(cell, sample) for sample in shown.samples]
     packed_cell: PageCell = {
         "id": printable(shown.id, NAME),
         "model": printable(shown.model, NAME),
@@ -376,14 +414,11 @@ def _cell(shown: ReportCell, questions: int) -> PageCell:
         "headline": cell.headline,
         "graded": cell.headline in GRADED,
         "metrics": list(cell.scores),
-        "scores": {
-            name: [round(value, 6) for value in (score.mean, score.low, score.high)]
-            for name, score in cell.scores.items()
-        },
+        "scores": {name: _rounded(score) for name, score in cell.scores.items()},
         "n": len(shown.samples),
         "verdicts": answer_verdicts(cell, shown.samples),
         "kinds": [printable(kind, NAME) for kind in cell.failures],
-        "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
+        "facts": [[name, printable(text, NAME)] for name, text in _facts(shown).items() if text],
         "questions": questions,
     }
     if shown.side:
@@ -394,48 +429,47 @@ def _cell(shown: ReportCell, questions: int) -> PageCell:
     return packed_cell
 
 
-def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
-    conditions = cell.conditions
-    nfe = cell.nfe_mean
-    spread = (
-        ""
-        if nfe is None
-        else f"{fixed(nfe)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
-    )
-    same = cell.rows_mean in (None, nfe)
+def _rounded(score: Score) -> list[float]:
+    return [round(score.mean, 6), round(score.low, 6), round(score.high, 6)]
+
+
+def _facts(shown: ReportCell) -> dict[str, str]:
+    """What the page says of a cell, by name; texts are empty where there is nothing to say."""
+    cell = shown.cell
+    facts: dict[str, str] = {}
+    if cell.status != "ok":
+        facts["error"] = first_line(cell.error or "")
+    verdicts = [is_wrong(cell, sample) for sample in shown.samples]
+    if any(wrong is not None for wrong in verdicts):
+        facts["wrong answers"] = f"{verdicts.count(True)} of {len(verdicts)}"
+    if cell.nfe_mean is not None:
+        spread = f"median {cell.nfe_median or 0:g}, most {cell.nfe_max}"
+        facts["NFE"] = f"{fixed(cell.nfe_mean)} ({spread})"
     rates = {
-        "rows": None if same else cell.rows_mean,
+        "rows": cell.rows_mean,
         "tokens forwarded": cell.tokens_forwarded,
         "tokens/step": cell.tokens_per_step,
-        "tokens/row": None if same else cell.tokens_per_row,
+        "tokens/row": cell.tokens_per_row,
         "tokens/forward": cell.tokens_per_forward,
         "samples/s": cell.samples_per_second,
         "seconds": cell.seconds,
     }
-    return [
-        ("error", first_line(cell.error or "") if cell.status != "ok" else ""),
-        (
-            "wrong answers",
-            (
-                f"{judged.count(True)} of {len(judged)}"
-                if any(one is not None for one in judged)
-                else ""
-            ),
-        ),
-        ("NFE", spread),
-        *((name, "" if value is None else fixed(value, 2)) for name, value in rates.items()),
-        ("failures", ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())),
-        (
-            "not measured",
-            "; ".join(
-                f"{name}: {first_line(why)}" for name, why in absent_reasons(cell.absent).items()
-            ),
-        ),
-        ("seeds", ", ".join(map(str, conditions.seeds)) if len(conditions.seeds) > 1 else ""),
-        ("device", " ".join(filter(None, (conditions.device, conditions.dtype)))),
-        ("data", conditions.data_source or ""),
-        ("run it again", f"pytest {cell.id}"),
-    ]
+    if cell.rows_mean in (None, cell.nfe_mean):
+        del rates["rows"]
+        del rates["tokens/row"]
+    for name, value in rates.items():
+        if value is not None:
+            facts[name] = fixed(value, 2)
+    facts["failures"] = ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())
+    reasons = absent_reasons(cell.absent).items()
+    facts["not measured"] = "; ".join(f"{name}: {first_line(why)}" for name, why in reasons)
+    conditions = cell.conditions
+    if len(conditions.seeds) > 1:
+        facts["seeds"] = ", ".join(str(seed) for seed in conditions.seeds)
+    facts["device"] = " ".join(text for text in (conditions.device, conditions.dtype) if text)
+    facts["data"] = conditions.data_source or ""
+    facts["run it again"] = f"pytest {cell.id}"
+    return facts
 
 
 def _pools(cells: Iterable[ReportCell]) -> tuple[list[dict[int, StoredQuestion]], list[int]]:
@@ -446,22 +480,24 @@ def _pools(cells: Iterable[ReportCell]) -> tuple[list[dict[int, StoredQuestion]]
     pools: list[dict[int, StoredQuestion]] = []
     of_task: defaultdict[str, list[int]] = defaultdict(list)
     numbers = []
-    for one in cells:
-        known = of_task[one.cell.task]
-        number = -1
-        if one.questions:
-            fits = (
-                i
-                for i in known
-                if all(pools[i].get(at, asked) == asked for at, asked in one.questions.items())
-            )
-            number = next(fits, len(pools))
-            if number == len(pools):
-                pools.append({})
-                known.append(number)
-            pools[number].update(one.questions)
+    for shown in cells:
+        if not shown.questions:
+            numbers.append(-1)
+            continue
+        candidates = of_task[shown.cell.task]
+        fitting = (number for number in candidates if _agree(pools[number], shown.questions))
+        number = next(fitting, len(pools))
+        if number == len(pools):
+            pools.append({})
+            candidates.append(number)
+        pools[number].update(shown.questions)
         numbers.append(number)
     return pools, numbers
+
+
+def _agree(pool: Mapping[int, StoredQuestion], questions: Mapping[int, StoredQuestion]) -> bool:
+    """Whether the questions are those of the pool wherever they have the same index."""
+    return all(pool.get(index, question) == question for index, question in questions.items())
 
 
 def packed_questions(pool: Mapping[int, StoredQuestion]) -> PackedQuestions:

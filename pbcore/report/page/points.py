@@ -81,13 +81,13 @@ def axis_columns(
     frame = with_seconds(cells.loc[whole.cells.index]).assign(
         rows=whole.cells["rows"], tokens_per_row=whole.cells["tokens_per_row"]
     )
-    found = {}
+    columns = {}
     for axis in dict.fromkeys((first, *AXES.values(), *priced_axes(cells))):
         if axis.key in frame:
             values = [number(value) for value in frame[axis.key]]
             if any(value is not None and value > 0 for value in values):
-                found[axis] = values
-    return found
+                columns[axis] = values
+    return columns
 
 
 def point_data(
@@ -136,10 +136,10 @@ def point_data(
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:
     """Each name's number, in the order in which they come."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for name in names:
-        found.setdefault(name, len(found))
-    return found
+        numbers.setdefault(name, len(numbers))
+    return numbers
 
 
 def _rounded(value: float | None) -> float | int | None:

@@ -132,26 +132,33 @@ def html_table(
         groups: heads above those of the columns, each over so many.
         names: what models and samplers are, for their tooltips.
     """
-    shown = [column for column in columns if not (column.optional and all(map(column.empty, rows)))]
-    linked = links or {}
-    about = names or {}
+    shown = []
+    for column in columns:
+        if not column.optional or not all(column.empty(row) for row in rows):
+            shown.append(column)
+    with_gaps = []
+    for column in shown:
+        if column.none and any(column.empty(row) for row in rows):
+            with_gaps.append(column)
+    shown_rows = []
+    for row in rows:
+        attributes = {f"data-{key}": str(row[key]) for key in FILTERED if key in row}
+        entries = []
+        for column in shown:
+            linked = links.get(column.task or column.head) if links else None
+            entries.append(_entry(column, row, linked, names or {}))
+        shown_rows.append((attributes, entries))
     return rendered(
         "table.html",
         columns=shown,
-        rows=[
-            (
-                {f"data-{name}": str(row[name]) for name in FILTERED if name in row},
-                [_cell(one, row, linked.get(one.task or one.head), about) for one in shown],
-            )
-            for row in rows
-        ],
+        rows=shown_rows,
         caption=caption,
         label=label or caption,
         style=style,
         name=name,
         groups=groups,
-        absent=[one for one in shown if one.none and any(map(one.empty, rows))],
-        about=[one for one in shown if one.about and explained],
+        absent=with_gaps,
+        about=[column for column in shown if column.about] if explained else [],
     )
 
 
@@ -168,7 +175,7 @@ class Entry:
     about: str = ""
 
 
-def _cell(column: Column, row: Row, linked: Link | None, names: Mapping[str, str]) -> Entry:
+def _entry(column: Column, row: Row, linked: Link | None, names: Mapping[str, str]) -> Entry:
     value = None if column.value is None else column.value(row)
     whole = column.text(row)
     inner = text(whole, NAME if column.code else 400)
@@ -180,12 +187,12 @@ def _cell(column: Column, row: Row, linked: Link | None, names: Mapping[str, str
         inner = broken(inner)
     if linked is not None:
         inner = linked(row, inner)
-    low, high = ("", "")
-    bounds = column.bounds(row) if value is not None and column.bounds else None
-    if bounds is not None:
-        low, high = (f"{bound:.6g}" for bound in bounds)
     about = names.get(whole, "") if column.head in FILTERED else ""
-    return Entry("" if value is None else f"{value:.6g}", Markup(inner), low, high, about)
+    if value is None:
+        return Entry("", Markup(inner), about=about)
+    bounds = column.bounds(row) if column.bounds else None
+    low, high = ("", "") if bounds is None else (f"{bounds[0]:.6g}", f"{bounds[1]:.6g}")
+    return Entry(f"{value:.6g}", Markup(inner), low, high, about)
 
 
 def broken(name: str) -> str:
@@ -212,53 +219,56 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     category, and the mean, without intervals.
     """
     tasks = whole.tasks
-    groups = [by_task(group, tasks) for _, _, group in by_sampler(whole.records)]
-    rows = [{**row, "cells": cells} for row, cells in zip(overview(whole), groups, strict=True)]
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
     columns = [MODEL, SAMPLER, mean, rate]
     heads = [("", len(columns))]
-    for kind in dict.fromkeys(map(category, tasks)):
-        own = [task for task in tasks if category(task) == kind]
-        columns += [_at_a_glance(task) for task in own]
-        heads.append((kind.replace("_", " "), len(own)))
-    links = {task: _task_link(task) for task in tasks}
-    about = "score in %; the redder, the lower; click one for its answers"
+    by_category: dict[str, list[str]] = {}
+    for task in tasks:
+        by_category.setdefault(category(task), []).append(task)
+    for kind, members in by_category.items():
+        columns += [_task_column(task, mark) for task in members]
+        heads.append((kind.replace("_", " "), len(members)))
     return html_table(
         columns,
-        rows,
-        about,
-        "scores of all tasks",
-        "heat means",
-        links=links,
+        _rows_with_tasks(whole),
+        caption="score in %; the redder, the lower; click one for its answers",
+        label="scores of all tasks",
+        style="heat means",
+        links={task: _task_link(task) for task in tasks},
         name="scores",
         groups=heads,
         names=names,
     )
 
 
-def _at_a_glance(task: str) -> Column:
-    def shown(row: Row) -> str:
-        return mark(row["cells"][task])
+def _rows_with_tasks(scope: Scope) -> list[Row]:
+    """The means of each model and sampler, with its row of every task under `cells`."""
+    tasks = scope.tasks
+    groups = by_sampler(scope.records)
+    rows: list[Row] = []
+    for means, (_, _, group) in zip(overview(scope), groups, strict=True):
+        rows.append({**means, "cells": by_task(group, tasks)})
+    return rows
+
+
+def _task_column(task: str, shown: Callable[[TaskRow], str]) -> Column:
+    """A task's scores among those of others, each `shown` so."""
+
+    def text_of(row: Row) -> str:
+        return shown(row["cells"][task])
+
+    def score(row: Row) -> float | None:
+        cell: TaskRow = row["cells"][task]
+        return cell["score"]
 
     def bounds(row: Row) -> tuple[float, float] | None:
-        return _bounds(row["cells"][task])
+        cell: TaskRow = row["cells"][task]
+        if cell["low"] is None or cell["high"] is None:
+            return None
+        return cell["low"], cell["high"]
 
-    value = _score_on(task)
-    return Column(printable(short(task), 40), shown, value, task, task=task, bounds=bounds)
-
-
-def _score_on(task: str) -> Callable[[Row], float | None]:
-    def value(row: Row) -> float | None:
-        score: float | None = row["cells"][task]["score"]
-        return score
-
-    return value
-
-
-def _bounds(row: TaskRow) -> tuple[float, float] | None:
-    low, high = row["low"], row["high"]
-    return None if low is None or high is None else (low, high)
+    return Column(printable(short(task), 40), text_of, score, task, task=task, bounds=bounds)
 
 
 def matrix(scope: Scope) -> Markup:
@@ -266,14 +276,18 @@ def matrix(scope: Scope) -> Markup:
     task.
     """
     tasks = scope.tasks
-    groups = [by_task(group, tasks) for _, _, group in by_sampler(scope.records)]
-    rows = [{**row, "cells": cells} for row, cells in zip(overview(scope), groups, strict=True)]
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
-    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *map(_of_task, tasks)]
-    about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
-    links = {task: _task_link(task) for task in tasks}
-    label = f"{scope.title}: scores"
-    return html_table(columns, rows, about, label, "matrix", links=links, name=scope.title)
+    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS]
+    columns += [_task_column(task, with_interval) for task in tasks]
+    return html_table(
+        columns,
+        _rows_with_tasks(scope),
+        caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
+        label=f"{scope.title}: scores",
+        style="matrix",
+        links={task: _task_link(task) for task in tasks},
+        name=scope.title,
+    )
 
 
 def _task_link(task: str) -> Link:
@@ -289,17 +303,6 @@ def _task_link(task: str) -> Link:
     return linked
 
 
-def _of_task(task: str) -> Column:
-    return Column(
-        printable(short(task), 40),
-        lambda row: with_interval(row["cells"][task]),
-        _score_on(task),
-        task,
-        task=task,
-        bounds=lambda row: _bounds(row["cells"][task]),
-    )
-
-
 def heat(score: float | None) -> str:
     """The class that colours a cell: h0 for 100 % to h5 for less than 20 %."""
     return "" if score is None else f"h{min(5, int((100 - score) / 20 + 0.999))}"
@@ -307,10 +310,10 @@ def heat(score: float | None) -> str:
 
 def of_task(scope: Scope, task: str) -> Markup:
     """A task's cells, each a row that opens its samples."""
-    groups = (group for _, _, group in by_sampler(scope.task(task).records))
-    rows = [
-        {**record, "missing": missing(group, [task], short)} for group in groups for record in group
-    ]
+    rows: list[Row] = []
+    for _, _, group in by_sampler(scope.task(task).records):
+        why = missing(group, [task], short)
+        rows += [{**cell, "missing": why} for cell in group]
     columns = [
         MODEL,
         SAMPLER,
@@ -320,10 +323,13 @@ def of_task(scope: Scope, task: str) -> Markup:
         *RATES,
         MISSING,
     ]
-    headlines = ", ".join(
-        sorted({str(row["headline"]) for row in rows if row["headline"]}) or ["unknown"]
+    headlines = sorted({str(row["headline"]) for row in rows if row["headline"]})
+    metric = ", ".join(headlines) if headlines else "unknown"
+    return html_table(
+        columns,
+        rows,
+        caption=f"{printable(short(task), 80)}: score is {metric}",
+        label=f"cells of {short(task)}",
+        links={SAMPLER.head: lambda row, inner: link(row["id"], inner)},
+        name=short(task),
     )
-    caption = f"{printable(short(task), 80)}: score is {headlines}"
-    links = {SAMPLER.head: lambda row, inner: link(row["id"], inner)}
-    label = f"cells of {short(task)}"
-    return html_table(columns, rows, caption, label, links=links, name=short(task))
