@@ -2,7 +2,7 @@
 ceilings, with the bits that parallel decoding lost, and published scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -39,109 +39,131 @@ TITLE = "Beside published figures"
 
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
-    parts = [
-        f"## {md(title)}\n\n{markdown(_table(rows))}\n\n{note}\n"
-        for title, note, rows in _tables(cells)
-    ]
-    return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
+    parts = []
+    for title, note, table in _tables(cells):
+        parts.append(f"## {md(title)}\n\n{markdown(table)}\n\n{note}\n")
+    within = _within(cells)
+    if parts and within:
+        parts.append(f"{within}\n")
+    return "\n".join(parts)
 
 
 def ceiling_text(cells: pd.DataFrame) -> str:
     """The same for a terminal."""
-    parts = [
-        f"{name(title)}\n{terminal(_table(rows))}\n  {note}" for title, note, rows in _tables(cells)
-    ]
-    return "\n\n".join(parts + [line for line in _within(cells) if parts])
+    parts = []
+    for title, note, table in _tables(cells):
+        parts.append(f"{name(title)}\n{terminal(table)}\n  {note}")
+    within = _within(cells)
+    if parts and within:
+        parts.append(within)
+    return "\n\n".join(parts)
 
 
-def _table(rows: list[list[str]]) -> Table:
-    heads, *entries = [list(map(name, row)) for row in rows]
-    return Table(heads, entries)
-
-
-def _within(cells: pd.DataFrame) -> list[str]:
+def _within(cells: pd.DataFrame) -> str:
     """How many cells of `ideal` have their ceiling within their interval; empty without such
     cells.
     """
-    known = cells[
+    ideal = cells[
         (cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()
     ]
-    if known.empty:
-        return []
-    inside = (known["score_low"] <= known["ceiling_high"]) & (
-        known["ceiling_low"] <= known["score_high"]
-    )
-    return [
-        f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within"
+    if ideal.empty:
+        return ""
+    above_low = ideal["score_low"] <= ideal["ceiling_high"]
+    below_high = ideal["ceiling_low"] <= ideal["score_high"]
+    inside = int((above_low & below_high).sum())
+    return (
+        f"Of {counted(len(ideal), 'cell')} of ideal, {inside} have their ceiling within"
         " the 95 % interval of their score; about one in twenty of those below 100 should not."
-    ]
+    )
 
 
 def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells with the ceilings that their records lack, for generated samples: these are drawn
     again, and used if they are those of the record.
     """
-    from pbcore.ceilings.ceiling import (
-        Ceilings,
-    )  # imports torch: only for runs that lack their ceilings
+    # imports torch: only for runs that lack their ceilings
+    from pbcore.ceilings.ceiling import Ceilings
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}
-    columns: dict[str, Any] = {
-        name: list(cells[name]) if name in cells else [None] * len(cells)
-        for name in (*THEORY, "ceiling_kind")
-    }
+    columns: dict[str, list[Any]] = {}
+    for column in (*THEORY, "ceiling_kind"):
+        columns[column] = list(cells[column]) if column in cells else [None] * len(cells)
     for i, row in enumerate(cells.to_dict("records")):
-        if (
-            row["status"] != "ok"
-            or row.get("headline") != "accuracy"
-            or not pd.isna(columns["ceiling"][i])
-        ):
+        scored = row["status"] == "ok" and row.get("headline") == "accuracy"
+        if not scored or not pd.isna(columns["ceiling"][i]):
             continue
         key = row["task"], row["n"], row["length"], row["data_hash"]
-        info, options = (
-            row[name] if isinstance(row.get(name), dict) else {}
-            for name in ("model_info", "options")
-        )
         if key not in tasks:
             tasks[key] = redrawn(
-                row["task"], str(row["length"]), int(row["n"]), options, row["data_hash"]
+                row["task"],
+                str(row["length"]),
+                int(row["n"]),
+                _mapping(row.get("options")),
+                row["data_hash"],
             )
         task = tasks[key]
-        block = info.get("block")
-        known = None if task is None else ceilings.of(task, row["sampler"], block)
-        if known is not None:
-            values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
-            for name, value in zip((*THEORY[:4], "ceiling_kind"), values, strict=True):
-                columns[name][i] = value
+        if task is None:
+            continue
+        block = _mapping(row.get("model_info")).get("block")
+        ceiling = ceilings.of(task, row["sampler"], block)
+        if ceiling is None:
+            continue
+        columns["ceiling"][i] = ceiling.mean
+        columns["ceiling_low"][i] = ceiling.low
+        columns["ceiling_high"][i] = ceiling.high
+        columns["gap"][i] = ceiling.mean - row["score"]
+        columns["ceiling_kind"][i] = ceiling.kind
     return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
 
 
-def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[list[str]]]]:
-    """(title, note, head and rows) per category that has something to show: a row per model and
-    sampler, a column per task.
-    """
+def _mapping(value: Any) -> dict[str, Any]:
+    """A frame's entry that holds a mapping; without one, an empty mapping."""
+    return value if isinstance(value, dict) else {}
+
+
+def _tables(cells: pd.DataFrame) -> list[tuple[str, str, Table]]:
+    """(title, note, table) per category that has something to show."""
     ran = real(cells[cells["status"] == "ok"])
     models = list(dict.fromkeys(ran["model"]))
-    found = []
-    for kind in dict.fromkeys(map(category, sorted_tasks(ran["task"]))):
+    tables = []
+    for kind in dict.fromkeys(category(task) for task in sorted_tasks(ran["task"])):
         group = ran[ran["category"] == kind]
-        for title, note, entry, lossy in (
-            (f"Ceilings: {kind}", NOTE, _against, group[group["ceiling"] < 1 - 5e-4]),
-            (f"Bits lost: {kind}", BITS, _bits, group[group["bits_lost"] > 5e-4]),
-        ):
-            if lossy.empty:
-                continue
-            tasks = sorted_tasks(lossy["task"])
-            pairs = set(zip(lossy["model"], lossy["sampler"], strict=True))
-            texts = {
-                (row["model"], row["sampler"], row["task"]): entry(row)
-                for row in group.to_dict("records")
-            }
-            order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
-            rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
-            found.append((title, note, [["model", "sampler", *map(narrow_name, tasks)], *rows]))
-    return found
+        capped = group[group["ceiling"] < 1 - 5e-4]
+        if not capped.empty:
+            table = _by_task(group, capped, models, _against)
+            tables.append((f"Ceilings: {kind}", NOTE, table))
+        lossy = group[group["bits_lost"] > 5e-4]
+        if not lossy.empty:
+            table = _by_task(group, lossy, models, _bits)
+            tables.append((f"Bits lost: {kind}", BITS, table))
+    return tables
+
+
+def _by_task(
+    cells: pd.DataFrame,
+    shown: pd.DataFrame,
+    models: Sequence[str],
+    entry: Callable[[dict[Any, Any]], str],
+) -> Table:
+    """A row per model and sampler, a column per task.
+
+    Args:
+        cells: those of a category.
+        shown: those of them whose models and samplers, and whose tasks, are in the table.
+        models: in their order.
+        entry: the text of a cell.
+    """
+    texts = {}
+    for row in cells.to_dict("records"):
+        texts[row["model"], row["sampler"], row["task"]] = entry(row)
+    tasks = sorted_tasks(shown["task"])
+    pairs = set(zip(shown["model"], shown["sampler"], strict=True))
+    rows = []
+    for model, sampler in sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1]))):
+        entries = [name(texts.get((model, sampler, task), NONE)) for task in tasks]
+        rows.append([name(model), name(sampler), *entries])
+    return Table(["model", "sampler", *(name(narrow_name(task)) for task in tasks)], rows)
 
 
 def _against(row: dict[Any, Any]) -> str:
@@ -189,12 +211,13 @@ def beside_published(
             )
         tables.append(table)
     published = pd.concat(tables, ignore_index=True) if tables else figures()
-    if rows := against(cells, published, sources(), same):
+    rows = against(cells, published, sources(), same)
+    if rows:
         return rows, ""
     lines = ["no cell has a published figure of the same model, task and sampler"]
     for whose, table in (("here", cells), ("published", published)):
         for what in ("model", "sampler"):
-            names = [name(one) for one in dict.fromkeys(table[what])]
+            names = [name(text) for text in dict.fromkeys(table[what])]
             lines.append(f"  {whose}, {what}s: {some(names, 12)}")
     lines.append(
         "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2,"
@@ -210,18 +233,20 @@ def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
     if not rows:
         return f"{TITLE}: {unmatched}"
     parts = []
-    for source, of in groupby(rows, key=lambda row: row.source):
+    for source, of_source in groupby(rows, key=lambda row: row.source):
         parts.append(
             f"{TITLE}: {printable(source)} (scores in %, our 95 % interval; * published figure"
             " outside it)"
         )
-        for (model, theirs, sampler), lines in groupby(
-            of, key=lambda row: (row.model, row.published_model, row.sampler)
-        ):
+        for (model, theirs, sampler), group in groupby(of_source, key=_names):
             parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
-            parts.append(terminal(Table(HEADERS, list(map(_cells, lines)), SIDES)))
+            parts.append(terminal(Table(HEADERS, [_cells(row) for row in group], SIDES)))
         parts += [f"  {note}" for note in _notes(rows, source)]
     return "\n".join(parts)
+
+
+def _names(row: Beside) -> tuple[str, str, str]:
+    return row.model, row.published_model, row.sampler
 
 
 def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
@@ -229,15 +254,16 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
     if not rows:
         return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
     parts = [f"## {TITLE}\n"]
-    for source, of in groupby(rows, key=lambda row: row.source):
-        lines = [[name(row.model), Code(name(row.sampler)), *_cells(row)] for row in of]
+    about = (
+        "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
+        " Differences:"
+    )
+    for source, of_source in groupby(rows, key=lambda row: row.source):
+        lines = [[name(row.model), Code(name(row.sampler)), *_cells(row)] for row in of_source]
         table = Table(["model", "sampler", *HEADERS], lines, f"ll{SIDES}")
-        parts += [f"### {md(source)}\n", markdown(table)]
-        note = (
-            "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
-            " Differences:"
-        )
-        parts += ["", note, "", *(f"- {md(note)}" for note in _notes(rows, source)), ""]
+        parts += [f"### {md(source)}\n", markdown(table), "", about, ""]
+        parts += [f"- {md(note)}" for note in _notes(rows, source)]
+        parts.append("")
     return "\n".join(parts)
 
 
@@ -258,7 +284,8 @@ def _notes(rows: Sequence[Beside], source: str) -> list[str]:
     """What differs between the rows of one source and ours, and in how many rows."""
     total = sum(row.source == source for row in rows)
     notes = shared_differences(rows).get(source, {})
-    return [
-        f"{printable(note, 300)} ({'all rows' if count == total else counted(count, 'row')})"
-        for note, count in notes.items()
-    ]
+    lines = []
+    for note, count in notes.items():
+        rows_text = "all rows" if count == total else counted(count, "row")
+        lines.append(f"{printable(note, 300)} ({rows_text})")
+    return lines

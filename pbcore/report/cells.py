@@ -48,15 +48,15 @@ class AddedSection(Protocol):
 def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]:
     """The sections of the integrations that are here, with their lines on these cells."""
     those = cells[elsewhere(cells)]
-    told = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
+    served = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
     sections: tuple[AddedSection, ...] = provided("report")
-    return [(section, section.lines(told)) for section in sections]
+    return [(section, section.lines(served)) for section in sections]
 
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:
     """Which rows are of models that answered elsewhere."""
     served = cells.get("served", pd.Series(index=cells.index, dtype=object))
-    return served.map(lambda told: isinstance(told, dict)).astype(bool)
+    return served.map(lambda record: isinstance(record, dict)).astype(bool)
 
 
 def silent(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
@@ -79,9 +79,8 @@ def rows_differ(cells: pd.DataFrame) -> bool:
     """Whether a cell forwarded more rows than its calls, or fewer: samplers may ask about what-if
     rows.
     """
-    return bool(
-        (cells["rows"].notna() & cells["nfe"].notna() & (cells["rows"] != cells["nfe"])).any()
-    )
+    counted_both = cells["rows"].notna() & cells["nfe"].notna()
+    return bool((counted_both & (cells["rows"] != cells["nfe"])).any())
 
 
 def real(cells: pd.DataFrame) -> pd.DataFrame:
@@ -91,47 +90,54 @@ def real(cells: pd.DataFrame) -> pd.DataFrame:
 
 def samples_a_cell(cells: pd.DataFrame) -> str:
     """`16–40 samples a cell`; empty where no cell has them, as in published tables."""
-    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
-    return (
-        f"{'–'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples a cell"
-        if counts
-        else ""
-    )
+    counts = [int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()]
+    if not counts:
+        return ""
+    least = min(counts)
+    most = max(counts)
+    return f"{least} samples a cell" if least == most else f"{least}–{most} samples a cell"
 
 
 def facts_text(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
+    rows = {}
     command = run.get("command")
-    rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
-    known: Mapping[str, object] = run
+    if isinstance(command, list):
+        rows["command"] = command_line(command)
+    elif command:
+        rows["command"] = command
+    facts: Mapping[str, object] = run
     for key in ("started", "profile", "shard"):
-        if known.get(key) is not None:
-            rows[key] = str(known[key])
+        if facts.get(key) is not None:
+            rows[key] = str(facts[key])
     for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
-        rows[key.replace("_", " ")] = (
-            names_once(cells[key].dropna().map(str)) if key in cells else ""
-        )
+        if key in cells:
+            rows[key.replace("_", " ")] = names_once(cells[key].dropna().map(str))
     for key in ("machine", "versions"):
-        parts = known.get(key)
+        parts = facts.get(key)
         if isinstance(parts, Mapping):
-            rows[key] = ", ".join(
-                f"{part} {value}" for part, value in parts.items() if value not in (None, "", [])
-            )
+            rows[key] = _parts_text(parts)
     if "model_info" in cells:
-        told = zip(cells["model"], cells["model_info"], strict=True)
-        remote = (
-            model for model, info in told if isinstance(info, Mapping) and info.get("remote_code")
-        )
+        remote = []
+        for model, info in zip(cells["model"], cells["model_info"], strict=True):
+            if isinstance(info, Mapping) and info.get("remote_code"):
+                remote.append(model)
         rows["ran code that came with the checkpoint"] = names_once(remote)
-    rows["cells"] = (
-        f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
-    )
+    failures = int((cells["status"] != "ok").sum())
+    rows["cells"] = f"{len(cells)}, of which {failures} could not be run"
     return {key: value for key, value in rows.items() if value}
+
+
+def _parts_text(parts: Mapping[str, object]) -> str:
+    """`torch 2.4.1, numpy 2.1.0`; without what is unknown."""
+    texts = [f"{part} {value}" for part, value in parts.items() if value not in (None, "", [])]
+    return ", ".join(texts)
 
 
 def names_once(names: Iterable[str]) -> str:
     """Names once each, in order; at most 20."""
-    return ", ".join(first_lines([name(one) for one in sorted(set(names) - {""})], 20))
+    ordered = sorted(set(names) - {""})
+    return ", ".join(first_lines([name(text) for text in ordered], 20))
 
 
 def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
@@ -143,17 +149,15 @@ def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
 
 def not_measured(cells: pd.DataFrame) -> list[str]:
     """Absent metrics with their reasons, and models with random weights, a line each."""
-    reasons = Counter(
-        item for one in cells.get("absent", ()) for item in absent_reasons(one).items()
-    )
-    lines = [
-        f"{metrics}: {why} ({counted(count, 'cell')})"
-        for (metrics, why), count in sorted(reasons.items())
-    ]
-    dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    return lines + [
-        f"{model}: random weights, so its scores are left out of the tables" for model in dummies
-    ]
+    reasons: Counter[tuple[str, str]] = Counter()
+    for absent in cells.get("absent", ()):
+        reasons.update(absent_reasons(absent).items())
+    lines = []
+    for (metrics, why), count in sorted(reasons.items()):
+        lines.append(f"{metrics}: {why} ({counted(count, 'cell')})")
+    for model in sorted(set(cells[cells["dummy"].isin([True])]["model"])):
+        lines.append(f"{model}: random weights, so its scores are left out of the tables")
+    return lines
 
 
 def prompts_note(cells: pd.DataFrame) -> list[str]:
@@ -180,41 +184,48 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     to say.
     """
     lines = [f"{cell} could not be run: {cause}" for cell, cause in failed(cells)]
-    lines += [*not_measured(cells), *prompts_note(cells)]
-    lines += [line for _, told in served_sections(cells) for line in told]
-    return lines + ["timings are inexact: workers shared a device"] * int(
-        cells["shared_device"].isin([True]).any()
-    )
+    lines += not_measured(cells)
+    lines += prompts_note(cells)
+    for _, served_lines in served_sections(cells):
+        lines += served_lines
+    if cells["shared_device"].isin([True]).any():
+        lines.append("timings are inexact: workers shared a device")
+    return lines
 
 
 def measured(cells: pd.DataFrame, facts: RunFacts) -> str:
     """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of
     `results.load`; `facts`: those of run.json.
     """
+    if cells.empty:
+        return "nothing"
     ran = real(cells)
     if ran.empty:
-        return (
-            f"{counted(len(cells), 'cell')} of models with random weights"
-            if len(cells)
-            else "nothing"
-        )
-    *first, last = (
-        one.strip() for one in first_lines([name(one) for one in dict.fromkeys(ran["model"])], 5)
-    )
-    models = f"{', '.join(first)} and {last.removeprefix('… and ')}" if first else last
+        return f"{counted(len(cells), 'cell')} of models with random weights"
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
-    samples = samples_a_cell(ran)
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in tasks.items())
-    parts = [
-        f"{models} on {counted(tasks.total(), 'task')} ({kinds}) with "
-        f"{counted(ran['sampler'].nunique(), 'sampler')}{samples and f', {samples}'}"
-    ]
+    samplers = counted(ran["sampler"].nunique(), "sampler")
+    grid = f"{_models_text(ran)} on {counted(tasks.total(), 'task')} ({kinds}) with {samplers}"
+    samples = samples_a_cell(ran)
+    if samples:
+        grid += f", {samples}"
+    parts = [grid]
     settings: list[str] = []
     for column in ("device", "dtype"):
-        values = ran[column].dropna() if column in ran else ()
-        settings += sorted({name(str(value)) for value in values} - {""})
-    parts.append(", ".join(settings))
+        if column in ran:
+            settings += sorted({name(str(value)) for value in ran[column].dropna()} - {""})
+    if settings:
+        parts.append(", ".join(settings))
     with suppress(ValueError):
         day = datetime.fromisoformat(str(facts.get("started")))
         parts.append(f"{day.day} {day:%B %Y}")
-    return "; ".join(filter(None, parts))
+    return "; ".join(parts)
+
+
+def _models_text(cells: pd.DataFrame) -> str:
+    """`a, b and c`; of many the first five."""
+    names = [name(model) for model in dict.fromkeys(cells["model"])]
+    *first, last = (text.strip() for text in first_lines(names, 5))
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last.removeprefix('… and ')}"

@@ -5,7 +5,6 @@ in their dashes.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 from zlib import crc32
 
@@ -69,9 +68,8 @@ POLICIES = (
     "s2d2",
 )
 _ALL = len(COLOURS) * len(MARKERS)
-FULL = (
-    99.95  # a ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out
-)
+# A ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out.
+FULL = 99.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +94,10 @@ def policy_number(name: str) -> int:
     """A policy's number below 64, whatever else a run holds; that of an unknown name is drawn from
     it.
     """
+    if name in POLICIES:
+        return POLICIES.index(name)
     free = _ALL - len(POLICIES)
-    return (
-        POLICIES.index(name)
-        if name in POLICIES
-        else len(POLICIES) + crc32(name.encode("utf-8", "replace")) % free
-    )
+    return len(POLICIES) + crc32(name.encode("utf-8", "replace")) % free
 
 
 def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
@@ -111,29 +107,24 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
     """
     names = list(dict.fromkeys(lines))
     models = list(dict.fromkeys(model for model, _ in names))
-    ordered = sorted(
-        names,
-        key=lambda name: (
-            models.index(name[0]),
-            policy_number(policy_of(name[1])),
-            natural(name[1]),
-        ),
-    )
+    families: dict[tuple[int, int], list[str]] = {}  # by the numbers of model and policy
+    for model, family in names:
+        numbers = models.index(model), policy_number(policy_of(family))
+        families.setdefault(numbers, []).append(family)
     found = {}
-    for (model, number), group in groupby(
-        ordered, key=lambda name: (name[0], policy_number(policy_of(name[1])))
-    ):
-        for rank, name in enumerate(group):
+    for place, number in sorted(families):
+        for rank, family in enumerate(sorted(families[place, number], key=natural)):
             if len(models) > 1:
-                dash = models.index(model)
-                hollow = dash % 2 == 1
+                dash = place
+                hollow = place % 2 == 1
                 dotted = rank % 2 == 1
             else:
                 dash = rank
                 hollow = rank // len(DASHES) % 2 == 1
                 dotted = False
             colour = number % len(COLOURS)
-            found[name] = Look(colour, _marker(number), dash % len(DASHES), hollow, dotted)
+            look = Look(colour, _marker(number), dash % len(DASHES), hollow, dotted)
+            found[models[place], family] = look
     return found
 
 
@@ -151,11 +142,12 @@ def marker_looks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict
     """(model, sampler) → matplotlib's options of its colour and marker, where lines have another
     meaning; those of one policy differ in how their markers are filled.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    seen: Counter[str] = Counter()
-    for name in dict.fromkeys(names):
-        rule = policy_of(name[1])
-        fill = FILLS[seen[rule] % len(FILLS)]
-        found[name] = number_look(policy_number(rule)) | {"fillstyle": fill, "mfcalt": "white"}
-        seen[rule] += 1
-    return found
+    drawn: dict[tuple[str, str], dict[str, Any]] = {}
+    counts: Counter[str] = Counter()  # of the names of each policy
+    for model, sampler in dict.fromkeys(names):
+        policy = policy_of(sampler)
+        fill = FILLS[counts[policy] % len(FILLS)]
+        look = number_look(policy_number(policy)) | {"fillstyle": fill, "mfcalt": "white"}
+        drawn[model, sampler] = look
+        counts[policy] += 1
+    return drawn

@@ -71,7 +71,8 @@ class Prices:
     @property
     def head(self) -> str:
         """The list's name and basis, as a column's head."""
-        return ", ".join(filter(None, [name(self.named or self.text), self.basis]))
+        parts = [name(self.named or self.text), self.basis]
+        return ", ".join(part for part in parts if part)
 
     def seconds(self, cell: CellRecord) -> float | None:
         """Mean seconds of an answer of a cell; None where there is no price or no count."""
@@ -127,28 +128,29 @@ def price_section(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFac
     title = "Seconds of an answer"
     if not lists:
         return Section(title, title, "", [], [])
-    seconds = [seconds_by_sampler(one, answers) for one in lists]
-    whole = scopes(real(cells))[0]
+    by_list = [seconds_by_sampler(prices, answers) for prices in lists]
+    whole, _ = scopes(real(cells))
     rows: list[_PricedRow] = []
     for means in overview(whole):
-        key = means["model"], means["sampler"]
-        priced = [by_sampler.get(key) for by_sampler in seconds]
-        rows.append(_PricedRow(*key, means["score"], priced))
+        names = means["model"], means["sampler"]
+        priced = [seconds.get(names) for seconds in by_list]
+        rows.append(_PricedRow(*names, means["score"], priced))
     fronts = [_front(rows, number) for number in range(len(lists))]
-    shown = []
+    lines = []
     for row in rows:
         line = {
             "model": row.model,
             "sampler": row.sampler,
             "mean score %": or_dash(row.score),
         }
-        for number, one in enumerate(lists):
-            value = row.priced[number]
-            mark = FRONT if (row.model, row.sampler) in fronts[number] else ""
-            line[f"ms, {one.head}"] = NONE if value is None else f"{milliseconds(value)}{mark}"
-        shown.append(line)
-    columns = [words(key, key) for key in (shown[0] if shown else {})]
-    return Section(title, title, _note(lists), columns, shown)
+        for prices, seconds, front in zip(lists, row.priced, fronts, strict=True):
+            mark = FRONT if (row.model, row.sampler) in front else ""
+            line[f"ms, {prices.head}"] = (
+                NONE if seconds is None else f"{milliseconds(seconds)}{mark}"
+            )
+        lines.append(line)
+    heads = list(lines[0]) if lines else []
+    return Section(title, title, _note(lists), [words(head, head) for head in heads], lines)
 
 
 def milliseconds(seconds: float) -> str:
@@ -161,12 +163,23 @@ def seconds_by_sampler(prices: Prices, answers: Iterable[HasCell]) -> dict[tuple
     """(model, sampler) → mean seconds of an answer over its tasks; without those of which a cell
     has none.
     """
-    known: dict[tuple[str, str], list[float | None]] = {}
-    for one in answers:
-        if one.cell.status == "ok":
-            key = one.model, one.cell.sampler
-            known.setdefault(key, []).append(prices.seconds(one.cell))
-    return _means(known)
+    return _mean_seconds(prices, ((answer.model, answer.cell) for answer in answers))
+
+
+def _mean_seconds(
+    prices: Prices, cells: Iterable[tuple[str, CellRecord]]
+) -> dict[tuple[str, str], float]:
+    """`seconds_by_sampler` of cells beside the names of their models."""
+    seconds: dict[tuple[str, str], list[float | None]] = {}
+    for model, cell in cells:
+        if cell.status == "ok":
+            seconds.setdefault((model, cell.sampler), []).append(prices.seconds(cell))
+    means = {}
+    for names, values in seconds.items():
+        priced = [value for value in values if value is not None]
+        if len(priced) == len(values):
+            means[names] = fmean(priced)
+    return means
 
 
 def with_prices(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts) -> pd.DataFrame:
@@ -182,11 +195,11 @@ def with_prices(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts
         The frame, without the columns of lists that price no cell.
     """
     answers = list(answers)
-    for one in prices_of(facts):
-        seconds = {entry.id: one.seconds(entry.cell) for entry in answers}
+    for prices in prices_of(facts):
+        seconds = {answer.id: prices.seconds(answer.cell) for answer in answers}
         column = cells["id"].map(seconds).astype("float64")
         if column.notna().any():
-            cells = cells.assign(**{f"{PRICED}{one.head}": column})
+            cells = cells.assign(**{f"{PRICED}{prices.head}": column})
     return cells
 
 
@@ -211,9 +224,9 @@ def _note(lists: Sequence[Prices]) -> str:
         f" each list's prices, means over tasks. {FRONT} no other sampler of the model has both"
         " less time and a higher score."
     ]
-    for one in lists:
-        if one.reasons:
-            sentences.append(f"{NONE} by {name(one.text)}: {'; '.join(one.reasons)}.")
+    for prices in lists:
+        if prices.reasons:
+            sentences.append(f"{NONE} by {name(prices.text)}: {'; '.join(prices.reasons)}.")
     return " ".join(sentences)
 
 
@@ -231,41 +244,21 @@ def comparison_prices(
     """
     lines = []
     for text in price:
-        lists = Prices(text, batch or 1)
-        before = _by_sampler_of([] if isinstance(base, Mapping) else base, lists)
-        after = _by_sampler_of(head, lists)
-        for key in after.keys() & before.keys() if before else ():
-            change = after[key] / before[key]
-            model, sampler = key
-            lines.append(
-                f"{name(model)} {name(sampler)}, ms an answer on {lists.head}:"
-                f" {milliseconds(before[key])} → {milliseconds(after[key])} ({change:.2f} times)"
-            )
         if isinstance(base, Mapping):
             lines.append(
                 f"{NONE} by {name(text)}: a baseline file has no counts of calls; give a run"
             )
-        elif lists.reasons:
-            lines.append(f"{NONE} by {name(text)}: {'; '.join(lists.reasons)}")
+            continue
+        prices = Prices(text, batch or 1)
+        before = _mean_seconds(prices, ((entry.cell.model, entry.cell) for entry in base))
+        after = _mean_seconds(prices, ((entry.cell.model, entry.cell) for entry in head))
+        for model, sampler in after.keys() & before.keys():
+            old = before[model, sampler]
+            new = after[model, sampler]
+            lines.append(
+                f"{name(model)} {name(sampler)}, ms an answer on {prices.head}:"
+                f" {milliseconds(old)} → {milliseconds(new)} ({new / old:.2f} times)"
+            )
+        if prices.reasons:
+            lines.append(f"{NONE} by {name(text)}: {'; '.join(prices.reasons)}")
     return sorted(lines)
-
-
-def _by_sampler_of(stored: Sequence[Any], lists: Prices) -> dict[tuple[str, str], float]:
-    """`seconds_by_sampler` of stored cells."""
-    known: dict[tuple[str, str], list[float | None]] = {}
-    for entry in stored:
-        cell: CellRecord = entry.cell
-        if cell.status == "ok":
-            known.setdefault((cell.model, cell.sampler), []).append(lists.seconds(cell))
-    return _means(known)
-
-
-def _means(
-    known: Mapping[tuple[str, str], Sequence[float | None]],
-) -> dict[tuple[str, str], float]:
-    """The mean of each that has no gap."""
-    return {
-        key: fmean(value for value in values if value is not None)
-        for key, values in known.items()
-        if None not in values
-    }

@@ -65,9 +65,9 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
         place: where in it the file is looked for; without one there, it is the package's own.
     """
     here = Path(place) / bench_file(task)
-    return (
-        here if (folder / here).is_file() else Path(str(files("pbcore.benches") / bench_file(task)))
-    )
+    if (folder / here).is_file():
+        return here
+    return Path(str(files("pbcore.benches") / bench_file(task)))
 
 
 def _options(settings: Mapping[str, Any]) -> list[str]:
@@ -79,8 +79,12 @@ def _options(settings: Mapping[str, Any]) -> list[str]:
         if name in _NO_OPTIONS or value is None or value is False or value == []:
             continue
         flag = f"--{name.replace('_', '-')}"
-        several = value if isinstance(value, list) else [value]
-        if all(isinstance(one, int) for one in several):
-            several = [",".join(map(str, several))]
-        words += [flag] if value is True else [word for one in several for word in (flag, str(one))]
+        values = value if isinstance(value, list) else [value]
+        if value is True:
+            words.append(flag)
+        elif all(isinstance(number, int) for number in values):
+            words += [flag, ",".join(str(number) for number in values)]
+        else:
+            for text in values:
+                words += [flag, str(text)]
     return words

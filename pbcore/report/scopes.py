@@ -160,32 +160,38 @@ def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
     if not rows_differ(table):
         table = table.assign(rows=float("nan"), tokens_per_row=float("nan"))
     whole = Scope("all tasks", table, [_row(record) for record in table.to_dict("records")])
-    return whole, [
-        whole.part(name, "category", name) for name in dict.fromkeys(map(category, whole.tasks))
-    ]
+    names = dict.fromkeys(category(task) for task in whole.tasks)
+    return whole, [whole.part(name, "category", name) for name in names]
 
 
 def _row(record: Mapping[Any, Any]) -> CellRow:
     cause = ""
     if record["status"] != "ok":
         cause = first_line(str(record["error"] or "no cause recorded"))
-    texts = {name: str(record[name]) for name in ("id", "model", "task", "category", "sampler")}
-    headline = "" if pd.isna(record["headline"]) else record["headline"]
     row = {
-        **texts,
+        "id": str(record["id"]),
+        "model": str(record["model"]),
+        "task": str(record["task"]),
+        "category": str(record["category"]),
+        "sampler": str(record["sampler"]),
         "status": str(record["status"]),
         "error": cause,
-        "headline": headline,
-        **{name: record[name] for name in ("absent", "dummy", "served", "prompts")},
-        **{name: number(record[name]) for name in NUMBERS},
-        **{percent: _percent(record[share]) for share, percent in SHARES.items()},
+        "headline": "" if pd.isna(record["headline"]) else record["headline"],
+        "absent": record["absent"],
+        "dummy": record["dummy"],
+        "served": record["served"],
+        "prompts": record["prompts"],
     }
+    for name in NUMBERS:
+        row[name] = number(record[name])
+    for share, percent in SHARES.items():
+        row[percent] = _percent(record[share])
     return cast(CellRow, row)
 
 
-def _percent(share: Any) -> float | None:
-    known = number(share)
-    return None if known is None else 100 * known
+def _percent(value: Any) -> float | None:
+    share = number(value)
+    return None if share is None else 100 * share
 
 
 def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]]]:
@@ -308,7 +314,8 @@ def missing(
             absent = record["absent"] if isinstance(record["absent"], dict) else {}
             why = first_line(str(absent.get(record["headline"], "no reason recorded")))
             reasons.setdefault(f"{record['headline']} not measured: {why}", []).append(task)
-    unrun = [named(task) for task in tasks if task not in {record["task"] for record in group}]
+    run = {record["task"] for record in group}
+    unrun = [named(task) for task in tasks if task not in run]
     if unrun:
         reasons["not run"] = unrun
     return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())
@@ -328,12 +335,14 @@ def policy_rows(scope: Scope) -> list[Row]:
     rows: list[Row] = []
     for model, kind, group in curve_lines(steps):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
-        own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
-        speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))
-        levels = {f"PB{level}": pbx(points, level) for level in LEVELS}
+        of_forwards = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
+        speeds = list(zip(of_forwards["tokens_per_forward"], of_forwards["score"], strict=True))
+        row: dict[str, Any] = {"model": model, "family": kind, "points": len(points)}
+        for level in LEVELS:
+            row[f"PB{level}"] = pbx(points, level)
         # a single point has no area
-        area = aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None
-        rows.append({"model": model, "family": kind, "points": len(points), **levels, "AUP": area})
+        row["AUP"] = aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None
+        rows.append(row)
     models = list(dict.fromkeys(scope.cells["model"]))
     return sorted(rows, key=lambda row: (models.index(row["model"]), natural(row["family"])))
 
@@ -350,8 +359,12 @@ def average(values: Sequence[float | None], count: int) -> float | None:
 
 def _sum(values: Iterable[float | None]) -> float | None:
     """None for no values, and where one was not measured."""
-    known = list(values)
-    return None if not known or None in known else sum(filter(None, known))
+    numbers = []
+    for value in values:
+        if value is None:
+            return None
+        numbers.append(value)
+    return sum(numbers) if numbers else None
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

@@ -1,5 +1,6 @@
 """The speed–quality curves of some cells, as the plots and the page draw them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pandas as pd
@@ -89,19 +90,24 @@ class SpeedQuality:
         return sorted({(point.rate, point.score) for point in points if point.on_front})
 
     @property
+    def points(self) -> list[CurvePoint]:
+        """Those of all curves."""
+        return [point for curve in self.curves for point in curve.points]
+
+    @property
     def highest(self) -> float:
         """The highest rate; 1 without points."""
-        return max((point.rate for curve in self.curves for point in curve.points), default=1.0)
+        return max((point.rate for point in self.points), default=1.0)
 
     @property
     def lowest(self) -> float:
         """The lowest rate; 1 without points."""
-        return min((point.rate for curve in self.curves for point in curve.points), default=1.0)
+        return min((point.rate for point in self.points), default=1.0)
 
     @property
     def has_lids(self) -> bool:
         """Whether a ceiling is below 100 %."""
-        return any(point.lid is not None for curve in self.curves for point in curve.points)
+        return any(point.lid is not None for point in self.points)
 
 
 def speed_quality(
@@ -122,34 +128,47 @@ def speed_quality(
     """
     rate = axis.key
     table = beside_ceilings(curves(cells, rate, axis.weighed), cells)
-    fronts = {
-        str(model): set(pareto(zip(own[rate], own["score"], strict=True), axis.is_cost))
-        for model, own in table.groupby("model", sort=False)
-    }
+    fronts = {}
+    for model, group in table.groupby("model", sort=False):
+        points = zip(group[rate], group["score"], strict=True)
+        fronts[str(model)] = set(pareto(points, axis.is_cost))
     leaders = None if most is None else leading(table, most, rate, axis.is_cost)
     shown = _best_by_policy(table, axis) if by_policy else table
-    columns = ["sampler", rate, "score", "low", "high", "ceiling"]
-    drawn = []
-    for model, kind, own in curve_lines(shown):
-        points = tuple(
-            CurvePoint(
-                sampler,
-                speed,
-                score,
-                number(low),
-                number(high),
-                (speed, score) in fronts[model],
-                number(ceiling),
-            )
-            for sampler, speed, score, low, high, ceiling in own[columns].itertuples(index=False)
-        )
-        drawn.append(Curve(model, kind, points, leaders is None or (model, kind) in leaders))
+    lines = []
+    for model, kind, group in curve_lines(shown):
+        leads = leaders is None or (model, kind) in leaders
+        lines.append(Curve(model, kind, _points(group, rate, fronts[model]), leads))
     scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
     levels = []
     for name, (score, low, high) in level_lines(scored, rate).items():
         model, _, sampler = name.rpartition(" · ")
         levels.append(Level(model, sampler, score, number(low), number(high)))
-    return SpeedQuality(tuple(drawn), tuple(levels), tuple(sorted(set(table["tasks"]))))
+    return SpeedQuality(tuple(lines), tuple(levels), tuple(sorted(set(table["tasks"]))))
+
+
+def _points(
+    group: pd.DataFrame, rate: str, front: Collection[tuple[float, float]]
+) -> tuple[CurvePoint, ...]:
+    """A curve's points, of rows with its means.
+
+    Args:
+        group: the rows.
+        rate: their column on the axis of speed.
+        front: (rate, score) of the model's Pareto front.
+    """
+    points = []
+    for row in group.to_dict("records"):
+        point = CurvePoint(
+            sampler=row["sampler"],
+            rate=row[rate],
+            score=row["score"],
+            low=number(row["low"]),
+            high=number(row["high"]),
+            on_front=(row[rate], row["score"]) in front,
+            ceiling=number(row["ceiling"]),
+        )
+        points.append(point)
+    return tuple(points)
 
 
 def _best_by_policy(table: pd.DataFrame, axis: Axis) -> pd.DataFrame:

@@ -72,7 +72,10 @@ def panels(
         for column in range(size, columns):
             axes[row, column].set_visible(False)
             axes[row - 1, column].tick_params(labelbottom=True)
-    return figure, [axis for row, size in zip(axes, shape, strict=True) for axis in row[:size]]
+    shown: list[Axes] = []
+    for row, size in enumerate(shape):
+        shown += axes[row, :size].tolist()
+    return figure, shown
 
 
 def legend(
@@ -89,19 +92,23 @@ def legend(
         size: of its font, in points.
         looks: name → matplotlib's options of the line that it shows.
     """
-    lines: list[tuple[Artist, str]] = [
-        (Line2D([], [], **look), name) for name, look in (looks or {}).items()
-    ]
-    labelled = [
-        pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)
-    ]
-    found: dict[str, Artist] = {}
-    for handle, name in lines or labelled:
-        found.setdefault(label(name), handle)
-    if found:
-        keys = list(found.values()), list(found)
+    entries: dict[str, Artist] = {}
+    if looks:
+        for name, look in looks.items():
+            entries.setdefault(label(name), Line2D([], [], **look))
+    else:
+        for axis in figure.axes:
+            handles, names = axis.get_legend_handles_labels()
+            for handle, name in zip(handles, names, strict=True):
+                entries.setdefault(label(str(name)), handle)
+    if entries:
         figure.legend(
-            *keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False
+            list(entries.values()),
+            list(entries),
+            loc="lower center",
+            ncols=max(1, columns),
+            fontsize=size,
+            frameon=False,
         )
 
 
@@ -146,7 +153,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     decade where the axis is narrow.
     """
     inside: list[float] = []
-    for steps in ([1, 2, 5], [1, 1.5, 2, 3, 4, 5, 7], [part / 10 for part in range(10, 100)]):
+    tenths = [tenth / 10 for tenth in range(10, 100)]
+    for steps in ([1, 2, 5], [1, 1.5, 2, 3, 4, 5, 7], tenths):
         ticks = LogLocator(subs=steps, numticks=100).tick_values(low, high)
         inside = [float(tick) for tick in ticks if low * 0.85 <= tick <= high * 1.18]
         if len(inside) >= 3:
@@ -167,8 +175,10 @@ def draw_points(
         high: likewise the upper end.
         look: matplotlib's options of line and marker.
     """
-    middle, below, above = (np.asarray(values, dtype=float) for values in (y, low, high))
-    spread = np.nan_to_num(np.clip(np.vstack([middle - below, above - middle]), 0, None))
+    middle = np.asarray(y, dtype=float)
+    below = middle - np.asarray(low, dtype=float)
+    above = np.asarray(high, dtype=float) - middle
+    spread = np.nan_to_num(np.clip(np.vstack([below, above]), 0, None))
     return axis.errorbar(
         np.asarray(x, dtype=float),
         middle,
@@ -199,12 +209,14 @@ def write_csv(rows: Sequence[CsvRow], path: Path) -> Path:
     the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
-    table = csv.DictWriter(
-        text, list(dict.fromkeys(column for row in rows for column in row)), lineterminator="\n"
-    )
+    table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()
-    table.writerows(
-        {key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows
-    )
+    for row in rows:
+        table.writerow({column: _csv_value(value) for column, value in row.items()})
     return write_atomic(path, text.getvalue())
+
+
+def _csv_value(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -60,12 +60,13 @@ def answer(
         return ""
     table = frame(cells)
     answers = list(answers)
-    sentences = headline_text(headlines(table, answers, run or {}), width)
-    means = _means(table)
-    parts = ["\n".join(lines) for lines in (sentences, means) if lines]
-    priced = price_section(table, answers, run or {}).terminal(width)
-    parts += [priced.rstrip()] if priced else []
-    return "\n\n".join(parts)
+    facts = run or {}
+    parts = [
+        "\n".join(headline_text(headlines(table, answers, facts), width)),
+        "\n".join(_means(table)),
+        price_section(table, answers, facts).terminal(width).rstrip(),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _means(cells: pd.DataFrame) -> list[str]:
@@ -75,57 +76,64 @@ def _means(cells: pd.DataFrame) -> list[str]:
         return []
     means = overview(whole)
     scores = [or_dash(row["score"]) + interval_text(row["low"], row["high"]) for row in means]
-    rows = [
-        [name(row["model"]), name(row["sampler"]), score, or_dash(row["tokens_per_step"])]
-        for row, score in zip(means, with_intervals(scores), strict=True)
-    ]
+    rows = []
+    for row, score in zip(means, with_intervals(scores), strict=True):
+        rate = or_dash(row["tokens_per_step"])
+        rows.append([name(row["model"]), name(row["sampler"]), score, rate])
     title = "means over each model's own tasks: score in % [95 % interval], then tokens per step"
     return [title, terminal(Table([""] * 4, rows, "lllr"))]
 
 
 def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
+    """How many cells, samples and seconds, and what is special about them, a line each."""
     ran = [cell for cell in cells if cell.status == "ok"]
     times = [cell.seconds for cell in ran if cell.seconds is not None]
     samples = sum(cell.n_samples for cell in ran)
-    untimed = (
-        f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
-    )
+    time = f"{sum(times):.1f} s of decoding"
+    if len(times) < len(ran):
+        time += f" ({len(ran) - len(times)} without a time of their own)"
     data = names_once(cell.conditions.data_source or "unknown" for cell in cells)
-    lines = [
-        f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of"
-        f" decoding{untimed}; data: {data}"
-    ]
-    if asked := sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in ran):
-        computed = sum(cell.forwards_computed or 0 for cell in ran)
-        seconds = sum(cell.seconds_estimated or 0 for cell in ran)
-        lines.append(
-            f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without"
-            f" sharing about {seconds:,.0f} s (estimated: forwards × seconds per forward)"
-        )
-    if dummies := {cell.model for cell in cells if cell.conditions.dummy}:
+    lines = [f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {time}; data: {data}"]
+    lines += _shared_forwards(ran)
+    dummies = {cell.model for cell in cells if cell.conditions.dummy}
+    if dummies:
         lines.append(
             f"left out of the tables (random weights, for timing only): {names_once(dummies)}"
         )
-    if remote := {
-        cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")
-    }:
+    remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
+    if remote:
         lines.append(f"code that came with the checkpoint was run: {names_once(remote)}")
-    if late := sum(cell.text_after_eos or 0 for cell in ran):
-        whole = any(cell.conditions.options.get("official_text") for cell in ran)
-        scored = (
-            "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
-        )
+    late = sum(cell.text_after_eos or 0 for cell in ran)
+    if late:
+        scored = "is not scored (--official-text scores it)"
+        if any(cell.conditions.options.get("official_text") for cell in ran):
+            scored = "is scored (--official-text)"
         lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
-    lines += [line for _, told in served_sections(table[table["status"] == "ok"]) for line in told]
+    for _, served_lines in served_sections(table[table["status"] == "ok"]):
+        lines += served_lines
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
     return lines
 
 
+def _shared_forwards(ran: list[CellRecord]) -> list[str]:
+    """The line on forwards that cells shared, if they did."""
+    computed = sum(cell.forwards_computed or 0 for cell in ran)
+    asked_for = computed + sum(cell.forwards_shared or 0 for cell in ran)
+    if not asked_for:
+        return []
+    seconds = sum(cell.seconds_estimated or 0 for cell in ran)
+    return [
+        f"forwards shared between cells: {asked_for:,} asked for, {computed:,} computed; without"
+        f" sharing about {seconds:,.0f} s (estimated: forwards × seconds per forward)"
+    ]
+
+
 def _failures(cells: list[CellRecord]) -> list[str]:
-    counts = sum(
-        (Counter(cell.failures) for cell in cells if not cell.conditions.dummy), Counter[str]()
-    )
+    counts: Counter[str] = Counter()
+    for cell in cells:
+        if not cell.conditions.dummy:
+            counts += Counter(cell.failures)
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))
     return [f"wrong answers by kind: {kinds}"] if kinds else []
 
@@ -133,17 +141,14 @@ def _failures(cells: list[CellRecord]) -> list[str]:
 def _errors(cells: list[CellRecord]) -> list[str]:
     """A line per cause: a model that can't be loaded fails all of its cells alike."""
     failed = [cell for cell in cells if cell.status != "ok"]
-    alike: dict[str, list[str]] = {}
+    if not failed:
+        return []
+    ids_by_cause: dict[str, list[str]] = {}
     for cell in failed:
-        alike.setdefault(first_line(cell.error or "no cause recorded", 320), []).append(
-            printable(cell.id)
-        )
-    causes = [
-        f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}"
-        for cause, ids in alike.items()
-    ]
-    return (
-        [f"{counted(len(failed), 'cell')} could not be run:", *first_lines(causes, 10)]
-        if failed
-        else []
-    )
+        cause = first_line(cell.error or "no cause recorded", 320)
+        ids_by_cause.setdefault(cause, []).append(printable(cell.id))
+    causes = []
+    for cause, ids in ids_by_cause.items():
+        more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+        causes.append(f"  {ids[0]}{more}: {cause}")
+    return [f"{counted(len(failed), 'cell')} could not be run:", *first_lines(causes, 10)]

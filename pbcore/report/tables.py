@@ -45,13 +45,20 @@ class Line:
 
     def rate(self, kind: RateKind) -> str:
         """The one rate of all tasks that have one, or else the mean."""
-        known = {cell[kind] for cell in self.cells} - {None}
-        return or_dash(known.pop() if len(known) == 1 and self.uniform else self.mean[kind])
+        rates = self._rates(kind)
+        if self.uniform and rates:
+            return or_dash(rates.pop())
+        return or_dash(self.mean[kind])
 
     @property
     def uniform(self) -> bool:
         """Whether its tasks have the same rates."""
-        return all(len({cell[kind] for cell in self.cells} - {None}) <= 1 for kind in HEADS)
+        return all(len(self._rates(kind)) <= 1 for kind in HEADS)
+
+    def _rates(self, kind: RateKind) -> set[float]:
+        """The rates of its tasks, each once."""
+        rates = {cell[kind] for cell in self.cells}
+        return {rate for rate in rates if rate is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +109,24 @@ def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence
         width: the most columns of a line.
         without: notes of the table that are left out.
     """
-    heads = [
-        *(name(narrow_name(task)) for task in table.tasks),
-        *table.means,
-        *table.rates.values(),
-    ]
-    rows = [row for line in table.lines for row in _text_rows(line, table)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    sides = "ll" + "".join("l" if " " in "".join(texts) else "r" for texts in columns[2:])
-    columns[2:] = map(tabular.with_intervals, columns[2:])
-    aligned = tabular.Table(["", "", *heads], list(zip(*columns, strict=True)), sides)
-    out = [table.title, tabular.terminal(aligned, width, stacked=1)]
-    notes = [note for note in table.notes if note not in without]
-    return "\n".join([*out, *(line for note in notes for line in note_lines(note, width))])
+    tasks = [name(narrow_name(task)) for task in table.tasks]
+    heads = ["", "", *tasks, *table.means, *table.rates.values()]
+    rows = []
+    for sampler in table.lines:
+        rows += _text_rows(sampler, table)
+    models, samplers, *figures = zip(*rows, strict=True)
+    sides = "ll"
+    columns = [models, samplers]
+    for texts in figures:
+        has_intervals = any(" " in text for text in texts)
+        sides += "l" if has_intervals else "r"
+        columns.append(tuple(tabular.with_intervals(texts)))
+    aligned = tabular.Table(heads, list(zip(*columns, strict=True)), sides)
+    lines = [table.title, tabular.terminal(aligned, width, stacked=1)]
+    for note in table.notes:
+        if note not in without:
+            lines += note_lines(note, width)
+    return "\n".join(lines)
 
 
 def terminals(tables: Sequence[TradeOffTable], width: int = 100) -> list[str]:
@@ -139,16 +151,21 @@ def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
     where they differ.
     """
     model = name(line.model)
-    scores = [*map(with_interval, line.cells), *(mark(line.mean, 1) for _ in table.means)]
-    rows = [[model, name(line.sampler), *scores, *map(line.rate, table.rates)]]
+    scores = [with_interval(cell) for cell in line.cells]
+    if table.means:
+        scores.append(mark(line.mean, 1))
+    rates = [line.rate(kind) for kind in table.rates]
+    rows = [[model, name(line.sampler), *scores, *rates]]
+    if line.uniform:
+        return rows
+    empty = [""] * (len(table.means) + len(table.rates))
     shown: list[list[float | None]] = []
     for kind in table.rates:
-        rates = [cell[kind] for cell in line.cells]
-        if not line.uniform and rates not in shown:
-            texts = ["" if rate is None else or_dash(rate) for rate in rates]
-            empty = [""] * (len(table.means) + len(table.rates))
+        of_tasks = [cell[kind] for cell in line.cells]
+        if of_tasks not in shown:
+            texts = ["" if rate is None else or_dash(rate) for rate in of_tasks]
             rows.append([model, f"  {kind.replace('_', ' ')}", *texts, *empty])
-            shown.append(rates)
+            shown.append(of_tasks)
     return rows
 
 
@@ -164,16 +181,15 @@ def trade_off_markdown(table: TradeOffTable) -> str:
         heads += table.rates.values()
     shown = mark if uniform else with_rates
     rows = []
+    bounds = []
     for line in table.lines:
         row = [shown(cell) for cell in line.cells]
-        row += [shown(line.mean, 1) for _ in table.means]
+        if table.means:
+            row.append(shown(line.mean, 1))
         if uniform:
-            row += map(line.rate, table.rates)
+            row += [line.rate(kind) for kind in table.rates]
         rows.append(row)
-    bounds = [
-        [interval_text(cell["low"], cell["high"]).strip() for cell in line.cells]
-        for line in table.lines
-    ]
+        bounds.append([interval_text(cell["low"], cell["high"]).strip() for cell in line.cells])
     intervals = [
         "<details><summary>95 % intervals</summary>",
         "",
@@ -196,12 +212,11 @@ def with_rates(cell: TaskRow, places: int = 0) -> str:
 
 def _markdown(table: TradeOffTable, heads: list[str], rows: list[list[str]]) -> str:
     """A header and rows beside the names of models and samplers."""
-    named = [
-        [name(line.model), tabular.Code(name(line.sampler)), *row]
-        for line, row in zip(table.lines, rows, strict=True)
-    ]
+    named_rows = []
+    for line, row in zip(table.lines, rows, strict=True):
+        named_rows.append([name(line.model), tabular.Code(name(line.sampler)), *row])
     sides = "ll" + "r" * len(heads)
-    return tabular.markdown(tabular.Table(["model", "sampler", *heads], named, sides))
+    return tabular.markdown(tabular.Table(["model", "sampler", *heads], named_rows, sides))
 
 
 def _table(scope: Scope) -> TradeOffTable:
@@ -211,14 +226,14 @@ def _table(scope: Scope) -> TradeOffTable:
     for model, sampler, group in by_sampler(scope.records):
         row = tuple(by_task(group, tasks).values())
         lines.append(Line(model, sampler, row, _mean_row(row)))
+    title = f"{name(scope.title)}: score in % [95 % interval], then tokens per step"
     rates: Mapping[RateKind, str] = {"tokens_per_step": HEADS["tokens_per_step"]}
     if rows_differ(cells):
+        title += " / per row"
         rates = HEADS
-    told = f"tokens per step{' / per row' if len(rates) > 1 else ''}"
     samples = samples_a_cell(cells)
-    title = (
-        f"{name(scope.title)}: score in % [95 % interval], then {told}{samples and f' ({samples})'}"
-    )
+    if samples:
+        title += f" ({samples})"
     return TradeOffTable(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
 
 
@@ -238,11 +253,13 @@ def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
+    """What the marks of a table mean, and how its prompts and rates differ."""
     notes = []
+    ran = cells[cells["status"] == "ok"]
     marks = {mark(cell) for line in lines for cell in line.cells}
     if NONE in marks:
         reasons: dict[str, None] = {}
-        for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
+        for record in ran[ran["score"].isna()].to_dict("records"):
             absent = record.get("absent")
             why = absent.get(record["headline"]) if isinstance(absent, dict) else None
             reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
@@ -254,11 +271,10 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
             f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a"
             " score"
         )
-    silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")][
-        "model"
-    ]
+    silent = ran[elsewhere(ran) & ran["tokens_per_step"].isna()]
     if len(silent):
-        notes.append(
-            f"{NONE} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}"
-        )
-    return [*notes, *[ROWS_NOTE] * rows_differ(cells), *prompts_note(cells)]
+        models = [name(model) for model in dict.fromkeys(silent["model"])]
+        notes.append(f"{NONE} tokens per step: not reported by {', '.join(models)}")
+    if rows_differ(cells):
+        notes.append(ROWS_NOTE)
+    return notes + prompts_note(cells)

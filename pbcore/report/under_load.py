@@ -1,8 +1,7 @@
 """Speed under load: answers per second, and how long one takes, over rows or requests at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,9 @@ def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
     token and percentiles of an answer's seconds. Empty without cells that say how many at a time.
     """
     rows = []
-    ran = real(cells[cells["at_once"].notna()] if "at_once" in cells else cells[:0])
+    if "at_once" not in cells:
+        return pd.DataFrame()
+    ran = real(cells[cells["at_once"].notna()])
     ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0)]
     ran = ran.assign(alone=[str(parse(name).alone) for name in ran["sampler"]])
     for (model, sampler), group in ran.groupby(["model", "alone"], sort=False):
@@ -68,37 +69,51 @@ def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates(level: pd.DataFrame) -> dict[str, Any]:
+    """The columns of a model and sampler at one number at a time."""
     seconds = level["seconds"].sum()
-    told = [one if isinstance(one, Mapping) else {} for one in level["served"]]
-    waits = pd.DataFrame(
-        [{"first token": one.get("first_token")} | (one.get("requests") or {}) for one in told],
-        columns=["first token", *PERCENTILES],
-        dtype="float64",
-    ).mean(skipna=False)
+    answers = (level["samples_per_second"] * level["seconds"]).sum()
+    tokens = (level["tokens_per_second"] * level["seconds"]).sum(min_count=len(level))
+    waits = _mean_waits(level["served"])
     return {
         "tasks": len(level),
-        "answers/s": (level["samples_per_second"] * level["seconds"]).sum() / seconds,
-        "tokens/s": (
-            (level["tokens_per_second"] * level["seconds"]).sum(min_count=len(level)) / seconds
-        ),
-        **{f"{name} s": value for name, value in waits.items()},
+        "answers/s": answers / seconds,
+        "tokens/s": tokens / seconds,
+        **{f"{name} s": mean for name, mean in waits.items()},
         "score %": 100 * level["score"].mean(skipna=False),
     }
+
+
+def _mean_waits(served: Iterable[object]) -> dict[str, float]:
+    """Mean seconds to the first token and percentiles of an answer's seconds, over what servers
+    told of each cell; NaN where one didn't.
+    """
+    rows = []
+    for cell in served:
+        record = cell if isinstance(cell, Mapping) else {}
+        requests = record.get("requests") or {}
+        rows.append({"first token": record.get("first_token")} | requests)
+    waits = pd.DataFrame(rows, columns=["first token", *PERCENTILES], dtype="float64")
+    return {str(name): float(mean) for name, mean in waits.mean(skipna=False).items()}
 
 
 def bends(table: pd.DataFrame) -> list[str]:
     """Where each model and sampler stops gaining, in words; none for fewer than three levels."""
     lines = []
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        found = roof(*(group[name].to_numpy(dtype=float) for name in ("at once", "answers/s")))
-        if found is not None and found.bend is not None:
-            gain = group["answers/s"].max() / group["answers/s"].iloc[0]
-            lines.append(
-                f"{model} · {sampler}: {gain:.1f} × the answers per second of"
-                f" {group['at once'].iloc[0]} at a time; the roofline bends"
-                f" {'below 1' if found.bend < 1 else f'at about {found.bend:.1f}'}"
-            )
+        fit = roof(_numbers(group, "at once"), _numbers(group, "answers/s"))
+        if fit is None or fit.bend is None:
+            continue
+        gain = group["answers/s"].max() / group["answers/s"].iloc[0]
+        place = "below 1" if fit.bend < 1 else f"at about {fit.bend:.1f}"
+        lines.append(
+            f"{model} · {sampler}: {gain:.1f} × the answers per second of"
+            f" {group['at once'].iloc[0]} at a time; the roofline bends {place}"
+        )
     return lines
+
+
+def _numbers(group: pd.DataFrame, column: str) -> np.ndarray:
+    return group[column].to_numpy(dtype=float)
 
 
 def under_load_figure(table: pd.DataFrame) -> Figure:
@@ -106,56 +121,76 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     second, each point with its number; and where a server told them, median (line) and p90 (bar) of
     an answer's seconds.
     """
-    timed = table["p50 s"].notna().any()
-    drawn = Figure(figsize=(PANEL[0] * (3 if timed else 2) + 0.9, PANEL[1] + 0.75), dpi=150)
-    axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])
-    known = marker_looks(zip(table["model"], table["sampler"], strict=True))
+    panels = 3 if table["p50 s"].notna().any() else 2
+    figure = Figure(figsize=(PANEL[0] * panels + 0.9, PANEL[1] + 0.75), dpi=150)
+    axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
+    markers = marker_looks(zip(table["model"], table["sampler"], strict=True))
     looks = {}
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        looks[f"{model} · {sampler}"] = look = known[str(model), str(sampler)] | {
-            "markersize": 4,
-            "linewidth": 1.2,
-        }
-        _draw(axes, group, look)
-    places = sorted(set(table["at once"]))
-    for axis, title in zip(
-        axes, ("answers per second", "score over speed", "seconds of an answer"), strict=False
-    ):
-        finish(axis, title)
-        axis.set_xscale("log")
-        axis.set_xlabel("answers per second" if axis is axes[1] else "at a time", fontsize=8)
-        plain_ticks(axis.xaxis, None if axis is axes[1] else places)
-        if axis is axes[1]:
-            percent(axis)
-        else:
-            axis.set_yscale("log")
-            plain_ticks(axis.yaxis)
-    axes[1].set_ylabel("mean score (%)", fontsize=8)
-    legend(drawn, min(3, len(looks)), looks=looks)
-    drawn.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
-    return drawn
+        look = markers[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2}
+        looks[f"{model} · {sampler}"] = look
+        _draw_rates(axes[0], group, look)
+        _draw_scores(axes[1], group, look)
+        if panels == 3:
+            _draw_seconds(axes[2], group, look)
+    levels = sorted(set(table["at once"]))
+    _over_levels(axes[0], "answers per second", levels)
+    _over_speed(axes[1], "score over speed")
+    if panels == 3:
+        _over_levels(axes[2], "seconds of an answer", levels)
+    legend(figure, min(3, len(looks)), looks=looks)
+    figure.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
+    return figure
 
 
-def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> None:
-    """One model and sampler in each panel."""
-    at_once, rates = (group[name].to_numpy(dtype=float) for name in ("at once", "answers/s"))
-    axes[0].plot(at_once, rates, **look)
-    found = roof(at_once, rates)
-    if found is not None:
-        bend = found.bend
-        inside = [bend] if bend is not None and at_once[0] < bend < at_once[-1] else []
-        grid = np.array(sorted(chain(at_once, inside)))
-        axes[0].plot(
-            grid, found.most(grid), color=look["color"], linewidth=0.9, linestyle=":", marker=""
-        )
-    axes[1].plot(rates, group["score %"], **look)
+def _over_levels(axis: Axes, title: str, levels: Sequence[int]) -> None:
+    """A panel over the number at a time, both axes logarithmic."""
+    finish(axis, title)
+    axis.set_xscale("log")
+    axis.set_xlabel("at a time", fontsize=8)
+    plain_ticks(axis.xaxis, levels)
+    axis.set_yscale("log")
+    plain_ticks(axis.yaxis)
+
+
+def _over_speed(axis: Axes, title: str) -> None:
+    """A panel of scores over answers per second."""
+    finish(axis, title)
+    axis.set_xscale("log")
+    axis.set_xlabel("answers per second", fontsize=8)
+    plain_ticks(axis.xaxis)
+    percent(axis)
+    axis.set_ylabel("mean score (%)", fontsize=8)
+
+
+def _draw_rates(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+    """One model and sampler's answers per second, with their roofline."""
+    at_once = _numbers(group, "at once")
+    rates = _numbers(group, "answers/s")
+    axis.plot(at_once, rates, **look)
+    fit = roof(at_once, rates)
+    if fit is None:
+        return
+    places = at_once.tolist()
+    if fit.bend is not None and at_once[0] < fit.bend < at_once[-1]:
+        places = sorted([*places, fit.bend])
+    grid = np.array(places)
+    axis.plot(grid, fit.most(grid), color=look["color"], linewidth=0.9, linestyle=":", marker="")
+
+
+def _draw_scores(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+    """One model and sampler's scores over answers per second, each with its number at a time."""
+    rates = _numbers(group, "answers/s")
+    axis.plot(rates, group["score %"], **look)
     for rate, score, count in zip(rates, group["score %"], group["at once"], strict=True):
         if not np.isnan(score):
-            axes[1].annotate(
-                f"{count}", (rate, score), (2, 3), textcoords="offset points", fontsize=6
-            )
-    if len(axes) > 2 and group["p50 s"].notna().any():
-        middle, high = (group[name].to_numpy(dtype=float) for name in ("p50 s", "p90 s"))
-        axes[2].errorbar(
-            at_once, middle, yerr=np.vstack([0 * middle, np.clip(high - middle, 0, None)]), **look
-        )
+            axis.annotate(f"{count}", (rate, score), (2, 3), textcoords="offset points", fontsize=6)
+
+
+def _draw_seconds(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+    """The median and p90 of an answer's seconds, where a server told them."""
+    median = _numbers(group, "p50 s")
+    if np.isnan(median).all():
+        return
+    above = np.clip(_numbers(group, "p90 s") - median, 0, None)
+    axis.errorbar(_numbers(group, "at once"), median, yerr=np.vstack([0 * median, above]), **look)
