@@ -5,7 +5,7 @@ confidence of every token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pbcore.tasks.scoring import Scored
 
 
-LINES, WIDE = 60, 2000  # of a block on the screen; longer ones are shortened
+# Of a block on the screen; longer ones are shortened.
+LINES = 60
+WIDE = 2000
 
 
 def story(
@@ -58,9 +60,10 @@ def story(
 def _block(title: str, text: str) -> Iterator[str]:
     """A titled text; one that is too long for the screen is kept whole in a new temporary file."""
     lines = text.strip("\n").split("\n")
-    for name, line in zip(chain([title], repeat("")), lines[:LINES], strict=False):
+    for number, line in enumerate(lines[:LINES]):
+        name = title if number == 0 else ""
         yield f"{name:>10}  {printable(line, WIDE)}"
-    if len(lines) > LINES or max(map(len, lines)) > WIDE:
+    if len(lines) > LINES or max(len(line) for line in lines) > WIDE:
         with NamedTemporaryFile(prefix=f"pbcore-{title}-", suffix=".txt", delete=False) as stream:
             stream.write(text.encode(errors="backslashreplace"))
         more = f"… and {len(lines) - LINES:,} more lines; " if len(lines) > LINES else ""
@@ -74,26 +77,30 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     if answer.trajectory is None and answer.steps and answer.token_ids:
         for step in sorted(set(answer.steps)):
             places = [i for i, at in enumerate(answer.steps) if at == step]
-            yield f"step {step:>2}  " + "   ".join(
-                _revealed(model, answer, answer.token_ids, places, step)
-            )
+            parts = _revealed(model, answer, answer.token_ids, places, step)
+            yield f"step {step:>2}  {'   '.join(parts)}"
         return
     if answer.trajectory is None:
         forwards = "" if answer.nfe is None else f"; {counted(answer.nfe, 'forward')}"
         yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)
-    canvases = [
-        canvas[: len(answer.steps) or None] for canvas in answer.trajectory
-    ]  # a block model's are longer
+    canvases = list(answer.trajectory)
+    if answer.steps:
+        # a block model's canvases are longer than its answer
+        canvases = [canvas[: len(answer.steps)] for canvas in canvases]
     for step, (before, after) in enumerate(pairwise(canvases)):
-        changed = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-        hidden = [str(i) for i in changed if after[i] == mask]
-        parts = list(
-            _revealed(model, answer, after, [i for i in changed if after[i] != mask], step)
-        )
-        parts += [f"masked again: {', '.join(hidden)}"] if hidden else []
-        yield f"step {step:>2}  " + "   ".join(parts)
+        revealed: list[int] = []
+        masked: list[str] = []
+        for i, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old != new and new == mask:
+                masked.append(str(i))
+            elif old != new:
+                revealed.append(i)
+        changes = list(_revealed(model, answer, after, revealed, step))
+        if masked:
+            changes.append(f"masked again: {', '.join(masked)}")
+        yield f"step {step:>2}  {'   '.join(changes)}"
 
 
 def _revealed(
@@ -103,18 +110,20 @@ def _revealed(
     confidence. A confidence stands where this step revealed the token for good.
     """
 
-    def sure(some: list[int]) -> str:
-        known = answer.confidences and all(answer.steps[i] == step for i in some)
-        return f" {min(answer.confidences[i] for i in some):.2f}" if known else ""
+    def least_confidence(of_places: list[int]) -> str:
+        if not answer.confidences or any(answer.steps[i] != step for i in of_places):
+            return ""
+        return f" {min(answer.confidences[i] for i in of_places):.2f}"
 
-    text = getattr(model, "text", lambda ids: "")
+    text_of = getattr(model, "text", lambda ids: "")
     eos = getattr(model, "eos_id", None)
     ends = [i for i in places if canvas[i] == eos]
     for i in places:
         if canvas[i] != eos:
-            shown = text([canvas[i]])
-            yield f"{i} {repr(shown) if shown else f'<{canvas[i]}>'}{sure([i])}"
+            text = text_of([canvas[i]])
+            shown = repr(text) if text else f"<{canvas[i]}>"
+            yield f"{i} {shown}{least_confidence([i])}"
     if ends:
         joined = len(ends) > 1 and ends[-1] - ends[0] == len(ends) - 1
         span = f"{ends[0]}-{ends[-1]}" if joined else ",".join(map(str, ends))
-        yield f"{span} <eos>{sure(ends)}"
+        yield f"{span} <eos>{least_confidence(ends)}"

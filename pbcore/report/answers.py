@@ -117,27 +117,30 @@ def report_cells(
     """
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, StoredQuestion]]] = {}
     for path in sources:
-        asked = questions_of(RunDir(path)) if with_questions else _none
+        questions_for = questions_of(RunDir(path)) if with_questions else _none
         entries = known
         if not known and path.is_dir():
             with suppress(InputError):  # a folder of published results
                 entries = load_stored(path, lambda damaged: None)
         for entry in entries:
             cell = entry.cell
-            names = (
-                encodable(cell.model_at),
-                encodable(cell.task),
-                encodable(cell.sampler),
-            )  # as frames have them
-            stored[str(path), *names] = entry, asked(cell)
-    found = []
+            # names as frames have them
+            model = encodable(cell.model_at)
+            task = encodable(cell.task)
+            sampler = encodable(cell.sampler)
+            stored[str(path), model, task, sampler] = entry, questions_for(cell)
+    answers = []
     for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
-        models = row["model"], row["model"].rpartition(" of ")[0]
-        places = ((row["run"], model, row["task"], row["sampler"]) for model in models)
-        if place := next((place for place in places if place in stored), None):
-            entry, questions = stored[place]
-            found.append(ReportCell(row["id"], row["model"], entry.cell, entry.samples, questions))
-    return found
+        model_alone = row["model"].rpartition(" of ")[0]
+        for model in (row["model"], model_alone):
+            place = row["run"], model, row["task"], row["sampler"]
+            if place in stored:
+                entry, questions = stored[place]
+                answers.append(
+                    ReportCell(row["id"], row["model"], entry.cell, entry.samples, questions)
+                )
+                break
+    return answers
 
 
 def _none(cell: CellRecord) -> Mapping[int, StoredQuestion]:
@@ -148,16 +151,15 @@ def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, StoredQuest
     """The questions of a run's cells: as they were kept with it, else loaded again if the data is
     here.
     """
-    known = read_questions(run)
+    kept = read_questions(run)
 
-    def asked(cell: CellRecord) -> Mapping[int, StoredQuestion]:
-        if key(cell) not in known:
-            known[key(cell)] = {}
+    def questions_for(cell: CellRecord) -> Mapping[int, StoredQuestion]:
+        place = key(cell)
+        if place not in kept:
+            kept[place] = {}
             with suppress(InputError, OSError):
                 task = Questions(run.path, run.read_run()).of(cell)
-                known[key(cell)] = {
-                    sample.index: stored_question(sample) for sample in task.samples
-                }
-        return known[key(cell)]
+                kept[place] = {sample.index: stored_question(sample) for sample in task.samples}
+        return kept[place]
 
-    return asked
+    return questions_for

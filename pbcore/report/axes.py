@@ -80,10 +80,10 @@ def plotted_note(cells: pd.DataFrame, axis: Axis) -> str:
     if without.empty:
         return ""
     which = "no cell has" if len(without) == len(scored) else f"{len(without)} have no"
-    named = some(list(map(name, dict.fromkeys(without["model"]))), 5)
+    models = some([name(model) for model in dict.fromkeys(without["model"])], 5)
     return (
         f"Curves by {axis.label}: {which} value, of {counted(len(scored), 'scored cell')}, and are"
-        f" left out ({named}): a server doesn't report it, or it was not counted."
+        f" left out ({models}): a server doesn't report it, or it was not counted."
     )
 
 

@@ -58,16 +58,20 @@ from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
 from pbcore.text import terminal_width
 
-OPTIONS = (
-    "seed",
-    "batch-size",
-    "concurrency",
-)  # factors that the benchmark takes as lists of their own
+# Factors that the benchmark takes as lists of their own.
+OPTIONS = ("seed", "batch-size", "concurrency")
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the four commands."""
+    _add_report(subparsers)
+    _add_vary(subparsers)
+    _add_merge(subparsers)
+    _add_compare(subparsers)
+
+
+def _add_report(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("report", help="tables and curves from the results of runs")
     add = parser.add_argument
     about = "run directory, results.json, junit.xml, benchmark JSON, or CSV"
@@ -97,6 +101,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     about = "with --against-published: the published name of one of these models (repeatable)"
     add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
     parser.set_defaults(run=run_report)
+
+
+def _add_vary(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "vary",
         help=(
@@ -129,6 +136,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         "--of", type=Path, metavar="RUN", help="report a finished run with factors; run nothing"
     )
     parser.set_defaults(run=run_vary, more=[])
+
+
+def _add_merge(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     about = "merge run directories, e.g. of shards, into one with its own report and JUnit file"
     parser = subparsers.add_parser("merge", help=about)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
@@ -138,6 +148,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     about = "merge although shards of a divided run are missing"
     parser.add_argument("--allow-missing-shards", action="store_true", help=about)
     parser.set_defaults(run=run_merge)
+
+
+def _add_compare(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     about = "judge run A against run (or baseline file) B, sample by sample, and show what changed"
     parser = subparsers.add_parser("compare", help=about)
     add = parser.add_argument
@@ -146,9 +159,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     for kind, example in EXAMPLES.items():
         about = (
             f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these"
-            " (repeatable; A and B "
+            f" (repeatable; A and B may be the same run): {example}"
         )
-        about += f"may be the same run): {example}"
         add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
     about = "also fail where A lacks a cell of B, as pytest's --gate does"
     add("--all", dest="whole", action="store_true", help=about)
@@ -174,16 +186,18 @@ def run_report(args: argparse.Namespace) -> int:
     options = ReportOptions.of(args)
     with _damage_told():
         cells, answers = read_all(args.paths, with_questions=args.out is not None)
-    cells = with_ceilings(cells) if args.ceilings else cells
-    width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
+    if args.ceilings:
+        cells = with_ceilings(cells)
+    width = _width(args)
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
     _, facts = name_and_facts(args.paths, options)
     lines = headline_text(headlines(cells, answers, facts), width)
     if lines:
         print("\n".join(lines), end="\n\n")
-    if priced := price_section(cells, answers, facts).terminal(width):
-        print(priced)
+    prices = price_section(cells, answers, facts).terminal(width)
+    if prices:
+        print(prices)
     if args.ceilings:
         print(ceiling_text(cells) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(cells, args)
@@ -199,17 +213,26 @@ def run_report(args: argparse.Namespace) -> int:
     return 0
 
 
+def _width(args: argparse.Namespace) -> int:
+    """Columns of tables: what was asked for, else the terminal's."""
+    if args.width is not None:
+        return int(args.width)
+    return shutil.get_terminal_size((120, 24)).columns
+
+
 @contextmanager
 def _damage_told() -> Iterator[None]:
     """Cell files that can't be read are named in a line each on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CorruptCellWarning)
         yield
-    for one in caught:
-        if issubclass(one.category, CorruptCellWarning):
-            print(f"pbcore report: {printable(str(one.message), 1000)}", file=sys.stderr)
+    for warning in caught:
+        if issubclass(warning.category, CorruptCellWarning):
+            print(f"pbcore report: {printable(str(warning.message), 1000)}", file=sys.stderr)
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:
@@ -220,10 +243,12 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
         if args.published or args.same:
             raise InputError("--published and --as go with --against-published; add it")
         return [], ""
-    same = dict(text.partition("=")[::2] for text in args.same)
-    odd = next((text for text in args.same if not all(text.partition("="))), None)
-    if odd is not None:
-        raise InputError(f"--as {odd}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+    same = {}
+    for text in args.same:
+        ours, _, theirs = text.partition("=")
+        if not ours or not theirs:
+            raise InputError(f"--as {text}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+        same[ours] = theirs
     return beside_published(cells, args.published, same)
 
 
@@ -273,19 +298,30 @@ def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     check_price_texts(args.price)
     head = load_stored(args.head, refuse)
-    base: Sequence[StoredCell] | Mapping[str, BaselineCell] = head
-    if (
-        args.base != args.head
-    ):  # a run's own records have rates that the rows of a baseline file lack
-        base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
+    # A run's own records have rates that the rows of a baseline file lack.
+    base: Sequence[StoredCell] | Mapping[str, BaselineCell]
+    if args.base == args.head:
+        base = head
+    elif args.base.is_dir():
+        base = load_stored(args.base, refuse)
+    else:
+        base = read_baseline(args.base)
     judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
-    sides = [entry.cell for entry in head], judged_by.values()
-    models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
+    models = joined_names(
+        "model",
+        args.model,
+        news={entry.cell.model for entry in head},
+        olds={cell.model for cell in judged_by.values()},
+    )
     samplers = joined_names(
-        "sampler", args.sampler, *({cell.sampler for cell in side} for side in sides)
+        "sampler",
+        args.sampler,
+        news={entry.cell.sampler for entry in head},
+        olds={cell.sampler for cell in judged_by.values()},
     )
     verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
-    verdict = verdict if args.whole else verdict.of_the_run()
+    if not args.whole:
+        verdict = verdict.of_the_run()
     comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     status = 0 if passed(comparison, verdict) else 1
     if args.html:
@@ -299,8 +335,7 @@ def run_compare(args: argparse.Namespace) -> int:
     first = verdict_text(comparison, verdict, str(args.base))
     rerun = rerun_of(head, RunDir(args.head).read_run(), Path())
     print(gate_text(verdict, str(args.base), rerun, first=first))
-    width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-    print(f"\n{comparison_text(comparison, *runs, width)}")
+    print(f"\n{comparison_text(comparison, *runs, _width(args))}")
     for line in comparison_prices(head, base, args.price, args.price_batch):
         print(line)
     if args.markdown:
@@ -332,12 +367,13 @@ def joined_names(
     """
     names: dict[str, str] = {}
     for text in texts:
-        ways = [(text[:i], text[i + 1 :]) for i in range(1, len(text) - 1) if text[i] == "="]
-        if not ways:
+        divided = _ways_to_divide(text)
+        if not divided:
             raise InputError(
                 f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}"
             )
-        new, old = next((way for way in ways if way[0] in news and way[1] in olds), ways[0])
+        of_the_runs = [(new, old) for new, old in divided if new in news and old in olds]
+        new, old = of_the_runs[0] if of_the_runs else divided[0]
         if names.get(new, old) != old:
             raise InputError(
                 f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for"
@@ -345,3 +381,14 @@ def joined_names(
             )
         names[new] = old
     return names
+
+
+def _ways_to_divide(text: str) -> list[tuple[str, str]]:
+    """What stands before and behind each `=` of a text, where neither is empty."""
+    pairs = []
+    for place, sign in enumerate(text):
+        before = text[:place]
+        behind = text[place + 1 :]
+        if sign == "=" and before and behind:
+            pairs.append((before, behind))
+    return pairs

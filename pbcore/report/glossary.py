@@ -18,7 +18,8 @@ MODELS = {
     "tiny-sedd": "a small score-based diffusion model that comes with pbcore",
     "tiny-sedd-uniform": "as tiny-sedd, trained with uniform noise",
 }
-POLICIES = {  # of models that decode by themselves
+# Of models that decode by themselves.
+POLICIES = {
     "ar": "the model writes left to right, a token per forward",
     "server": "a server decodes by its own rule",
 }
@@ -29,15 +30,17 @@ def glossary(cells: pd.DataFrame) -> dict[str, str]:
     """Name → what it means, of the models, then the samplers of a frame of `results.load`, as far
     as they are known here.
     """
-    found = {}
+    meanings = {}
     sources = cells.get("model_info", pd.Series(index=cells.index, dtype=object))
     for model, info in zip(cells["model"], sources, strict=True):
-        if about := about_model(str(model), info if isinstance(info, Mapping) else {}):
-            found[str(model)] = about
-    for sampler in dict.fromkeys(map(str, cells["sampler"])):
-        if about := about_sampler(sampler):
-            found[sampler] = about
-    return found
+        about = about_model(str(model), info if isinstance(info, Mapping) else {})
+        if about:
+            meanings[str(model)] = about
+    for sampler in dict.fromkeys(str(sampler) for sampler in cells["sampler"]):
+        about = about_sampler(sampler)
+        if about:
+            meanings[sampler] = about
+    return meanings
 
 
 def about_model(model: str, info: Mapping[str, object]) -> str:
@@ -57,29 +60,41 @@ def about_sampler(sampler: str) -> str:
         name = parse(sampler)
     except InputError:
         return ""
-    told = POLICIES.get(name.policy, "")
-    if not told:
+    rule = POLICIES.get(name.policy, "")
+    if not rule:
         with suppress(InputError):
-            told = _PAPER.sub("", policy_rule(name.policy)).rstrip(".")
-    if not told:
+            rule = _PAPER.sub("", policy_rule(name.policy)).rstrip(".")
+    if not rule:
         return ""
+    parts = [rule]
     settings = [f"{word or 'at'} {number}".strip() for word, number in name.arguments if number]
-    parts = [told, f"here {', '.join(settings)}" if settings else "", *_modifiers(name)]
-    return "; ".join(filter(None, parts))
+    if settings:
+        parts.append(f"here {', '.join(settings)}")
+    return "; ".join(parts + _modifiers(name))
 
 
 def _modifiers(name: SamplerName) -> list[str]:
     """What each modifier of a sampler's name adds."""
-    told = {
-        f"+b{name.block}: in blocks of {name.block} tokens, from left to right": name.block,
-        "+prefix: what stands before the block is cached": name.cache == "prefix",
-        "+dual: what stands before and behind the block is cached": name.cache == "dual",
-        f"+{name.remask}: reveals tokens that it masks and predicts again": name.remask,
-        f"+{name.together}: the tokens of a step are chosen together": name.together,
-        f"+gap{name.gap}: unsure tokens of one step are {name.gap} or more apart": name.gap,
-        f"+ahead{name.ahead}: a forward also has the canvases that may come next, at most"
-        f" {name.ahead}": name.ahead,
-        f"+t{name.temperature}: draws tokens at this temperature": name.temperature,
-        f"+x{name.at_once}: so many answers at a time": name.at_once,
-    }
-    return [text for text, used in told.items() if used]
+    texts = []
+    if name.block:
+        texts.append(f"+b{name.block}: in blocks of {name.block} tokens, from left to right")
+    if name.cache == "prefix":
+        texts.append("+prefix: what stands before the block is cached")
+    if name.cache == "dual":
+        texts.append("+dual: what stands before and behind the block is cached")
+    if name.remask:
+        texts.append(f"+{name.remask}: reveals tokens that it masks and predicts again")
+    if name.together:
+        texts.append(f"+{name.together}: the tokens of a step are chosen together")
+    if name.gap:
+        texts.append(f"+gap{name.gap}: unsure tokens of one step are {name.gap} or more apart")
+    if name.ahead:
+        texts.append(
+            f"+ahead{name.ahead}: a forward also has the canvases that may come next, at most"
+            f" {name.ahead}"
+        )
+    if name.temperature:
+        texts.append(f"+t{name.temperature}: draws tokens at this temperature")
+    if name.at_once:
+        texts.append(f"+x{name.at_once}: so many answers at a time")
+    return texts

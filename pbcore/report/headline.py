@@ -27,7 +27,8 @@ from pbcore.speed import SpeedAxis
 from pbcore.text import name
 
 MODELS = 5  # named in a sentence
-COSTS: Mapping[SpeedAxis | None, Cost] = {  # what speed is on an axis; else `speed_up`
+# What speed is on an axis; on others it is `speed_up`.
+COSTS: Mapping[SpeedAxis | None, Cost] = {
     "tokens-per-row": "rows",
     "tokens-per-forward": "calls",
     "calls": "calls",
@@ -72,20 +73,20 @@ def model_verdicts(
     cost = COSTS.get(run.get("axis"))
     scored = real(cells)
     scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
-    known: dict[str, list[ModelAnswers]] = {}
-    for one in answers:
-        known.setdefault(one.model, []).append(one)
-    found = []
+    by_model: dict[str, list[tuple[CellRecord, Sequence[SampleRecord]]]] = {}
+    for answer in answers:
+        by_model.setdefault(answer.model, []).append((answer.cell, answer.samples))
+    loss = run.get("max_loss") or MAX_LOSS
+    verdicts = []
     for model, group in scored.groupby("model", sort=False):
-        own = [(one.cell, one.samples) for one in known.get(str(model), ())]
-        loss = run.get("max_loss") or MAX_LOSS
-        verdict = headline(str(model), own, loss, price, cost)
+        verdict = headline(str(model), by_model.get(str(model), []), loss, price, cost)
         verdict = replace(verdict, speed_is="" if cost is None else COST_WORDS[cost])
-        if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):  # answers may be there of some samplers alone
+        if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):
+            # answers may be there of some samplers alone
             why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
             verdict = replace(verdict, why=why)
-        found.append(verdict)
-    return found
+        verdicts.append(verdict)
+    return verdicts
 
 
 def chosen_verdicts(
@@ -139,8 +140,8 @@ def headlines(
     for prices in prices_of(run):
         for verdict in priced_verdicts(cells, answers, run, prices):
             if not verdict.why:
-                told = (name(verdict.model), sentence(verdict))
-                by_price.setdefault(verdict.model, []).append(told)
+                headline_of = (name(verdict.model), sentence(verdict))
+                by_price.setdefault(verdict.model, []).append(headline_of)
     for verdict in model_verdicts(cells, answers, run):
         priced = by_price.pop(verdict.model, [])
         if priced and run.get("axis") == "seconds":
@@ -159,16 +160,20 @@ def headlines(
 
 def headline_text(sentences: Sequence[tuple[str, str]], width: int) -> list[str]:
     """The sentences as lines of a terminal."""
-    return [line for _, told in sentences for line in wrap(printable(told, 2000), width)]
+    lines = []
+    for _, text in sentences:
+        lines += wrap(printable(text, 2000), width)
+    return lines
 
 
 def sentence(verdict: Headline) -> str:
     """The verdict on one model in words, without a full stop, where there is one."""
     model = name(verdict.model)
+    if verdict.speed_is:
+        model = f"{verdict.speed_is}: {model}"
     reference = name(verdict.reference)
     allowed = f"at most {points_text(verdict.max_loss)}"
     parts = []
-    model = f"{verdict.speed_is}: {model}" if verdict.speed_is else model
     if verdict.chosen is not None:
         best = verdict.chosen
         parts.append(
@@ -187,14 +192,17 @@ def sentence(verdict: Headline) -> str:
     else:
         parts.append(f"{model}: no sampler in this run is faster than {reference}")
         if verdict.slower is not None:
-            other = verdict.slower
-            parts.append(f"{name(other.sampler)}: {speed(other)}; {quality(other)}, {basis(other)}")
-    for one in verdict.others:
-        part = f", on {one.tasks} of {verdict.tasks} tasks" if one.tasks < verdict.tasks else ""
-        parts.append(
-            f"{name(one.sampler)}: {speed(one)}; {quality(one)}{correction(one, verdict)}{part}"
-        )
-    parts += [f"{name(one)}: no scores on the same questions" for one in verdict.unpaired]
+            slower = verdict.slower
+            text = f"{name(slower.sampler)}: {speed(slower)}; {quality(slower)}, {basis(slower)}"
+            parts.append(text)
+    for other in verdict.others:
+        text = f"{name(other.sampler)}: {speed(other)}; {quality(other)}"
+        text += correction(other, verdict)
+        if other.tasks < verdict.tasks:
+            text += f", on {other.tasks} of {verdict.tasks} tasks"
+        parts.append(text)
+    for sampler in verdict.unpaired:
+        parts.append(f"{name(sampler)}: no scores on the same questions")
     return "; ".join(parts)
 
 

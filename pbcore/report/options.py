@@ -36,16 +36,16 @@ class ReportOptions:
 
     def replaced(self, facts: RunFacts) -> RunFacts:
         """The facts of run.json with these in place of the run's own."""
-        found = facts.copy()
+        replaced = facts.copy()
         if self.max_loss is not None:
-            found["max_loss"] = self.max_loss
+            replaced["max_loss"] = self.max_loss
         if self.axis is not None:
-            found["axis"] = self.axis
+            replaced["axis"] = self.axis
         if self.price:
-            found["price"] = list(self.price)
+            replaced["price"] = list(self.price)
         if self.price_batch is not None:
-            found["price_batch"] = self.price_batch
-        return found
+            replaced["price_batch"] = self.price_batch
+        return replaced
 
 
 OWN = ReportOptions()  # as the run says

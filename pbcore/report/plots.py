@@ -4,8 +4,9 @@ servers stand beside those that run here.
 """
 
 import hashlib
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -49,13 +50,17 @@ def write_plots(cells: pd.DataFrame, folder: Path, speed: Axis = STEPS) -> list[
     timed = scored[scored[RATE.key] > 0]
     if elsewhere(timed).any():
         drawn["speed.png"] = speed_figure(timed)
-    if not (table := load_levels(cells)).empty:
-        drawn["under_load.png"] = under_load_figure(table)
+    levels = load_levels(cells)
+    if not levels.empty:
+        drawn["under_load.png"] = under_load_figure(levels)
     if drawn:
         folder.mkdir(parents=True, exist_ok=True)
-    for name, one in drawn.items():
-        one.savefig(folder / name)
-    return [folder / name for name in drawn]
+    paths = []
+    for name, plot in drawn.items():
+        path = folder / name
+        plot.savefig(path)
+        paths.append(path)
+    return paths
 
 
 def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Figure]:
@@ -80,31 +85,32 @@ def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Fig
         return style.label(title), part if same.empty else pd.concat([part, same])
 
     models = list(dict.fromkeys(scored["model"]))
-    categories = list(dict.fromkeys(map(category, sorted_tasks(scored["task"]))))
-    parts = {
-        (kind, model): scored[(scored["model"] == model) & (scored["category"] == kind)]
-        for kind, model in product(categories, models)
-    }
-    families = {name for part in parts.values() for name in curves(part, speed.key)["family"]}
+    categories = list(dict.fromkeys(category(task) for task in sorted_tasks(scored["task"])))
+    parts = {}
+    families: set[str] = set()
+    for kind, model in product(categories, models):
+        part = scored[(scored["model"] == model) & (scored["category"] == kind)]
+        parts[kind, model] = part
+        families.update(curves(part, speed.key)["family"])
+    drawn = {}
     _, whole = panel("", scored)
-    drawn = {MEANS: mean_figure(whole, speed)} if len(curves(whole, speed.key)) else {}
+    if len(curves(whole, speed.key)):
+        drawn[MEANS] = mean_figure(whole, speed)
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
-        grid = [
-            [panel(f"{model} · {kind}", parts[kind, model]) for kind in categories]
-            for model in models
-        ]
+        grid = []
+        for model in models:
+            grid.append([panel(f"{model} · {kind}", parts[kind, model]) for kind in categories])
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families, speed=speed)
     if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
-        each = [
-            panel(task.split("/", 1)[-1], part[part["task"] == task])
-            for task in sorted_tasks(part["task"])
-        ]
-        if len(each) > 1:
+        panels = []
+        for task in sorted_tasks(part["task"]):
+            panels.append(panel(task.split("/", 1)[-1], part[part["task"] == task]))
+        if len(panels) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             title = style.label(f"{model}: {kind}")
-            drawn[name] = figure(_rows(each), "score (%)", title, families, speed)
+            drawn[name] = figure(_rows(panels), "score (%)", title, families, speed)
     return drawn
 
 
@@ -118,7 +124,7 @@ def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
         speed: the axis.
     """
     shown = speed_quality(cells, MOST_CURVES, speed)
-    known = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
+    look_of = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
     for model in shown.models:
@@ -134,7 +140,7 @@ def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
     for curve in leaders:
         model, kind = curve.model, curve.family
         name = kind if len(shown.models) == 1 else f"{model} · {kind}"
-        look = style.drawn_as(known[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
+        look = style.drawn_as(look_of[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
         _curve(axis, curve, label=style.label(name), **look)
     for level in shown.levels:
         label = style.label(f"{level.name} (any speed)")
@@ -144,9 +150,10 @@ def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
     _scales(axis, [shown], title, speed)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = [style.label(speed.full_label), "band: Pareto front"]
-    notes += ["dotted: ceiling, the ideal model"] if shown.has_lids else []
-    more = len(shown.curves) - len(leaders)
-    notes += [f"{more} more curves in the table"] if more else []
+    if shown.has_lids:
+        notes.append("dotted: ceiling, the ideal model")
+    if len(leaders) < len(shown.curves):
+        notes.append(f"{len(shown.curves) - len(leaders)} more curves in the table")
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -172,39 +179,24 @@ def figure(
         families: those of all figures of a run, in which each then has one look.
         speed: the axis of speed.
     """
-    flat = [one for row in grid for one in row]
+    flat = [panel for row in grid for panel in row]
     panels = [speed_quality(cells, axis=speed) for _, cells in flat]
-    best = max(len(shown.families) for shown in panels) > MOST_CURVES
-    if best:
+    x = style.label(speed.full_label)
+    if max(len(shown.families) for shown in panels) > MOST_CURVES:
         panels = [speed_quality(cells, axis=speed, by_policy=True) for _, cells in flat]
-    by_family = [{curve.family: curve for curve in shown.curves} for shown in panels]
-    here = sorted({kind for one in by_family for kind in one}, key=natural)
-    known = looks(("", kind) for kind in sorted({*here, *families}, key=natural))
-    looked = {
-        kind: style.drawn_as(known["", kind]) | {"markersize": 4, "linewidth": 1.4} for kind in here
-    }
-    names = dict.fromkeys(level.name for shown in panels for level in shown.levels)
-    for i, name in enumerate(names):
-        looked[name] = {
-            "color": COLOURS[-1 - i % 8],
-            "linestyle": DASHES[1 + i % 3],
-            "linewidth": 1.1,
-        }
-    shape = [len(row) for row in grid]
-    keys = max(1, -(-len(looked) // (2 * max(shape))))
-    x = style.label(speed.full_label) + (" (best over blocks and modifiers)" if best else "")
+        x += " (best over blocks and modifiers)"
     if any(shown.has_lids for shown in panels):
         x += " · dotted: ceiling, the ideal model"
+    look_of = _looks_of(panels, families)
+    shape = [len(row) for row in grid]
+    keys = max(1, math.ceil(len(look_of) / (2 * max(shape))))
     drawn, axes = style.panels(shape, keys, x, measure, title)
-    for axis, (name, cells), one, shown in zip(axes, flat, by_family, panels, strict=True):
-        weights = np.linspace(1, 1.9, len(one))[::-1]  # coinciding curves stay visible
-        for weight, (kind, curve) in zip(weights, one.items(), strict=True):
-            _curve(
-                axis,
-                curve,
-                alpha=0.95,
-                **looked[kind] | {"markersize": 3.6 * weight, "linewidth": 1.3 * weight},
-            )
+    for axis, (name, cells), shown in zip(axes, flat, panels, strict=True):
+        by_family = {curve.family: curve for curve in shown.curves}
+        weights = np.linspace(1, 1.9, len(by_family))[::-1]  # coinciding curves stay visible
+        for weight, (kind, curve) in zip(weights, by_family.items(), strict=True):
+            sizes = {"markersize": 3.6 * weight, "linewidth": 1.3 * weight}
+            _curve(axis, curve, alpha=0.95, **look_of[kind] | sizes)
         _scales(axis, panels, name, speed)
         if cells.empty:
             axis.text(
@@ -217,8 +209,35 @@ def figure(
                 color="#777",
             )
         for level in shown.levels:
-            _level(axis, level, **looked[level.name])
-    style.legend(drawn, -(-len(looked) // keys), looks=looked)
+            _level(axis, level, **look_of[level.name])
+    style.legend(drawn, math.ceil(len(look_of) / keys), looks=look_of)
+    return drawn
+
+
+def _looks_of(
+    panels: Iterable[SpeedQuality], families: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Matplotlib's options of each family of curves, then of each level, by their names.
+
+    Args:
+        panels: what is drawn.
+        families: those of all figures of a run, in which each has one look.
+    """
+    kinds: set[str] = set()
+    levels: dict[str, None] = {}
+    for shown in panels:
+        kinds.update(shown.families)
+        levels.update(dict.fromkeys(level.name for level in shown.levels))
+    numbers = looks(("", kind) for kind in sorted({*kinds, *families}, key=natural))
+    drawn = {}
+    for kind in sorted(kinds, key=natural):
+        drawn[kind] = style.drawn_as(numbers["", kind]) | {"markersize": 4, "linewidth": 1.4}
+    for number, name in enumerate(levels):
+        drawn[name] = {
+            "color": COLOURS[-1 - number % 8],
+            "linestyle": DASHES[1 + number % 3],
+            "linewidth": 1.1,
+        }
     return drawn
 
 
@@ -226,30 +245,32 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     """Score over answers per second: a point per model and sampler, with its interval; a line along
     each model's Pareto front. Hollow: a server's wall time, with several requests at once.
     """
-    kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
+    kinds = list(dict.fromkeys(category(task) for task in sorted_tasks(cells["task"])))
     models = list(dict.fromkeys(cells["model"]))
-    behind = set(cells[elsewhere(cells)]["model"])
-    keys = -(-len(models) // 4)
+    behind_server = set(cells[elsewhere(cells)]["model"])
+    keys = math.ceil(len(models) / 4)
     drawn, axes = style.panels([len(kinds)], keys, RATE.label, "mean score (%)", sharex=False)
-    looked = {
-        model: number_look(number % len(COLOURS)) | {"markersize": 4}
-        for number, model in enumerate(models)
-    }
-    looked |= {model: looked[model] | {"mfc": "white"} for model in behind}
+    look_of = {}
+    in_legend = {}
+    for number, model in enumerate(models):
+        look = number_look(number % len(COLOURS)) | {"markersize": 4}
+        name = model
+        if model in behind_server:
+            look["mfc"] = "white"
+            name = f"{model} (server)"
+        look_of[model] = look
+        in_legend[name] = look
     for axis, kind in zip(axes, kinds, strict=True):
         shown = speed_quality(cells[cells["category"] == kind], axis=RATE)
         for model in sorted(shown.models, key=models.index):
-            own = [point for curve in shown.of(model) for point in curve.points]
-            _points(axis, own, **looked[model], linestyle="")
-            _front(axis, shown.front(model), color=looked[model]["color"], linewidth=1.2)
+            points = [point for curve in shown.of(model) for point in curve.points]
+            _points(axis, points, **look_of[model], linestyle="")
+            _front(axis, shown.front(model), color=look_of[model]["color"], linewidth=1.2)
         axis.set_xscale("log")
         style.plain_ticks(axis.xaxis)
         style.percent(axis)
         style.finish(axis, style.label(kind))
-    named = {
-        f"{model} (server)" if model in behind else model: look for model, look in looked.items()
-    }
-    style.legend(drawn, min(4, len(models)), looks=named)
+    style.legend(drawn, min(4, len(models)), looks=in_legend)
     return drawn
 
 
@@ -279,7 +300,7 @@ def _or_nan(value: float | None) -> float:
 
 def _front(axis: Axes, front: Sequence[tuple[float, float]], **look: Any) -> None:
     """A Pareto front."""
-    axis.plot(*zip(*front, strict=True), **look)
+    axis.plot([rate for rate, _ in front], [score for _, score in front], **look)
 
 
 def _level(axis: Axes, level: Level, **look: Any) -> None:
@@ -296,21 +317,24 @@ def _scales(axis: Axes, panels: Sequence[SpeedQuality], title: str, speed: Axis)
     axis.set_xscale("log", base=2)
     top = max(shown.highest for shown in panels)
     if speed == STEPS:
+        left = 1.0
+        right = max(2.0, top)
         highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
         ticks = [2.0**power for power in range(highest + 1)]
-        ends = 1.0, max(2.0, top)
     else:
-        ends = min(shown.lowest for shown in panels), top
-        ticks = style.log_ticks(*ends)
+        left = min(shown.lowest for shown in panels)
+        right = top
+        ticks = style.log_ticks(left, right)
     style.plain_ticks(axis.xaxis, ticks)
-    axis.set_xlim(ends[0] * 2**-0.25, ends[1] * 2**0.25)
+    axis.set_xlim(left * 2**-0.25, right * 2**0.25)
     style.percent(axis)
     style.finish(axis, title)
 
 
 def _rows(flat: list[Panel]) -> list[list[Panel]]:
     """Panels in rows of at most five, filled evenly."""
-    size = -(-len(flat) // -(-len(flat) // 5))
+    rows = math.ceil(len(flat) / 5)
+    size = math.ceil(len(flat) / rows)
     return [flat[start : start + size] for start in range(0, len(flat), size)]
 
 

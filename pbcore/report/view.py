@@ -24,9 +24,8 @@ from pbcore.report.options import OWN, ReportOptions, add_axis_option, add_price
 
 FILE = "report.html"
 HOST = "127.0.0.1"
-AnswersOfCell = Callable[
-    [int], str | None
-]  # number of a cell on the page → its answers as JSON; None for no such cell
+# Number of a cell on the page → its answers as JSON; None for no such cell.
+AnswersOfCell = Callable[[int], str | None]
 _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
 _DATA = re.compile(r'<script type="application/json" id="page">(.*?)</script>', re.DOTALL)
 _PART = re.compile(r'<script type="application/json" id="s\d+">.*?</script>\n?', re.DOTALL)
@@ -84,8 +83,8 @@ def latest(folder: Path) -> Path:
 def holds_all_answers(file: Path) -> bool:
     """Whether a page holds all answers of its run, as it says itself."""
     with file.open(encoding="utf-8", errors="replace") as stream:
-        told = _HOLDS.search(stream.read(2000))
-    return told is not None and told[1] == told[2]
+        held = _HOLDS.search(stream.read(2000))
+    return held is not None and held[1] == held[2]
 
 
 def _tell_size(runs: Sequence[Path]) -> None:
@@ -108,17 +107,16 @@ def serve(runs: Sequence[Path], port: int = 0, options: ReportOptions = OWN) -> 
     Raises:
         InputError: for a port that can't be had; the errors of `results.load`, too.
     """
-    own = len(runs) == 1 and options == OWN
-    page, cell = (_kept(runs[0]) if own else None) or _built(runs, options)
+    kept = _kept(runs[0]) if len(runs) == 1 and options == OWN else None
+    page, cell = _built(runs, options) if kept is None else kept
     try:
         server = ViewServer((HOST, port), partial(Handler, page, cell))
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--port {port} can't be used ({error}); leave it out for a free one"
         ) from error
-    threading.Thread(
-        target=_prepare, args=(cell,), daemon=True
-    ).start()  # imports what the first question needs
+    # Imports what the first question needs.
+    threading.Thread(target=_prepare, args=(cell,), daemon=True).start()
     return server
 
 
@@ -134,21 +132,11 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
     """
     file = run / FILE
     folder = run / "cells"
-    text = (
-        file.read_text(encoding="utf-8", errors="replace")
-        if file.exists() and folder.is_dir()
-        else ""
-    )
-    try:
-        data = _DATA.search(text)
-        named = (
-            [(str(one["id"]), str(one["model"])) for one in json.loads(data[1])["cells"]]
-            if data
-            else []
-        )
-    except (ValueError, KeyError, TypeError):
+    if not file.exists() or not folder.is_dir():
         return None
-    if not named or len(named) != len(list(folder.glob("*.json"))):
+    text = file.read_text(encoding="utf-8", errors="replace")
+    names = _cells_named(text)
+    if not names or len(names) != len(list(folder.glob("*.json"))):
         return None
     all_cells = cache(lambda: _built([run])[1])
 
@@ -164,19 +152,32 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         from pbcore.report.page.data import cell_data
         from pbcore.results.rundir import cell_file, parse_cell
 
-        if number >= len(named):
+        if number >= len(names):
             return None
-        name, model = named[number]
+        name, model = names[number]
         path = folder / cell_file(name)
         if not path.exists():
-            return all_cells()(number)  # its name holds signs that the page doesn't
+            # its name holds signs that the page doesn't
+            return all_cells()(number)
         entry = parse_cell(path.read_text(encoding="utf-8"), str(path))
         return cell_data(
             ReportCell(name, model, entry.cell, entry.samples, questions()(entry.cell))
         )
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
-    return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
+    text = text.replace('"remote":false', '"remote":true', 1)
+    return _PART.sub("", text), cell
+
+
+def _cells_named(text: str) -> list[tuple[str, str]]:
+    """(id, model) of the cells that a page names; none where its data can't be read."""
+    data = _DATA.search(text)
+    if data is None:
+        return []
+    try:
+        return [(str(cell["id"]), str(cell["model"])) for cell in json.loads(data[1])["cells"]]
+    except (ValueError, KeyError, TypeError):
+        return []
 
 
 def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, AnswersOfCell]:
@@ -187,9 +188,13 @@ def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, Ans
 
     _tell_size(runs)
     cells, answers = read_all(runs)
-    facts = name_and_facts(runs, options)
-    text = page(cells, answers, *facts, remote=True)
-    return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
+    name, facts = name_and_facts(runs, options)
+    text = page(cells, answers, name, facts, remote=True)
+
+    def cell(number: int) -> str | None:
+        return cell_data(answers[number]) if number < len(answers) else None
+
+    return text, cell
 
 
 class ViewServer(ThreadingHTTPServer):

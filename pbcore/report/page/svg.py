@@ -31,7 +31,8 @@ KEY = (
     ("front", "best score at each speed of a model (Pareto front)"),
     ("ceiling", "ceiling: what an exact model reaches under the sampler"),
 )
-SHAPES = (  # of markers, as in `looks.MARKERS`
+# Of markers, as in `looks.MARKERS`.
+SHAPES = (
     "M-4.6,0a4.6,4.6 0 1 0 9.2,0a4.6,4.6 0 1 0 -9.2,0",
     "M-4.6,-4.6H4.6V4.6H-4.6Z",
     "M0,-5.52L5.29,4.6H-5.29Z",
@@ -81,43 +82,50 @@ def series(scope: Scope, known: Mapping[tuple[str, str], Look], most: int) -> li
         known: the look of each model's families in all plots of a run.
         most: how many curves.
     """
-    found = []
-    per_row = {
-        names: f", {fixed(mean, 2)} per row"
-        for names, group in scope.cells.groupby(["model", "sampler"], sort=False)
-        if rows_differ(group) and not math.isnan(mean := group["tokens_per_row"].mean(skipna=False))
-    }
+    per_row = _tokens_per_row(scope)
     with_rate = scope.cells["tokens_per_step"].notna()
     shown = speed_quality(scope.cells[with_rate | elsewhere(scope.cells)], most)
+    drawn = []
     for curve in shown.curves:
         if not curve.leads:
             continue
         dots = []
         for point in curve.points:
-            told = (
+            about = (
                 f"{curve.model} {point.sampler}: {fixed(point.score)} %"
                 f"{interval_text(point.low, point.high)} at {fixed(point.rate, 2)} tokens per step"
             )
-            told += per_row.get((curve.model, point.sampler), "")
-            told += "" if point.ceiling is None else f", ceiling {fixed(point.ceiling)} %"
-            dots.append(
-                Dot(
-                    point.rate,
-                    point.score,
-                    point.low,
-                    point.high,
-                    told,
-                    point.on_front,
-                    point.lid,
-                )
+            if (curve.model, point.sampler) in per_row:
+                about += f", {fixed(per_row[curve.model, point.sampler], 2)} per row"
+            if point.ceiling is not None:
+                about += f", ceiling {fixed(point.ceiling)} %"
+            dot = Dot(
+                x=point.rate,
+                y=point.score,
+                low=point.low,
+                high=point.high,
+                text=about,
+                on_front=point.on_front,
+                ceiling=point.lid,
             )
+            dots.append(dot)
         look = known[curve.model, curve.family]
-        found.append(Series(f"{curve.model} · {curve.family}", curve.model, look, tuple(dots)))
+        drawn.append(Series(f"{curve.model} · {curve.family}", curve.model, look, tuple(dots)))
     for level in shown.levels:
         look = known.get((level.model, family(level.sampler)), ANY_SPEED)
-        ends = level.score, level.low, level.high
-        found.append(Series(f"{level.name} (any speed)", level.model, look, level=ends))
-    return found
+        bounds = level.score, level.low, level.high
+        drawn.append(Series(f"{level.name} (any speed)", level.model, look, level=bounds))
+    return drawn
+
+
+def _tokens_per_row(scope: Scope) -> dict[tuple[str, str], float]:
+    """(model, sampler) → mean tokens per row, where its rows aren't its calls."""
+    means = {}
+    for (model, sampler), group in scope.cells.groupby(["model", "sampler"], sort=False):
+        mean = group["tokens_per_row"].mean(skipna=False)
+        if rows_differ(group) and not math.isnan(mean):
+            means[str(model), str(sampler)] = mean
+    return means
 
 
 def figure_element(
@@ -132,58 +140,63 @@ def figure_element(
         chosen: whether the sampler that each model's card names is pointed out.
     """
     drawn = drawing(series, title) if series else '<svg class="plot-area" aria-hidden="true"></svg>'
-    keys = "".join(map(_key, series))
+    entries = "".join(_key(shown) for shown in series)
+    legend = f'<ul class="legend">{entries}</ul>' if entries else ""
+    style = "plot"
     facts = f'data-tasks="{" ".join(map(str, tasks))}" data-title="{attribute(title)}"'
-    facts += ' data-chosen=""' if chosen else ""
-    wide = " wideplot" if chosen else ""
-    legends = f'<ul class="legend">{keys}</ul>' if keys else ""
-    lids = any(dot.ceiling is not None for one in series for dot in one.dots)
-    signs = KEY if lids else KEY[:-1]
-    explained = "".join(_explained(*sign) for sign in signs) if chosen else ""
-    key = f'<p class="key">{explained}</p>' if explained else ""
-    inner = f'{drawn}<div class="legends">{legends}</div>{key}'
-    return Markup(f'<figure class="plot{wide}" {facts}>{inner}</figure>')
+    key = ""
+    if chosen:
+        style += " wideplot"
+        facts += ' data-chosen=""'
+        has_ceilings = any(dot.ceiling is not None for shown in series for dot in shown.dots)
+        signs = KEY if has_ceilings else KEY[:-1]
+        explained = "".join(_explained(kind, meaning) for kind, meaning in signs)
+        key = f'<p class="key">{explained}</p>'
+    inner = f'{drawn}<div class="legends">{legend}</div>{key}'
+    return Markup(f'<figure class="{style}" {facts}>{inner}</figure>')
 
 
-def _explained(kind: str, told: str) -> str:
+def _explained(kind: str, meaning: str) -> str:
     """An entry of what the signs of a plot mean."""
     path = "M0,-7V7" if kind == "bar" else "M-13,0H13"
     sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true"><path class="{kind}" d="{path}"/></svg>'
-    return f"<span>{sign} {told}</span>"
+    return f"<span>{sign} {meaning}</span>"
 
 
 def drawing(series: Sequence[Series], title: str) -> str:
     """The plot itself as SVG; empty without points."""
-    dots = [dot for one in series for dot in one.dots]
-    if not dots and not any(one.level for one in series):
+    dots = [dot for shown in series for dot in shown.dots]
+    levels = [shown.level for shown in series if shown.level]
+    if not dots and not levels:
         return ""
-    axis = _Axis.of(dots, [one.level for one in series if one.level])
-    bands = []
-    for model in dict.fromkeys(one.model for one in series):
-        own = [one for one in series if one.model == model]
-        front = sorted({(dot.x, dot.y) for one in own for dot in one.dots if dot.on_front})
-        if drawn := _path("front", front, axis):
-            bands.append(f'<g data-model="{attribute(model)}">{drawn}</g>')
-    groups = [_series(one, axis) for one in series]
-    names = ", ".join(printable(one.name, 60) for one in series)
+    axis = _Axis.of(dots, levels)
+    fronts: dict[str, set[tuple[float, float]]] = {}
+    for shown in series:
+        front = fronts.setdefault(shown.model, set())
+        front.update((dot.x, dot.y) for dot in shown.dots if dot.on_front)
+    bands = ""
+    for model, front in fronts.items():
+        band = _path("front", sorted(front), axis)
+        if band:
+            bands += f'<g data-model="{attribute(model)}">{band}</g>'
+    groups = "".join(_series(shown, axis) for shown in series)
+    names = ", ".join(printable(shown.name, 60) for shown in series)
     # for screen readers
-    told = f"{title}: score in % over tokens per step; {names}. The figures are in the tables."
-    body = f"{_axes(axis)}{''.join(bands)}{''.join(groups)}"
+    about = f"{title}: score in % over tokens per step; {names}. The figures are in the tables."
     return (
         f'<svg class="plot-area" viewBox="0 0 {WIDE} {HEIGHT}" role="img"'
-        f' aria-label="{attribute(told)}">{body}</svg>'
+        f' aria-label="{attribute(about)}">{_axes(axis)}{bands}{groups}</svg>'
     )
 
 
-def _key(one: Series) -> str:
+def _key(series: Series) -> str:
     """The series' entry in the legend."""
-    drawn = (
-        f"{_line([(-13, 0), (13, 0)], one.look.dash)}{'' if one.level else marker(one.look, 0, 0)}"
-    )
-    sign = (
-        f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{one.look.colour}">{drawn}</svg>'
-    )
-    return f'<li data-model="{attribute(one.model)}">{sign} {text(one.name)}</li>'
+    look = series.look
+    drawn = _line([(-13, 0), (13, 0)], look.dash)
+    if not series.level:
+        drawn += marker(look, 0, 0)
+    sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{look.colour}">{drawn}</svg>'
+    return f'<li data-model="{attribute(series.model)}">{sign} {text(series.name)}</li>'
 
 
 def marker(look: Look, x: float, y: float) -> str:
@@ -195,7 +208,11 @@ def marker(look: Look, x: float, y: float) -> str:
         y: likewise, downwards.
     """
     stroked = look.marker in (5, 6)
-    kind = "mark stroke" if stroked else "mark open" if look.hollow else "mark"
+    kind = "mark"
+    if stroked:
+        kind = "mark stroke"
+    elif look.hollow:
+        kind = "mark open"
     drawn = f'<path d="{SHAPES[look.marker]}" class="{kind}" transform="translate({x:g} {y:g})"/>'
     if look.dotted or (stroked and look.hollow):
         inner = "pip" if look.hollow or stroked else "pip light"
@@ -223,9 +240,12 @@ class _Axis:
         right = max(rates)
         if right - left < 0.5:
             left, right = left - 0.5, right + 0.5
-        known = [value for dot in dots for value in (dot.y, dot.low, dot.high, dot.ceiling)]
-        known += [value for level in levels for value in level]
-        scores = [value for value in known if value is not None]
+        values: list[float | None] = []
+        for dot in dots:
+            values += [dot.y, dot.low, dot.high, dot.ceiling]
+        for level in levels:
+            values += level
+        scores = [value for value in values if value is not None]
         step = tick_step(min(scores), max(scores))
         low = max(0.0, math.floor(min(scores) / step + 1e-9) * step)
         high = min(100.0, math.ceil(max(scores) / step - 1e-9) * step)
@@ -247,7 +267,7 @@ def tick_step(low: float, high: float) -> float:
     """A round step of which at most six lie between two scores."""
     span = max(high - low, 1e-9)
     power = 10.0 ** math.floor(math.log10(span / 6))
-    return next(part * power for part in STEPS if span / (part * power) <= 6)
+    return next(step * power for step in STEPS if span / (step * power) <= 6)
 
 
 def _axes(axis: _Axis) -> str:
@@ -276,23 +296,29 @@ def _axes(axis: _Axis) -> str:
     return "".join(lines)
 
 
-def _series(one: Series, axis: _Axis) -> str:
-    if one.level:
-        score, low, high = one.level
-        right = WIDE - RIGHT
-        area = ""
-        if low is not None and high is not None:
-            area = f'<path class="area" d="M{LEFT},{axis.y(low)}H{right}V{axis.y(high)}H{LEFT}Z"/>'
-        drawn = area + _line([(LEFT, axis.y(score)), (right, axis.y(score))], one.look.dash)
+def _series(series: Series, axis: _Axis) -> str:
+    look = series.look
+    if series.level:
+        drawn = _level(series.level, look, axis)
     else:
-        dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
-        drawn = _path(
-            "ceiling", [(dot.x, dot.ceiling) for dot in dots if dot.ceiling is not None], axis
-        )
-        drawn += _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look.dash)
-        drawn += "".join(_dot(dot, axis, one.look) for dot in dots)
-    start = f'<g data-model="{attribute(one.model)}">'
-    return f'{start}<g class="s{one.look.colour}">{drawn}</g></g>'
+        dots = sorted(series.dots, key=lambda dot: (dot.x, -dot.y))
+        ceilings = [(dot.x, dot.ceiling) for dot in dots if dot.ceiling is not None]
+        drawn = _path("ceiling", ceilings, axis)
+        drawn += _path("line", [(dot.x, dot.y) for dot in dots], axis, look.dash)
+        drawn += "".join(_dot(dot, axis, look) for dot in dots)
+    start = f'<g data-model="{attribute(series.model)}">'
+    return f'{start}<g class="s{look.colour}">{drawn}</g></g>'
+
+
+def _level(level: LevelBounds, look: Look, axis: _Axis) -> str:
+    """A score at any speed: a line across the plot, and its interval as an area."""
+    score, low, high = level
+    right = WIDE - RIGHT
+    line = _line([(LEFT, axis.y(score)), (right, axis.y(score))], look.dash)
+    if low is None or high is None:
+        return line
+    area = f'<path class="area" d="M{LEFT},{axis.y(low)}H{right}V{axis.y(high)}H{LEFT}Z"/>'
+    return area + line
 
 
 def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
@@ -316,4 +342,5 @@ def _path(kind: str, points: Sequence[tuple[float, float]], axis: _Axis, dash: i
 def _line(places: Iterable[tuple[float, float]], dash: int, kind: str = "line") -> str:
     dashes = ("", "6 3", "2 3", "8 3 2 3")[dash]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}/>'
+    path = "L".join(f"{x:g},{y:g}" for x, y in places)
+    return f'<path class="{kind}" d="M{path}"{dashed}/>'

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -19,7 +19,7 @@ from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, measured, rows_diff
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
 from pbcore.report.options import OWN, ReportOptions
-from pbcore.report.page.cards import cards_by_task, cards_of
+from pbcore.report.page.cards import Card, cards_by_task, cards_of
 from pbcore.report.page.data import by_key, page_data
 from pbcore.report.page.html import as_json, attribute, data_element, document, rendered, text
 from pbcore.report.page.points import PointData, point_data
@@ -123,20 +123,19 @@ def page(
     """
     cells = with_prices(cells, answers, run)
     whole, categories = scopes(cells)
-    known = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
+    look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
-    heads = cards_of(cells, answers, run)
-    by_task = cards_by_task(whole.cells, answers, run)
+    cards = {"": cards_of(cells, answers, run), **cards_by_task(whole.cells, answers, run)}
     facts = facts_text(cells, run)
     missing = gaps(cells)
     content = rendered(
         "content.html",
         measured=measured(cells, run),
         command=facts.get("command", ""),
-        heads={"": heads, **by_task},
+        heads=cards,
         names=names,
         scores=heat_map(whole, names) if whole.records else "",
-        drawn=_curves(whole, known),
+        drawn=_curves(whole, look_of),
         overview=_overview(whole),
         categories=[_category(scope, whole, len(categories) == 1) for scope in categories],
         further=_further(cells, answers, whole, run),
@@ -144,38 +143,49 @@ def page(
         facts=facts,
         docs=docs("page.md"),
     )
-    notes = ["not measured, and notes"] if missing else []
-    sections = [
-        "scores",
-        "curves",
-        "figures",
-        *(scope.title for scope in categories),
-        "answers",
-        "more",
-        *notes,
-        "names",
-        "the run",
-    ]  # of its navigation
+    points = None
+    if whole.records:
+        points = point_data(whole, cells, look_of, chosen_axis(run, cells))
     data = PageData(
-        points=point_data(whole, cells, known, chosen_axis(run, cells)) if whole.records else None,
-        chosen={
-            task: {card.model: card.sampler for card in cards if card.chosen}
-            for task, cards in {"": heads, **by_task}.items()
-        },
+        points=points,
+        chosen={task: _chosen(of_task) for task, of_task in cards.items()},
         shapes=SHAPES,
     )
     return assembled(
-        f"pbcore · {name}", content, answers, name, data, size, remote, sections, where
+        f"pbcore · {name}",
+        content,
+        answers,
+        name,
+        further=data,
+        size=size,
+        remote=remote,
+        sections=_headings(categories, bool(missing)),
+        where=where,
     )
 
 
-def _curves(whole: Scope, known: Mapping[tuple[str, str], Look]) -> Markup:
+def _chosen(cards: Iterable[Card]) -> dict[str, str]:
+    """Model → the sampler that its card says to use."""
+    return {card.model: card.sampler for card in cards if card.chosen}
+
+
+def _headings(categories: Iterable[Scope], has_gaps: bool) -> list[str]:
+    """What the page's navigation names."""
+    headings = ["scores", "curves", "figures"]
+    headings += [scope.title for scope in categories]
+    headings += ["answers", "more"]
+    if has_gaps:
+        headings.append("not measured, and notes")
+    return [*headings, "names", "the run"]
+
+
+def _curves(whole: Scope, look_of: Mapping[tuple[str, str], Look]) -> Markup:
     """The first plot: means over all tasks."""
     if not whole.records:
         return Markup()
     tasks = whole.tasks
     title = short(tasks[0]) if len(tasks) == 1 else f"mean over {len(tasks)} tasks"
-    return figure_element(range(len(tasks)), title, series(whole, known, SHOWN), True)
+    return figure_element(range(len(tasks)), title, series(whole, look_of, SHOWN), True)
 
 
 def _overview(whole: Scope) -> Markup:
@@ -241,14 +251,15 @@ def assembled(
         sections: the headings that its navigation names.
         where: the run, as seen from the page's folder.
     """
-    room = (size or SIZE) - len(
-        document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace")
-    )
+    without_data = document(title, content, "", (0, 0), remote, sections)
+    room = (size or SIZE) - len(without_data.encode("utf-8", "replace"))
     room -= len(as_json(further).encode())
     data, packed = page_data(answers, run, room, remote)
-    shown_data = {**data, "where": where, **({} if further is None else further)}
-    shown = sum(map(len, packed))
-    total = sum(len(one.samples) for one in answers)
+    whole_data: dict[str, Any] = {**data, "where": where}
+    if further is not None:
+        whole_data |= further
+    shown = sum(len(cell_answers) for cell_answers in packed)
+    total = sum(len(cell.samples) for cell in answers)
     note = ""
     if shown < total and not remote:
         note = (
@@ -256,33 +267,35 @@ def assembled(
             f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
             f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
         )
-    parts = data_element("page", shown_data) + "".join(
-        data_element(f"s{number}", by_key(one)) for number, one in enumerate(packed) if one
-    )
-    return document(title, str(content) + note, parts, (shown, total), remote, sections)
+    elements = data_element("page", whole_data)
+    for number, cell_answers in enumerate(packed):
+        if cell_answers:
+            elements += data_element(f"s{number}", by_key(cell_answers))
+    return document(title, str(content) + note, elements, (shown, total), remote, sections)
 
 
 def _category(scope: Scope, whole: Scope, alone: bool) -> dict[str, Any]:
     """What the template shows of a category."""
     numbers = {task: number for number, task in enumerate(whole.tasks)}
-    tasks = scope.tasks
-    return {
-        "title": scope.title,
-        "alone": alone,
-        "count": counted(len(tasks), "task"),
-        "drawn": (
-            figure_element([numbers[task] for task in tasks], f"{scope.title}, mean of its tasks")
-            if len(tasks) > 1 and not alone
-            else ""
-        ),
-        "matrix": matrix(scope),
-        "tasks": [
+    drawn = Markup()
+    if len(scope.tasks) > 1 and not alone:
+        of_scope = [numbers[task] for task in scope.tasks]
+        drawn = figure_element(of_scope, f"{scope.title}, mean of its tasks")
+    tasks = []
+    for task in scope.tasks:
+        tasks.append(
             {
                 "name": task,
                 "short": short(task),
                 "drawn": figure_element([numbers[task]], short(task)),
                 "table": of_task(scope, task),
             }
-            for task in tasks
-        ],
+        )
+    return {
+        "title": scope.title,
+        "alone": alone,
+        "count": counted(len(tasks), "task"),
+        "drawn": drawn,
+        "matrix": matrix(scope),
+        "tasks": tasks,
     }
