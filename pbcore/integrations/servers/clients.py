@@ -30,18 +30,19 @@ def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
     """The body of a request, as it is sent."""
     kind = KINDS[spec.kind]
     openai = kind.sdk == "openai"
-    body = {
-        **({"seed": ask.seed} if spec.seed and openai else {}),
-        **(
-            {"stream_options": {"include_usage": True}} if spec.stream and kind.stream_usage else {}
-        ),
-        "model": spec.model,
-        "messages": list(ask.messages),
-        spec.max_tokens_field if openai else "max_tokens": ask.max_tokens,
-        **({"temperature": ask.temperature} if spec.temperature else {}),
-        **({"stream": True} if spec.stream else {}),
-        **spec.extra_body,
-    }
+    body: dict[str, Any] = {}
+    if spec.seed and openai:
+        body["seed"] = ask.seed
+    if spec.stream and kind.stream_usage:
+        body["stream_options"] = {"include_usage": True}
+    body["model"] = spec.model
+    body["messages"] = list(ask.messages)
+    body[spec.max_tokens_field if openai else "max_tokens"] = ask.max_tokens
+    if spec.temperature:
+        body["temperature"] = ask.temperature
+    if spec.stream:
+        body["stream"] = True
+    body.update(spec.extra_body)
     return with_fields(body, ask.fields)
 
 
@@ -54,10 +55,8 @@ class Answer:
         self.begun = False
         self.known: dict[str, Any] = {}
         self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
-        self.asked, self._start = (
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            time.perf_counter(),
-        )
+        self.asked = datetime.now(UTC).isoformat(timespec="seconds")
+        self._start = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -96,10 +95,12 @@ class Client(ABC):
     ends: ClassVar[Mapping[str, str]] = {}  # its reasons that are outcomes under another name
 
     def __init__(self, spec: ServerSpec) -> None:
-        self.spec, self.sdk = spec, imported(KINDS[spec.kind].sdk, spec)
+        self.spec = spec
+        self.sdk = imported(KINDS[spec.kind].sdk, spec)
         from pbcore.integrations.servers.http import http_client
 
-        key, (header, scheme) = key_of(spec), self.header
+        key = key_of(spec)
+        header, scheme = self.header
         try:
             self.client: Any = getattr(self.sdk, self.sdk_class)(
                 api_key=key,
@@ -154,10 +155,10 @@ class Client(ABC):
             raise ModelError(
                 f"{where}: the answer broke off{answer.done}, without a {self.end} reason"
             )
-        found = reply_outcomes(
-            text, self.ends.get(finish, finish), "refusal" if answer.refusal else None
-        )
-        return Reply(text, seconds, answer.asked, outcomes=found, **answer.known)
+        end = self.ends.get(finish, finish)
+        refusal = "refusal" if answer.refusal else None
+        outcomes = reply_outcomes(text, end, refusal)
+        return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.known)
 
     def check(self) -> None:
         """Raises ModelError if the server is down, refuses the key or doesn't know the model."""
@@ -201,20 +202,8 @@ class OpenAIClient(Client):
         if not isinstance(choices, list):
             raise ValueError("an answer without choices")
         answer.begun = True
-        for choice in choices[:1]:
-            part = body_field(choice, "delta") or body_field(choice, "message")
-            ends = isinstance(choice, dict) and part is None and spec.stream
-            if not isinstance(part, dict) and not ends:
-                raise ValueError("a choice without a message")
-            text = text_of(body_field(part, "content"))
-            refusal = text_of(body_field(part, "refusal"))
-            if spec.stream and (text or refusal):
-                answer.known.setdefault("first_token", answer.seconds)
-            if text and spec.diffusing and not spec.nfe_field:
-                answer.note(nfe=answer.known.get("nfe", 0) + 1)
-            answer.text = (text or answer.text) if spec.diffusing else answer.text + text
-            answer.refusal += refusal
-            answer.note(finish=word(body_field(choice, "finish_reason")))
+        if choices:
+            self._take_choice(answer, choices[0])
         answer.note(
             model=word(body_field(piece, "model")),
             tokens_in=reported_count(body_field(piece, "usage.prompt_tokens")),
@@ -224,17 +213,31 @@ class OpenAIClient(Client):
             tokens=answer.read(tokens_of, body_field(piece, spec.tokens_field)),
         )
 
+    def _take_choice(self, answer: Answer, choice: Any) -> None:
+        """Adds the text of a choice, or of its piece of a stream."""
+        spec = self.spec
+        message = body_field(choice, "delta") or body_field(choice, "message")
+        ends = isinstance(choice, dict) and message is None and spec.stream
+        if not isinstance(message, dict) and not ends:
+            raise ValueError("a choice without a message")
+        text = text_of(body_field(message, "content"))
+        refusal = text_of(body_field(message, "refusal"))
+        if spec.stream and (text or refusal):
+            answer.known.setdefault("first_token", answer.seconds)
+        if text and spec.diffusing and not spec.nfe_field:
+            answer.note(nfe=answer.known.get("nfe", 0) + 1)
+        if not spec.diffusing:
+            answer.text += text
+        elif text:
+            answer.text = text
+        answer.refusal += refusal
+        answer.note(finish=word(body_field(choice, "finish_reason")))
+
     def _find_model(self, listed: list[str]) -> None:
         spec = self.spec
-        where = f"model {self.spec.name}: {self.spec.base_url}"
-        if KINDS[spec.kind].loads:  # has it load the model, as `transformers serve` does on request
-            address = f"{spec.base_url.removesuffix('/v1')}/load_model"
-            for event in self._post(address, {"model": spec.model}, stream=True):
-                if body_field(event, "status") == "error":
-                    said = masked(str(body_field(event, "message")), spec)
-                    raise ModelError(
-                        f"{where.removesuffix('/v1')} can't load {spec.model!r}: {said}"
-                    )
+        where = f"model {spec.name}: {spec.base_url}"
+        if KINDS[spec.kind].loads:
+            self._load_model(where)
             return
         try:
             data = body_field(self.client.get("/models", cast_to=object), "data")
@@ -242,9 +245,25 @@ class OpenAIClient(Client):
             return
         if not isinstance(data, list):
             raise ModelError(f"{where}/models is no list of models; check base_url")
-        listed += [name for entry in data if isinstance(name := body_field(entry, "id"), str)]
+        for entry in data:
+            model_id = body_field(entry, "id")
+            if isinstance(model_id, str):
+                listed.append(model_id)
         if spec.model not in listed:
             self.client.get(f"/models/{spec.model}", cast_to=object)
+
+    def _load_model(self, where: str) -> None:
+        """Has the server load the model, as `transformers serve` does on request. Raises
+        ModelError, which begins with `where`, if it can't.
+        """
+        spec = self.spec
+        address = f"{spec.base_url.removesuffix('/v1')}/load_model"
+        for event in self._post(address, {"model": spec.model}, stream=True):
+            if body_field(event, "status") == "error":
+                message = masked(str(body_field(event, "message")), spec)
+                raise ModelError(
+                    f"{where.removesuffix('/v1')} can't load {spec.model!r}: {message}"
+                )
 
 
 class AnthropicClient(Client):
@@ -279,20 +298,23 @@ class AnthropicClient(Client):
         elif kind is None:
             raise ValueError("an event without a type")
         else:
-            place = {"content_block_start": "content_block", "content_block_delta": "delta"}
-            if kind in place:
-                self._add(answer, body_field(piece, place[kind]))
+            if kind == "content_block_start":
+                self._add(answer, body_field(piece, "content_block"))
+            elif kind == "content_block_delta":
+                self._add(answer, body_field(piece, "delta"))
             return
         answer.begun = True
         for name in (*self._INPUT, "output_tokens"):
-            if (tokens := reported_count(body_field(message, f"usage.{name}"))) is not None:
+            tokens = reported_count(body_field(message, f"usage.{name}"))
+            if tokens is not None:
                 usage[name] = tokens
+        tokens_in = None
+        if "input_tokens" in usage:
+            tokens_in = sum(usage.get(name, 0) for name in self._INPUT)
         answer.note(
             model=word(body_field(message, "model")),
             finish=word(body_field(message, "stop_reason")),
-            tokens_in=(
-                sum(usage.get(name, 0) for name in self._INPUT) if "input_tokens" in usage else None
-            ),
+            tokens_in=tokens_in,
             tokens_out=usage.get("output_tokens"),
         )
 
@@ -313,4 +335,6 @@ class AnthropicClient(Client):
 def client_of(spec: ServerSpec) -> Client:
     """The client of a server, through its SDK. Raises ModelError without the SDK or the key."""
     mask_logs(spec)
-    return (AnthropicClient if KINDS[spec.kind].sdk == "anthropic" else OpenAIClient)(spec)
+    if KINDS[spec.kind].sdk == "anthropic":
+        return AnthropicClient(spec)
+    return OpenAIClient(spec)

@@ -94,13 +94,15 @@ class ServerModels:
                 f" ({docs('servers.md')})"
             )
         read = read_specs(read_text(file), str(file))
-        known = {part for task in all_task_names() for part in (task, *task.split("/", 1))}
+        task_words: set[str] = set()  # names of tasks, their short names and categories
+        for task in all_task_names():
+            task_words.update((task, *task.split("/", 1)))
         for name, spec in read.items():
             for task in spec.task_max_tokens:
-                if task not in known:
+                if task not in task_words:
                     raise InputError(
                         f"{file}, model {name}: task_max_tokens {printable(task)};"
-                        f" {hint(task, sorted(known))}"
+                        f" {hint(task, sorted(task_words))}"
                     )
             elsewhere = self.files.get(name, file.resolve()) != file.resolve()
             if name in taken or elsewhere:
@@ -125,20 +127,18 @@ def key_status(key: str | None) -> str:
 
 def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
     """The models of a YAML text; `where` names it in errors. Raises InputError."""
-    return {
-        name: _spec(
-            name, {**_own_entries().get(name, {}), **entry}, f"{where}, model {printable(name)}"
-        )
-        for name, entry in _entries(text, where).items()
-    }
+    specs = {}
+    for name, entry in _entries(text, where).items():
+        predeclared = _own_entries().get(name, {})
+        specs[name] = _spec(name, predeclared | entry, f"{where}, model {printable(name)}")
+    return specs
 
 
 @cache
 def _own_entries() -> dict[str, dict[str, Any]]:
     """The package's own entries, as written."""
-    return _entries(
-        files("pbcore.integrations.servers").joinpath(OWN).read_text(encoding="utf-8"), OWN
-    )
+    file = files("pbcore.integrations.servers").joinpath(OWN)
+    return _entries(file.read_text(encoding="utf-8"), OWN)
 
 
 @cache
@@ -220,14 +220,29 @@ def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         raise InputError(f"{where}: unknown key {place}")
     allowed = problem["msg"].replace("Input should be", "it should be")
-    given = (
-        "" if place == "key" else f" {shown(problem['input'])}"
-    )  # a key itself, pasted there, is not shown
-    raise InputError(f"{where}: {place}{given}; {allowed}")
+    # A key itself, pasted there, is not shown.
+    value = "" if place == "key" else f" {shown(problem['input'])}"
+    raise InputError(f"{where}: {place}{value}; {allowed}")
 
 
 def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
     """What a declaration can't mean, and what is allowed."""
+    yield from _address_problems(spec)
+    if spec.key is not None and not VARIABLE.fullmatch(spec.key):
+        yield (
+            "key is the name of an environment variable, in capitals, digits and _, such as"
+            " OPENAI_API_KEY; never the key itself"
+        )
+    yield from _number_problems(spec)
+    yield from _field_problems(spec)
+    reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None
+    if reason is not None:
+        yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
+    if not spec.model:
+        yield "model is empty; give the id that the server knows it by"
+
+
+def _address_problems(spec: ServerSpec) -> Iterator[str]:
     try:
         parts = urlsplit(spec.base_url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -240,27 +255,30 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
             "base_url holds a user, a password or a query, and addresses are recorded; give scheme,"
             " host, port and path, and under key the variable that holds the key"
         )
-    if spec.key is not None and not VARIABLE.fullmatch(spec.key):
-        yield (
-            "key is the name of an environment variable, in capitals, digits and _, such as"
-            " OPENAI_API_KEY; never the key itself"
-        )
+
+
+def _number_problems(spec: ServerSpec) -> Iterator[str]:
+    """Limits and prices out of their range."""
     ranged: list[tuple[str, float, float, float]] = [
         ("max_tokens", spec.max_tokens, 1, 1_000_000),
         ("concurrency", spec.concurrency, 1, 1024),
         ("timeout", spec.timeout, 0.1, 86_400),
         ("retries", spec.retries, 0, 100),
-        *(
-            (f"task_max_tokens {printable(name)}", most, 1, 1_000_000)
-            for name, most in spec.task_max_tokens.items()
-        ),
     ]
+    for task, tokens in spec.task_max_tokens.items():
+        ranged.append((f"task_max_tokens {printable(task)}", tokens, 1, 1_000_000))
     for name, value, least, most in ranged:
         if not least <= value <= most:
             yield f"{name} {shown(value)}; give a number from {least} to {most}"
-    for price in () if spec.prices is None else (spec.prices.input, spec.prices.output):
+    if spec.prices is None:
+        return
+    for price in (spec.prices.input, spec.prices.output):
         if not 0 <= price <= MOST_PRICE:
             yield f"prices {shown(price)}; give USD per million tokens, from 0 to {MOST_PRICE:,}"
+
+
+def _field_problems(spec: ServerSpec) -> Iterator[str]:
+    """Fields of requests that something else sets, and places in answers that can't be read."""
     if spec.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
         yield (
             f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or"
@@ -282,11 +300,6 @@ def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
     for key in ("tokens_field", "tokenizer"):
         if getattr(spec, key) is not None and spec.step_map_field is None:
             yield f"{key} is for the steps of the tokens; declare step_map_field, too"
-    reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None
-    if reason is not None:
-        yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
-    if not spec.model:
-        yield "model is empty; give the id that the server knows it by"
 
 
 def _collisions(spec: ServerSpec) -> Iterator[str]:

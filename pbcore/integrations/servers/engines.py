@@ -35,7 +35,8 @@ _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
 def version(spec: ServerSpec) -> str | None:
     """The server's version, where its kind tells one."""
     kind = KINDS[spec.kind]
-    return told(word(body_field(_body(spec, kind.version_paths), kind.version_field)), spec)
+    page = _body(spec, kind.version_paths)
+    return told(word(body_field(page, kind.version_field)), spec)
 
 
 def server_settings(spec: ServerSpec) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def server_settings(spec: ServerSpec) -> dict[str, Any]:
     """
     kind = KINDS[spec.kind]
     page = _body(spec, kind.settings_paths)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for place in kind.settings:
         parent, _, name = place.rpartition(".")
         holder = body_field(page, parent) if parent else page
@@ -54,11 +55,11 @@ def server_settings(spec: ServerSpec) -> dict[str, Any]:
         if isinstance(value, (int, float)) and not abs(value) <= MOST:
             _left_out(spec, f"the setting {name}", value)
         elif value is None or isinstance(value, (bool, int, float)):
-            found[name] = value
+            values[name] = value
         else:
             with suppress(RecursionError):  # lists without end, which say nothing
-                found[name] = told(str(value), spec)
-    return found
+                values[name] = told(str(value), spec)
+    return values
 
 
 def counters(spec: ServerSpec) -> dict[str, float]:
@@ -67,22 +68,33 @@ def counters(spec: ServerSpec) -> dict[str, float]:
     """
     wanted = KINDS[spec.kind].counters
     page = _page(spec, "/metrics") if wanted else None
-    sums: dict[str, float] = {}
-    for match in filter(None, map(_LINE.match, "" if page is None else page.splitlines())):
-        name = match[1].removesuffix("_total")
-        value = math.nan
-        with suppress(ValueError):  # what is not a number
-            value = float(match[2])
-        sums[name] = sums.get(name, 0.0) + value
-    found = {}
+    sums = {} if page is None else _sums(page)
+    values = {}
     for name, counter in wanted:
         if counter not in sums:
             continue
         if 0 <= sums[counter] <= MOST:
-            found[name] = sums[counter]
+            values[name] = sums[counter]
         else:
             _left_out(spec, f"the counter {counter}", sums[counter])
-    return found
+    return values
+
+
+def _sums(page: str) -> dict[str, float]:
+    """The counters of a Prometheus page, summed over their labels; NaN where a line has no
+    number.
+    """
+    sums: dict[str, float] = {}
+    for line in page.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        name = match[1].removesuffix("_total")
+        value = math.nan
+        with suppress(ValueError):
+            value = float(match[2])
+        sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 def _left_out(spec: ServerSpec, what: str, value: float) -> None:
@@ -98,12 +110,15 @@ def _body(spec: ServerSpec, paths: Iterable[str]) -> Any:
     """The JSON of the first of these pages that the server has; None if it has none, or another
     content.
     """
-    pages = (_page(spec, path) for path in paths)
-    page = next((page for page in pages if page is not None), None)
-    try:
-        return None if page is None else json.loads(page)
-    except (ValueError, RecursionError):  # another content, or nested without end
-        return None
+    for path in paths:
+        page = _page(spec, path)
+        if page is None:
+            continue
+        try:
+            return json.loads(page)
+        except (ValueError, RecursionError):  # another content, or nested without end
+            return None
+    return None
 
 
 def _page(spec: ServerSpec, path: str) -> str | None:
@@ -133,19 +148,18 @@ def check_sampler(spec: ServerSpec) -> None:
         return
     said = server_settings(spec)
     name = parse(spec.sampler)
-    wrong = (
-        _sglang(name, said)
-        if spec.kind == "sglang"
-        else _vllm(spec, name, said)
-        if spec.kind == "vllm"
-        else None
+    contradiction = None
+    if spec.kind == "sglang":
+        contradiction = _sglang(name, said)
+    elif spec.kind == "vllm":
+        contradiction = _vllm(spec, name, said)
+    if contradiction is None:
+        return
+    says, advice = contradiction
+    raise ModelError(
+        f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says"
+        f" {printable(says)}; {printable(advice)}"
     )
-    if wrong is not None:
-        says, advice = (printable(text) for text in wrong)
-        raise ModelError(
-            f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says"
-            f" {says}; {advice}"
-        )
 
 
 def _sglang(name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
@@ -155,11 +169,11 @@ def _sglang(name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
     algorithm = said["dllm_algorithm"]
     config = said.get("dllm_algorithm_config")
     if algorithm is None:
-        advice = "declare sampler: ar, or start the server with --dllm-algorithm"
+        if name.policy == AR:
+            return None
         return (
-            None
-            if name.policy == AR
-            else ("dllm_algorithm None: it decodes one token at a time", advice)
+            "dllm_algorithm None: it decodes one token at a time",
+            "declare sampler: ar, or start the server with --dllm-algorithm",
         )
     policy, default = _SGLANG.get(algorithm, (None, ""))
     declared = f"sampler: {policy}-{default}" if policy else f"sampler: {UNNAMED}"
@@ -180,13 +194,12 @@ def _sglang(name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
 def _vllm(spec: ServerSpec, name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
     """What vLLM's configuration or counters say otherwise, and what to do."""
     canvas = said.get("canvas_length")
-    if name.policy == AR and (canvas is not None or counters(spec)):
-        says = (
-            f"canvas_length {canvas}"
-            if canvas is not None
-            else "that it counts denoising steps (/metrics)"
-        )
-        return says, f"declare the sampler of the diffusion model, or sampler: {UNNAMED}"
+    if name.policy == AR:
+        advice = f"declare the sampler of the diffusion model, or sampler: {UNNAMED}"
+        if canvas is not None:
+            return f"canvas_length {canvas}", advice
+        if counters(spec):
+            return "that it counts denoising steps (/metrics)", advice
     if name.block is not None and canvas is not None and name.block != canvas:
         return (
             f"canvas_length {canvas}",

@@ -19,10 +19,8 @@ from pbcore.integrations.servers.keys import ReplyError
 from pbcore.integrations.servers.spec import ServerSpec
 
 OPENAI = "api.openai.com"
-ACCOUNT = (
-    "openai-organization",
-    "openai-project",
-)  # of OPENAI_ORG_ID and OPENAI_PROJECT_ID: OpenAI's own alone
+# Of OPENAI_ORG_ID and OPENAI_PROJECT_ID: sent to OpenAI's own server alone.
+ACCOUNT = ("openai-organization", "openai-project")
 _SENT = frozenset(
     (
         "host",
@@ -37,10 +35,9 @@ _SENT = frozenset(
     )
 )
 _SDK = "x-stainless-"  # an SDK's version and the number of the try
-BASE_BYTES, TOKEN_BYTES = (
-    16 << 20,
-    1 << 10,
-)  # a streamed piece of an answer is a few hundred bytes a token
+# The limit of a reply: a streamed piece of an answer is a few hundred bytes a token.
+BASE_BYTES = 16 << 20
+TOKEN_BYTES = 1 << 10
 
 
 def http_client(

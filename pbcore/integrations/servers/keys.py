@@ -17,8 +17,8 @@ from pbcore.links import install_command
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable
 
-# sent to servers that need no key: an SDK would otherwise look for one of its own in the
-# environment
+# Sent to servers that need no key: an SDK would otherwise look for one of its own in the
+# environment.
 NO_KEY = "none"
 MASKED = "[key]"
 SAFE = 8  # characters: a shorter key stands in texts by chance, so that none can be searched for it
@@ -70,7 +70,9 @@ def told(text: str | None, spec: ServerSpec) -> str | None:
     """A short text that a server tells of itself, as records keep it: without the key."""
     if text is None:
         return None
-    return (masked(text, spec) if len(_value(spec)) >= SAFE else text)[:WORD]
+    if len(_value(spec)) >= SAFE:
+        text = masked(text, spec)
+    return text[:WORD]
 
 
 def check_answer(text: str, spec: ServerSpec) -> None:
@@ -91,7 +93,7 @@ def mask_logs(spec: ServerSpec) -> None:
         return
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(one, _Masking) and one.spec == spec for one in logger.filters):
+        if not any(isinstance(f, _Masking) and f.spec == spec for f in logger.filters):
             logger.addFilter(_Masking(spec))
 
 
@@ -152,9 +154,11 @@ def _written(run: str) -> str:
         rf"(?i:\\+(?:u00|x){code:02x})",
         rf"\\*(?i:%(?:25)*{code:02x})",
         rf"\\*(?i:&(?:amp;)*#(?:0*{code}|x0*{code:x});)",
-        *([rf"\\*&(?:amp;)*{codepoint2name[code]};"] if code in codepoint2name else []),
-        *([r"\+"] if run == " " else []),
     ]
+    if code in codepoint2name:
+        forms.append(rf"\\*&(?:amp;)*{codepoint2name[code]};")
+    if run == " ":
+        forms.append(r"\+")
     if run[0] == "\\":
         return rf"(?:(?:{'|'.join(forms)}){{{len(run)},}}|\\{{{len(run)},}})"
     return rf"(?:{'|'.join(forms)}|\\*{re.escape(run)})"
@@ -219,13 +223,11 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
 
 
 def _advice(status: int, spec: ServerSpec, tries: str) -> str:
-    variable = (
-        f"the key in {spec.key}"
-        if spec.key
-        else "requests without a key; name its variable under key"
-    )
+    """What to do about an HTTP status."""
+    if status in (401, 403) and spec.key:
+        return f"it refuses the key in {spec.key}"
     if status in (401, 403):
-        return f"it refuses {variable}"
+        return "it refuses requests without a key; name its variable under key"
     if status == 404:
         return f"it has no such address, or no model {spec.model!r}; check base_url and model"
     if status == 429:
@@ -233,12 +235,13 @@ def _advice(status: int, spec: ServerSpec, tries: str) -> str:
             f"it limits the rate or the quota{tries}; lower concurrency, or wait and use --resume"
         )
     if status in (400, 413, 422):
-        sent = [
-            "max_tokens",
-            *(["temperature"] if spec.temperature else []),
-            *(["seed"] if spec.seed else []),
-        ]
-        return f"it refuses the request, which sets {', '.join([*sent, *spec.extra_body])}"
+        sent = ["max_tokens"]
+        if spec.temperature:
+            sent.append("temperature")
+        if spec.seed:
+            sent.append("seed")
+        sent.extend(spec.extra_body)
+        return f"it refuses the request, which sets {', '.join(sent)}"
     return f"it failed{tries}"
 
 
@@ -248,4 +251,6 @@ def _said(error: Exception) -> str:
     for name in ("error", "detail", "message"):
         if isinstance(body, dict) and name in body:
             body = body[name]
-    return body if isinstance(body, str) and body else str(error) if body is None else str(body)
+    if body is None:
+        return str(error)
+    return str(body)

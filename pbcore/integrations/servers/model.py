@@ -105,23 +105,30 @@ class Session:
         }
 
     def absent(self) -> dict[str, str]:
-        count = f"{self.kept} of {self.kept + self.asked} answers were kept from an earlier run"
-        together = {"tokens_per_step": "the server counts the forwards of all requests together"}
-        return (
-            ({"seconds": count} if self.kept else {})
-            | (together if self.rates() else {})
-            | ({} if self.no_nfe is None else {"nfe": self.no_nfe})
-        )
+        """The metrics that the cell lacks, each with the reason."""
+        reasons: dict[str, str] = {}
+        if self.kept:
+            answers = self.kept + self.asked
+            reasons["seconds"] = f"{self.kept} of {answers} answers were kept from an earlier run"
+        if self.rates():
+            reasons["tokens_per_step"] = "the server counts the forwards of all requests together"
+        if self.no_nfe is not None:
+            reasons["nfe"] = self.no_nfe
+        return reasons
 
     def part(self, samples: Sequence[SampleRecord]) -> Served:
         """What the server reported."""
-        names = ("concurrency", "asked", "kept", "version", "settings", "sent")
         return served_part(
             samples,
             provider=self.spec.provider,
             kind=self.spec.kind,
             counters={} if self.no_nfe else dict(self.counters),
-            **{name: getattr(self, name) for name in names},
+            concurrency=self.concurrency,
+            asked=self.asked,
+            kept=self.kept,
+            version=self.version,
+            settings=self.settings,
+            sent=self.sent,
         )
 
 
@@ -135,21 +142,7 @@ class ServerModel:
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
         self.name = spec.name
-        self.info: Mapping[str, Any] = {
-            "source": spec.base_url,
-            "revision": None,
-            "family": "server",
-            "kind": spec.kind,
-            "model_id": spec.model,
-            "declared_sampler": spec.sampler,
-            "max_tokens": spec.max_tokens,
-            **({"task_max_tokens": dict(spec.task_max_tokens)} if spec.task_max_tokens else {}),
-            "extra_body": dict(spec.extra_body),
-            **({"sampler_fields": dict(spec.sampler_fields)} if spec.sampler_fields else {}),
-            "temperature_sent": spec.temperature,
-            "seed_sent": spec.seed,
-            "dummy": False,
-        }
+        self.info: Mapping[str, Any] = _info(spec)
         self._client: Client | None = None
         self._session: Session | None = None
         self._texts: list[str] = []  # of the tokens that answers had, by number
@@ -216,8 +209,8 @@ class ServerModel:
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
         asks = [
-            ask_of(self.spec, one, sampler, max_new_tokens, seed, place)
-            for place, one in enumerate(prompts)
+            ask_of(self.spec, prompt, sampler, max_new_tokens, seed, place)
+            for place, prompt in enumerate(prompts)
         ]
         digests = [ask.digest(self.spec) for ask in asks]
         before = set(session.store.known)
@@ -228,11 +221,7 @@ class ServerModel:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
         for ask in asks:
-            body = body_of(self.spec, ask)
-            for place in ask.fields:
-                values = session.sent.setdefault(place, [])
-                if body_field(body, place) not in values:
-                    values.append(body_field(body, place))
+            self._note_sent(ask, session)
         answers = []
         for ask, digest, prompt in zip(asks, digests, prompts, strict=True):
             kept = digest in before
@@ -250,6 +239,15 @@ class ServerModel:
             session.no_nfe = None
             return answers
         return [replace(answer, nfe=None, rows=None) for answer in answers]
+
+    def _note_sent(self, ask: Ask, session: Session) -> None:
+        """Adds the values of the fields that said the sampler to the session's."""
+        body = body_of(self.spec, ask)
+        for place in ask.fields:
+            value = body_field(body, place)
+            values = session.sent.setdefault(place, [])
+            if value not in values:
+                values.append(value)
 
     def usable(
         self, reply: Reply, kept: bool, ask: Ask, sampler: SamplerName
@@ -319,24 +317,26 @@ class ServerModel:
         Raises:
             ValueError: for a step map that can't be read.
         """
-        times = (
-            {"seconds": None, "first_token": None} if kept else {}
-        )  # only of this session's requests
-        cost = self.spec.usd(reply.tokens_in, reply.tokens_out)
-        told = {**asdict(reply), "outcomes": list(reply.outcomes), "cost": cost, **times}
-        extra = {
-            "served": {**{name: told[name] for name in REPORTED}, "kept": kept},
-            "max_new_tokens": ask.max_tokens,
-        }
+        facts = asdict(reply)
+        facts["outcomes"] = list(reply.outcomes)
+        facts["cost"] = self.spec.usd(reply.tokens_in, reply.tokens_out)
+        if kept:
+            facts["seconds"] = None
+            facts["first_token"] = None
+        served = {name: facts[name] for name in REPORTED}
+        served["kept"] = kept
+        extra = {"served": served, "max_new_tokens": ask.max_tokens}
         if reply.step_map is None:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
         tokens = most_tokens(ask.max_tokens, sampler.block)
         steps, forwards = decoding_order(reply.step_map, sampler.block, tokens)
         left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
-        ids = map(self._number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
+        ids: tuple[int, ...] = ()
+        if reply.tokens:
+            ids = tuple(map(self._number, (*reply.tokens, *[EOS] * left)))
         return Generation(
-            reply.text, tuple(ids), forwards or None, length, (*steps, *(-1,) * left), extra=extra
+            reply.text, ids, forwards or None, length, (*steps, *[-1] * left), extra=extra
         )
 
     @cached_property
@@ -389,8 +389,9 @@ class ServerModel:
         start = time.perf_counter()
         stop = threading.Event()
 
-        def work(one: tuple[Ask, str]) -> None:
-            self._ask_and_keep(client, *one, session, stop)
+        def work(request: tuple[Ask, str]) -> None:
+            ask, digest = request
+            self._ask_and_keep(client, ask, digest, session, stop)
 
         crew = Crew(f"pbcore-{self.name}", min(session.concurrency, len(new)), work, new)
         try:
@@ -436,9 +437,11 @@ class ServerModel:
         """
         spec = self.spec
         budget = session.budget
-        reserved = most(self.spec, ask)
+        reserved = most(spec, ask)
         try:
-            if stop.is_set() or (budget is not None and not budget.reserve(reserved, spec, stop)):
+            if stop.is_set():
+                return
+            if budget is not None and not budget.reserve(reserved, spec, stop):
                 return
             spent: float | None = 0.0  # a request that failed is not known to have cost anything
             try:
@@ -448,16 +451,39 @@ class ServerModel:
                 reply = replace(
                     reply, model=told(reply.model, spec), finish=told(reply.finish, spec)
                 )
-                facts = {"sample": ask.place, "seed": ask.seed, "cost": spent}
-                # Without a count of tokens a later run takes the most that it can have cost.
-                uncounted = {"at_most": reserved} if spent is None and reserved else {}
-                session.store.add(digest, reply, facts | uncounted)
+                facts: dict[str, Any] = {"sample": ask.place, "seed": ask.seed, "cost": spent}
+                if spent is None and reserved:
+                    # Without a count of tokens a later run takes the most that it can have cost.
+                    facts["at_most"] = reserved
+                session.store.add(digest, reply, facts)
             finally:
                 if budget is not None:
                     budget.settle(reserved, spent)
         except BaseException:
             stop.set()
             raise
+
+
+def _info(spec: ServerSpec) -> dict[str, Any]:
+    """What of a declaration decides the answers, as records keep it."""
+    info: dict[str, Any] = {
+        "source": spec.base_url,
+        "revision": None,
+        "family": "server",
+        "kind": spec.kind,
+        "model_id": spec.model,
+        "declared_sampler": spec.sampler,
+        "max_tokens": spec.max_tokens,
+    }
+    if spec.task_max_tokens:
+        info["task_max_tokens"] = dict(spec.task_max_tokens)
+    info["extra_body"] = dict(spec.extra_body)
+    if spec.sampler_fields:
+        info["sampler_fields"] = dict(spec.sampler_fields)
+    info["temperature_sent"] = spec.temperature
+    info["seed_sent"] = spec.seed
+    info["dummy"] = False
+    return info
 
 
 def load_server(

@@ -54,11 +54,10 @@ def usd_text(usd: float) -> str:
     """An amount with two decimals, or below a cent with as many as its first two digits need: 1.50
     USD, 0.00012 USD.
     """
-    return (
-        f"{usd:.2f} USD"
-        if usd >= 0.01 or usd == 0
-        else f"{usd:.{1 - math.floor(math.log10(usd))}f} USD"
-    )
+    if usd >= 0.01 or usd == 0:
+        return f"{usd:.2f} USD"
+    decimals = 1 - math.floor(math.log10(usd))
+    return f"{usd:.{decimals}f} USD"
 
 
 def estimate(spec: ServerSpec, asks: Iterable[Ask]) -> Estimate:
@@ -66,9 +65,8 @@ def estimate(spec: ServerSpec, asks: Iterable[Ask]) -> Estimate:
     requests = tokens_in = tokens_out = 0
     for ask in asks:
         requests += 1
-        tokens_in += (
-            sum(len(message["content"]) for message in ask.messages) // CHARACTERS_PER_TOKEN
-        )
+        characters = sum(len(message["content"]) for message in ask.messages)
+        tokens_in += characters // CHARACTERS_PER_TOKEN
         tokens_out += ask.max_tokens
     return Estimate(requests, tokens_in, tokens_out, spec.usd(tokens_in, tokens_out))
 
@@ -91,30 +89,25 @@ def estimate_lines(
         InputError: if --max-cost is to limit a model without prices.
     """
     cells = [(name, set(kept(name))) for name in names]
-    found: dict[str, Estimate] = {}
+    limited = plan.settings.part(ServerOptions).max_cost is not None
+    estimates: dict[str, Estimate] = {}
     for spec in specs:
-        if (
-            spec.prices is None
-            and spec.key is not None
-            and plan.settings.part(ServerOptions).max_cost is not None
-        ):
+        if spec.prices is None and spec.key is not None and limited:
             raise InputError(
                 f"--max-cost: {spec.name} has no prices, so its cost can't be limited; declare them"
                 f" in a file of --models, `{spec.name}: {{prices: {{input: …, output: …}}}}` in USD"
                 " per million tokens"
             )
-        asks = (
-            (ask, known)
-            for name, known in cells
-            if name.model == spec.name
-            for ask in _asks(plan, name, spec)
-        )
-        found[spec.name] = estimate(
-            spec, (ask for ask, known in asks if ask.digest(spec) not in known)
-        )
-    lines = [f"{model}: {one}" for model, one in found.items()]
-    priced = [one.usd for one in found.values() if one.usd is not None]
-    if len(found) > 1 and priced:
+        asks: list[Ask] = []
+        for name, answered in cells:
+            if name.model == spec.name:
+                asks.extend(
+                    ask for ask in _asks(plan, name, spec) if ask.digest(spec) not in answered
+                )
+        estimates[spec.name] = estimate(spec, asks)
+    lines = [f"{model}: {of_model}" for model, of_model in estimates.items()]
+    priced = [of_model.usd for of_model in estimates.values() if of_model.usd is not None]
+    if len(estimates) > 1 and priced:
         lines.append(
             f"in all, as far as prices are declared: at most about {usd_text(sum(priced))}"
         )
@@ -173,7 +166,9 @@ class Budget:
     def __init__(self, limit: float, ledger: Path | None = None) -> None:
         from filelock import FileLock
 
-        self.limit, self._ledger, self._balance = limit, ledger, Balance()
+        self.limit = limit
+        self._ledger = ledger
+        self._balance = Balance()
         self._threads = threading.Lock()
         self._processes: Any = nullcontext() if ledger is None else FileLock(f"{ledger}.lock")
 
@@ -233,12 +228,12 @@ class Budget:
         with self._threads, self._processes:
             if self._ledger is not None and self._ledger.is_file():
                 kept = json.loads(self._ledger.read_text(encoding="utf-8"))
-                self._balance = Balance(
-                    kept["spent"], {int(pid): usd for pid, usd in kept["reserved"].items()}
-                )
+                reserved = {int(pid): usd for pid, usd in kept["reserved"].items()}
+                self._balance = Balance(kept["spent"], reserved)
             balance = self._balance
-            for pid in [pid for pid in balance.reserved if not psutil.pid_exists(pid)]:
-                balance.spent += balance.reserved.pop(pid)
+            for pid in list(balance.reserved):
+                if not psutil.pid_exists(pid):
+                    balance.spent += balance.reserved.pop(pid)
             yield balance
             if self._ledger is not None:
                 self._ledger.write_text(json.dumps(asdict(balance)), "utf-8")

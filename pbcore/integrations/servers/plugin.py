@@ -43,11 +43,8 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     _check_at_once(config, cells)
     unfinished = _unfinished(config, cells)
     declared = MODELS.specs()
-    specs = [
-        declared[model]
-        for model in dict.fromkeys(name.model for name in unfinished)
-        if model in declared
-    ]
+    models = dict.fromkeys(name.model for name in unfinished)
+    specs = [declared[model] for model in models if model in declared]
     if not specs:
         return
     config.stash[_ASKS] = config.pluginmanager.hasplugin("dsession")
@@ -65,9 +62,14 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         lines = estimate_lines(
             plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known
         )
-        warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
-        say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
-        for spec in () if config.getoption("collectonly", False) else specs:
+        for spec in specs:
+            warning = short_key(spec)
+            if warning is not None:
+                lines.append(warning)
+        say(config, *(f"pbcore: {line}" for line in lines))
+        if config.getoption("collectonly", False):
+            return
+        for spec in specs:
             client_of(spec).check()
             check_sampler(spec)
     except PbcoreError as error:
@@ -77,7 +79,9 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
 def _check_at_once(config: pytest.Config, cells: Iterable[CellName]) -> None:
     """Raises pytest.UsageError where --concurrency and a sampler's `+x4` say two numbers."""
     chosen = settings(config).part(ServerOptions).concurrency
-    for cell in cells if chosen else ():
+    if not chosen:
+        return
+    for cell in cells:
         at_once = parse(cell.sampler).at_once
         if at_once and at_once not in chosen and is_served(cell.model):
             text = ",".join(map(str, chosen))
@@ -135,7 +139,8 @@ def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Ses
 def _show(config: pytest.Config, line: str) -> None:
     """Writes a line at once, although a test's output is captured."""
     capture = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
+    shown = capture.global_and_fixture_disabled() if capture else nullcontext()
+    with shown:
         say(config, line)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -86,41 +87,59 @@ def served_part(samples: Sequence[SampleRecord], **session: Any) -> Served:
     are the fields that are of all requests together.
     """
     rows = [sample.served or {} for sample in samples]
-    known = {name: [row[name] for row in rows if row.get(name) is not None] for name in REPORTED}
-    whole = {
-        name: known[name]
-        for name in ("tokens_in", "tokens_out", "cost")
-        if len(known[name]) == len(rows)
-    }
+    asked = _reported(rows, "asked")
+    seconds = _reported(rows, "seconds")
+    first_tokens = _reported(rows, "first_token")
     return Served(
-        models=_counts(known["model"]),
-        first_asked=min(known["asked"], default=None),
-        last_asked=max(known["asked"], default=None),
-        first_token=float(median(known["first_token"])) if known["first_token"] else None,
-        request=float(median(known["seconds"])) if known["seconds"] else None,
-        finish=_counts(known["finish"]),
-        outcomes=_counts(outcome for outcomes in known["outcomes"] for outcome in outcomes),
-        first_tokens=_percentiles(known["first_token"]),
-        requests=_percentiles(known["seconds"]),
-        **{
-            name: sum(values) for name, values in whole.items()
-        },  # None if an answer lacks the number
+        models=_counts(_reported(rows, "model")),
+        first_asked=min(asked, default=None),
+        last_asked=max(asked, default=None),
+        tokens_in=_sum_of_all(row.get("tokens_in") for row in rows),
+        tokens_out=_sum_of_all(row.get("tokens_out") for row in rows),
+        first_token=_median(first_tokens),
+        request=_median(seconds),
+        cost=_sum_of_all(row.get("cost") for row in rows),
+        finish=_counts(_reported(rows, "finish")),
+        outcomes=_counts(chain.from_iterable(_reported(rows, "outcomes"))),
+        first_tokens=_percentiles(first_tokens),
+        requests=_percentiles(seconds),
         **session,
     )
+
+
+def _reported(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """The values of a field, of the answers that have one."""
+    return [row[name] for row in rows if row.get(name) is not None]
+
+
+def _sum_of_all(values: Iterable[Any]) -> Any:
+    """The sum; None if one of the values is None."""
+    total: int | float = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
 
 
 def _counts(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items()))
 
 
+def _median(values: Sequence[float]) -> float | None:
+    return float(median(values)) if values else None
+
+
 def _percentiles(values: Sequence[float]) -> dict[str, float]:
     """p50, p90 and p99 (the nearest rank); empty without values."""
     ranked = sorted(map(float, values))
-    return (
-        {f"p{share}": ranked[-(-share * len(ranked) // 100) - 1] for share in PERCENTILES}
-        if ranked
-        else {}
-    )
+    if not ranked:
+        return {}
+    percentiles = {}
+    for share in PERCENTILES:
+        rank = -(-share * len(ranked) // 100)  # rounded up; the first value has rank 1
+        percentiles[f"p{share}"] = ranked[rank - 1]
+    return percentiles
 
 
 class ServerSection:
@@ -135,8 +154,8 @@ class ServerSection:
     def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         """A line per model, from (model, `served` of a record) of each cell."""
         groups: dict[str, list[Mapping[str, Any]]] = {}
-        for model, told in cells:
-            groups.setdefault(model, []).append(told)
+        for model, served in cells:
+            groups.setdefault(model, []).append(served)
         return [f"{name(model)}: {'; '.join(_facts(group))}" for model, group in groups.items()]
 
 
@@ -144,44 +163,62 @@ SECTION = ServerSection()
 
 
 def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
-    servers = sorted({_server(told) for told in cells})
-    ids = sorted({model for told in cells for model in told["models"]})
-    dates = sorted(
-        {
-            str(told[key])[:10]
-            for told in cells
-            for key in ("first_asked", "last_asked")
-            if told[key]
-        }
-    )
-    asked, kept = (sum(told[key] for told in cells) for key in ("asked", "kept"))
-    ends = sum((Counter(told["outcomes"]) for told in cells), Counter[str]())
-    first = [told["first_token"] for told in cells if told["first_token"] is not None]
-    return [
-        (
-            f"{', '.join(map(name, ids)) or 'model id not reported'} at"
-            f" {', '.join(map(name, servers))}"
-        ),
-        *([f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]] if dates else []),
-        f"{counted(asked, 'request')}, up to {max(told['concurrency'] for told in cells)} at once"
-        + (f", {counted(kept, 'answer')} kept from an earlier run" if kept else ""),
-        f"tokens {_total(cells, 'tokens_in')} in, {_total(cells, 'tokens_out')} out",
-        *([f"first token after {median(first):.2f} s (median)"] if first else []),
-        *(
-            [f"{_total(cells, 'cost', '.4f')} USD"]
-            if any(told["cost"] is not None for told in cells)
-            else []
-        ),
-        *[f"{word} {ends[kind]:,}" for kind, word in ENDS.items() if ends[kind]],
-    ]
+    """What a model's line says, from `served` of each of its cells."""
+    tokens_in = _total(cells, "tokens_in", ",")
+    tokens_out = _total(cells, "tokens_out", ",")
+    facts = [_models_and_servers(cells)]
+    dates = _dates(cells)
+    if dates:
+        facts.append(dates)
+    facts.append(_requests(cells))
+    facts.append(f"tokens {tokens_in} in, {tokens_out} out")
+    first_tokens = _reported(cells, "first_token")
+    if first_tokens:
+        facts.append(f"first token after {median(first_tokens):.2f} s (median)")
+    if _reported(cells, "cost"):
+        facts.append(f"{_total(cells, 'cost', '.4f')} USD")
+    outcomes = Counter[str]()
+    for cell in cells:
+        outcomes.update(cell["outcomes"])
+    for kind, word in ENDS.items():
+        if outcomes[kind]:
+            facts.append(f"{word} {outcomes[kind]:,}")
+    return facts
 
 
-def _server(told: Mapping[str, Any]) -> str:
-    version = f" {told['version']}" if told["version"] else ""
-    return f"{told['provider']} ({told['kind']}{version})"
+def _models_and_servers(cells: list[Mapping[str, Any]]) -> str:
+    models: set[str] = set()
+    servers: set[str] = set()
+    for cell in cells:
+        models.update(cell["models"])
+        version = f" {cell['version']}" if cell["version"] else ""
+        servers.add(f"{cell['provider']} ({cell['kind']}{version})")
+    model_ids = ", ".join(map(name, sorted(models))) or "model id not reported"
+    return f"{model_ids} at {', '.join(map(name, sorted(servers)))}"
 
 
-def _total(cells: list[Mapping[str, Any]], key: str, form: str = ",") -> str:
+def _dates(cells: list[Mapping[str, Any]]) -> str:
+    """The first and the last day of requests; empty without requests."""
+    days: set[str] = set()
+    for cell in cells:
+        days.update(str(cell[key])[:10] for key in ("first_asked", "last_asked") if cell[key])
+    if not days:
+        return ""
+    first, last = min(days), max(days)
+    return first if first == last else f"{first} to {last}"
+
+
+def _requests(cells: list[Mapping[str, Any]]) -> str:
+    asked = sum(cell["asked"] for cell in cells)
+    kept = sum(cell["kept"] for cell in cells)
+    at_once = max(cell["concurrency"] for cell in cells)
+    text = f"{counted(asked, 'request')}, up to {at_once} at once"
+    if kept:
+        text += f", {counted(kept, 'answer')} kept from an earlier run"
+    return text
+
+
+def _total(cells: list[Mapping[str, Any]], key: str, form: str) -> str:
     """The sum over cells; `–` if one of them doesn't have it."""
-    values = [told[key] for told in cells]
-    return "–" if any(value is None for value in values) else format(sum(values), form)
+    total = _sum_of_all(cell[key] for cell in cells)
+    return "–" if total is None else format(total, form)

@@ -36,6 +36,9 @@ class Ask:
         """Of everything that decides the answer: server, model id, prompt, parameters, seed and
         sample.
         """
+        request = asdict(self)
+        if not self.fields:
+            del request["fields"]
         parts: dict[str, Any] = {
             "kind": spec.kind,
             "base_url": spec.base_url,
@@ -43,9 +46,10 @@ class Ask:
             "sampler": spec.sampler,
             "extra_body": spec.extra_body,
             "sent": [spec.temperature, spec.seed, spec.max_tokens_field],
-            **{name: value for name, value in asdict(self).items() if name != "fields" or value},
+            **request,
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+        text = json.dumps(parts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def ask_of(
@@ -89,9 +93,9 @@ def ask_of(
             )
         messages = tuple({"role": item["role"], "content": item["content"]} for item in chat)
     tokens = max_new_tokens or limit
-    fields = (
-        fields_of(spec.sampler_fields, sampler, tokens, spec.name) if spec.sampler_fields else {}
-    )
+    fields: dict[str, Any] = {}
+    if spec.sampler_fields:
+        fields = fields_of(spec.sampler_fields, sampler, tokens, spec.name)
     return Ask(messages, tokens, sampler.temperature, seed, place, fields)
 
 
@@ -135,7 +139,9 @@ class AnswerStore:
     """
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
-        self._path, self._write, self._lock = path, write, threading.Lock()
+        self._path = path
+        self._write = write
+        self._lock = threading.Lock()
         kept = Kept() if path is None else read_answers(path)
         self.known: dict[str, Reply] = kept.replies
         self.left_out: list[str] = kept.left_out
@@ -158,7 +164,8 @@ class AnswerStore:
                     stream.seek(-1, os.SEEK_END)
                 torn = stream.read(1) not in (b"", b"\n")
                 line = json.dumps({"key": digest, **facts, **asdict(reply)}, ensure_ascii=True)
-                stream.write((b"\n" if torn else b"") + line.encode() + b"\n")
+                before = b"\n" if torn else b""
+                stream.write(before + line.encode() + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
 
@@ -182,16 +189,18 @@ def read_answers(path: Path) -> Kept:
     alone.
     """
     kept = Kept()
-    for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else (), 1):
+    if not path.is_file():
+        return kept
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            wrong = ["it is cut short or damaged and counts as not answered"]
+            faults = ["it is cut short or damaged and counts as not answered"]
         else:
-            wrong = _keep(row, kept)
-        kept.left_out.extend(f"{path.name}, line {number}: {what}" for what in wrong)
+            faults = _keep(row, kept)
+        kept.left_out.extend(f"{path.name}, line {number}: {fault}" for fault in faults)
     return kept
 
 
@@ -199,12 +208,12 @@ def _keep(row: Any, kept: Kept) -> list[str]:
     """Adds a line's reply and cost, and says what of it can't be used."""
     if not isinstance(row, dict) or not isinstance(row.get("key"), str):
         return ["it names no request and counts as not answered"]
-    wrong = []
+    unusable = []
     for name, amounts in (("cost", kept.costs), ("at_most", kept.at_most)):
         try:
             usd = amount(row.get(name))
         except ValueError:
-            wrong.append(name)
+            unusable.append(name)
             continue
         if usd is not None:
             amounts.append(usd)
@@ -213,8 +222,8 @@ def _keep(row: Any, kept: Kept) -> list[str]:
         try:
             values[name] = read(row.get(name))
         except ValueError:
-            wrong.append(name)
-    faults = [f"{name} {shown(row.get(name))} can't be used and is left out" for name in wrong]
+            unusable.append(name)
+    faults = [f"{name} {shown(row.get(name))} can't be used and is left out" for name in unusable]
     if values.keys() >= NEEDED:
         kept.replies[row["key"]] = Reply(**values)
     else:
@@ -229,10 +238,10 @@ def reply_outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
     """The kinds of OUTCOMES that apply to an answer: `empty` from its text, others as the server
     says.
     """
-    found = {kind for kind in kinds if kind in OUTCOMES} | (
-        {"empty"} if not text.strip() else set()
-    )
-    return tuple(kind for kind in OUTCOMES if kind in found)
+    applying = set(kinds)
+    if not text.strip():
+        applying.add("empty")
+    return tuple(outcome for outcome in OUTCOMES if outcome in applying)
 
 
 MOST_COUNT = 10**9  # tokens of one answer, its forwards
@@ -266,9 +275,12 @@ def tokens_of(value: Any) -> tuple[str | int, ...] | None:
         return None
     if not isinstance(value, list):
         raise ValueError("its tokens are no list")
-    tokens = [body_field(one, "token") if isinstance(one, dict) else one for one in value]
-    if not all(isinstance(one, str) or reported_count(one) is not None for one in tokens):
-        raise ValueError("its tokens are neither texts nor ids")
+    tokens = []
+    for item in value:
+        token = body_field(item, "token") if isinstance(item, dict) else item
+        if not isinstance(token, str) and reported_count(token) is None:
+            raise ValueError("its tokens are neither texts nor ids")
+        tokens.append(token)
     return tuple(tokens)
 
 
@@ -295,7 +307,7 @@ def _text(value: Any) -> str:
 
 
 def _outcomes(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(one not in OUTCOMES for one in value):
+    if not isinstance(value, list) or any(outcome not in OUTCOMES for outcome in value):
         raise ValueError("no outcomes")
     return tuple(value)
 
@@ -304,10 +316,10 @@ def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A reader that refuses what `read` makes None of, other than None itself."""
 
     def checked(value: Any) -> Any:
-        found = read(value)
-        if found is None and value is not None:
+        result = read(value)
+        if result is None and value is not None:
             raise ValueError("not of that form")
-        return found
+        return result
 
     return checked
 
@@ -325,9 +337,12 @@ def body_field(body: Any, path: str | None) -> Any:
         return None
     for part in path.split("."):
         if isinstance(body, list) and part.isdecimal():
-            body = dict(enumerate(body)).get(int(part))
+            index = int(part)
+            body = body[index] if index < len(body) else None
+        elif isinstance(body, dict):
+            body = body.get(part)
         else:
-            body = body.get(part) if isinstance(body, dict) else None
+            body = None
     return body
 
 
@@ -344,11 +359,14 @@ def text_of(content: Any) -> str:
         )
     texts = []
     for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
         kind = body_field(part, "type")
-        if not isinstance(part, str) and not isinstance(kind, str):
+        if not isinstance(kind, str):
             raise ValueError("its content is a list with parts of no type")
-        if isinstance(part, str) or kind in ("text", "output_text"):
-            texts.append(part if isinstance(part, str) else text_of(body_field(part, "text")))
+        if kind in ("text", "output_text"):
+            texts.append(text_of(body_field(part, "text")))
     return "".join(texts)
 
 

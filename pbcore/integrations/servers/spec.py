@@ -41,10 +41,8 @@ class ServerKind:
     loads: bool = False
 
 
-_SGLANG = (
-    "/server_info",
-    "/get_server_info",
-)  # the second address is that of versions before it, deprecated since
+# The second address is that of versions before it, deprecated since.
+_SGLANG = ("/server_info", "/get_server_info")
 KINDS = {
     "openai": ServerKind(),
     "anthropic": ServerKind(
@@ -150,16 +148,18 @@ class ServerSpec:
         """The declared limit of an answer to a task (its full name)."""
         category, _, short = task.partition("/")
         limits = self.task_max_tokens
-        return next(
-            (limits[name] for name in (task, short, category) if name in limits), self.max_tokens
-        )
+        for name in (task, short, category):
+            if name in limits:
+                return limits[name]
+        return self.max_tokens
 
     def refusal(self, sampler: SamplerName) -> str | None:
         """Why the model can't run a sampler; None if it can."""
         own = parse(self.sampler).alone
         sampler = sampler.alone
         if self.sampler_fields:
-            if (reason := why_not(self.sampler_fields, sampler)) is not None:
+            reason = why_not(self.sampler_fields, sampler)
+            if reason is not None:
                 return reason
         elif replace(sampler, temperature=own.temperature) != own:
             return f"{self.name} decodes behind its server; its sampler is {own}"
@@ -174,18 +174,12 @@ class ServerSpec:
         return (tokens_in * self.prices.input + tokens_out * self.prices.output) / 1_000_000
 
 
-NUMBER, BLOCK, STEPS = (
-    "number",
-    "b",
-    "steps",
-)  # a bare number, the block length, the steps of the whole answer
-FLAGS = (
-    "prefix",
-    "dual",
-    "eos_stop",
-    "no_early_eos",
-    "eos_last",
-)  # sent as false where the name lacks them
+# Parts of a sampler's name, as `sampler_fields` have them.
+NUMBER = "number"  # a bare one
+BLOCK = "b"  # the block length
+STEPS = "steps"  # of the whole answer
+# Sent as false where the name lacks them.
+FLAGS = ("prefix", "dual", "eos_stop", "no_early_eos", "eos_last")
 _PART = re.compile(r"([a-z_]*)([0-9.]*)")
 
 
@@ -195,17 +189,19 @@ def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> st
     """
     if sampler.policy not in fields:
         return f"its sampler_fields have {', '.join(fields)}, and no {sampler.policy}"
-    known = fields[sampler.policy]
+    places = fields[sampler.policy]
     named = _parts(sampler)
-    stepped = {"k", "linear"} if STEPS in known else set()
-    unsaid = [part for part in named if part not in known and part not in stepped]
-    if unsaid:
-        return f"its sampler_fields have no field for {unsaid[0]!r} of {sampler.policy}"
-    implied = {BLOCK, *FLAGS, *({STEPS} if stepped & named.keys() else ())}
-    lacking = [part for part in known if part not in named and part not in implied]
-    return (
-        f"its field for {lacking[0]!r} has no value in that name; write it out" if lacking else None
-    )
+    stepped = {"k", "linear"} if STEPS in places else set()
+    for part in named:
+        if part not in places and part not in stepped:
+            return f"its sampler_fields have no field for {part!r} of {sampler.policy}"
+    implied = {BLOCK, *FLAGS}
+    if stepped & named.keys():
+        implied.add(STEPS)
+    for part in places:
+        if part not in named and part not in implied:
+            return f"its field for {part!r} has no value in that name; write it out"
+    return None
 
 
 def fields_of(
@@ -228,20 +224,20 @@ def fields_of(
     Raises:
         InputError: where blocks or steps don't come out even.
     """
-    known = fields[sampler.policy]
+    places = fields[sampler.policy]
     block = sampler.block or tokens
     values = {**dict.fromkeys(FLAGS, False), **_parts(sampler), BLOCK: block}
-    if STEPS in known:
+    if STEPS in places:
         k: Any = values.get("k")
         linear = values.get("linear")
         if tokens % block or (linear is None and block % k):
+            steps = "" if k is None else f", or these none of steps of {k}"
             raise InputError(
                 f"sampler {sampler} of {model}: an answer of {tokens} tokens has no whole number of"
-                f" blocks of {block}{'' if k is None else f', or these none of steps of {k}'};"
-                " choose another sampler or --max-new-tokens"
+                f" blocks of {block}{steps}; choose another sampler or --max-new-tokens"
             )
         values[STEPS] = tokens // block * (linear or block // k)
-    return {place: values[part] for part, place in known.items()}
+    return {place: values[part] for part, place in places.items()}
 
 
 def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,4 +265,7 @@ def _parts(sampler: SamplerName) -> dict[str, Any]:
 
 
 def _value(text: str) -> bool | int | float:
-    return True if not text else float(text) if "." in text else int(text)
+    """The number of a part; true for a part without one."""
+    if not text:
+        return True
+    return float(text) if "." in text else int(text)

@@ -63,16 +63,15 @@ def decoding_order(
             f"its steps don't begin at 1 in each block of {size}; declare the server's block length"
             " (+b)"
         )
-    before = [0, *accumulate(map(max, blocks))]
-    if before[-1] > most:
+    before = [0, *accumulate(map(max, blocks))]  # forwards before each block, and after the last
+    forwards = before[-1]
+    if forwards > most:
         raise ValueError(
-            f"its step map has {before[-1]:,} forwards, and an answer of {tokens:,} tokens takes at"
+            f"its step map has {forwards:,} forwards, and an answer of {tokens:,} tokens takes at"
             f" most {most:,}"
         )
-    return (
-        tuple(before[place // size] + step - 1 for place, step in enumerate(reported)),
-        before[-1],
-    )
+    steps = tuple(before[place // size] + step - 1 for place, step in enumerate(reported))
+    return steps, forwards
 
 
 def contradiction(text: str, joined: str) -> str | None:
